@@ -1,0 +1,80 @@
+"""Tools as the runtime knows them, whatever protocol offers them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from stopgo.runtime.errors import Refused
+from stopgo.runtime.message import Request
+
+EffectClass: TypeAlias = Literal["read", "idempotent", "once"]
+
+
+@attrs.frozen
+class Hints:
+    """A tool's own annotations; None is "not said" (MCP `ToolAnnotations`)."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+@attrs.frozen
+class Tool:
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    server: str
+    """Name of the server that offers it."""
+    title: str | None = None
+    hints: Hints = Hints()
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when anything a human was shown or the gate looked at changes."""
+        shown = [self.name, self.description, self.input_schema, self.server, attrs.astuple(self.hints)]
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@attrs.frozen
+class ToolResult:
+    """What a call came back with; `is_error` results are results, for the model to read."""
+
+    content: str
+    """What the model is shown: text parts joined by newline, `(empty result)` when there is none."""
+    is_error: bool = False
+    parts: tuple[Mapping[str, Any], ...] = ()
+    """The content blocks as they came, JSON."""
+    structured: Any = None
+
+
+class ToolUnavailable(Refused):
+    """The call was never sent: no connection. Sending it later is safe."""
+
+
+class ToolOutcomeUnknown(Refused):
+    """The call was sent and no result came: the connection was lost, or it timed out."""
+
+
+@attrs.frozen
+class CallTool(Request["ServerMessage", ToolResult]):
+    """Call a tool of this server. Raises `ToolUnavailable` or `ToolOutcomeUnknown`."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    bearer: str | None = attrs.field(default=None, repr=False)
+    """Forwarded with this one call, by servers that speak HTTP. Never stored, never logged."""
+
+
+@attrs.frozen
+class ListTools(Request["ServerMessage", tuple[Tool, ...]]):
+    """The tools the server last listed."""
+
+
+ServerMessage: TypeAlias = CallTool | ListTools
