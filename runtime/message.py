@@ -1,0 +1,36 @@
+"""Base classes of messages. An actor's protocol is the union of the messages it serves::
+
+    @attrs.frozen
+    class Lookup(Request["DirectoryMessage", str]):
+        name: str
+
+    @attrs.frozen
+    class Forget(Message["DirectoryMessage"]):
+        name: str
+
+    DirectoryMessage: TypeAlias = Lookup | Forget
+
+An `ActorRef[DirectoryMessage]` takes these and nothing else, `ask(Lookup(...))` is a
+``str``, and a ``match`` that ends in `assert_never` misses none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import attrs
+
+A = TypeVar("A")
+"""An actor's protocol."""
+R = TypeVar("R")
+"""The reply to a request."""
+
+
+@attrs.frozen
+class Message(Generic[A]):
+    """Something actors of protocol `A` understand; base of frozen attrs classes."""
+
+
+@attrs.frozen
+class Request(Message[A], Generic[A, R]):
+    """A message whose handler returns an `R`."""
