@@ -1,0 +1,85 @@
+# Everything is set up on first use: `make run` and `make test` need Python 3.11 and make, nothing else.
+
+PYTHON ?= python3
+ARGS ?=
+
+ROOT := $(CURDIR)
+BIN := $(ROOT)/.venv/bin
+# From an empty directory, so that only the installed `stopgo` can be imported, never a folder that lies beside the tests.
+PYTEST := mkdir -p build/empty && cd build/empty && "$(BIN)/pytest" -c "$(ROOT)/pyproject.toml" --rootdir "$(ROOT)"
+# Without the local wheels of this machine: their hashes would lock the project to it.
+LOCK := env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND="make lock" "$(BIN)/pip-compile" --quiet --generate-hashes \
+	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+
+RUNTIME := .venv/.runtime
+SETUP := .venv/.setup
+
+.DELETE_ON_ERROR:
+.PHONY: help run test check crash mutants bench build lock npm-servers setup clean
+
+help:
+	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
+	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
+	@echo "make check        format, lint, types, tests: what a change must pass"
+	@echo "make crash        kill the server, replay every crash point"
+	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
+	@echo "make bench        measure"
+	@echo "make build        wheel and sdist into dist/"
+	@echo "make npm-servers  public tool servers for the end-to-end tests into build/npm (needs node)"
+	@echo "make lock         compile the lock files again after a change of the dependencies"
+	@echo "make clean        remove what was built; keeps data/ and .venv/"
+
+run: $(RUNTIME)
+	@"$(BIN)/stopgo" serve $(ARGS)
+
+test: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m "not crash and not bench" $(ARGS)
+
+check:
+	@./check
+
+crash: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m crash $(ARGS)
+
+mutants: $(SETUP)
+	@"$(BIN)/python" tests/crash/mutants.py $(ARGS)
+
+bench: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m bench -s $(ARGS)
+
+# The wheel is made from the sdist: files left in build/ by an older tree cannot slip into it.
+build: $(SETUP)
+	@rm -rf dist
+	@"$(BIN)/python" -m build --no-isolation --outdir dist .
+
+npm-servers: build/npm/.installed
+
+build/npm/.installed: testdata/npm/package.json testdata/npm/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is needed for the public tool servers; install Node.js 20 or newer" >&2; exit 1; }
+	@mkdir -p build/npm
+	@cp testdata/npm/package.json testdata/npm/package-lock.json build/npm/
+	@npm ci --prefix build/npm --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+lock: $(SETUP)
+	@$(LOCK) --build-deps-for editable -o requirements.lock pyproject.toml
+	@mkdir -p build
+	@"$(BIN)/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > build/dev.in
+	@$(LOCK) --constraint requirements.lock -o requirements-dev.lock build/dev.in
+
+setup: $(SETUP)
+
+$(RUNTIME): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@"$(BIN)/python" -m pip install --quiet --require-hashes -r requirements.lock
+	@"$(BIN)/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(SETUP): $(RUNTIME) requirements-dev.lock
+	@"$(BIN)/python" -m pip install --quiet --require-hashes -r requirements.lock -r requirements-dev.lock
+	@touch $@
+
+clean:
+	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
