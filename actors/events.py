@@ -1,0 +1,166 @@
+"""The events of a conversation: what each type means and what its body holds.
+
+What is stored is what is streamed is what is audited. A conversation is the fold of these
+(`stopgo.actors.state`); nothing else about it is kept that cannot be rebuilt from them.
+
+Keys name executions within a conversation: ``1/0.2`` is the node at path 0.2 in turn 1, ``1/0.2:3`` its
+third model call, ``1/0.2:3.0`` the first tool call of that reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stopgo.runtime.journal.protocol import NewEvent
+
+CONVERSATION_CREATED = "conversation.created"
+MESSAGE_ADDED = "message.added"
+RUN_STARTED = "run.started"
+STEP_FINISHED = "step.finished"
+BATCH_FINISHED = "batch.finished"
+TOOL_STARTED = "tool.started"
+TOOL_FINISHED = "tool.finished"
+TOOL_UNKNOWN = "tool.unknown"
+APPROVAL_REQUESTED = "approval.requested"
+APPROVAL_RESOLVED = "approval.resolved"
+APPROVAL_EXPIRED = "approval.expired"
+APPROVAL_VOID = "approval.void"
+STATE_SET = "state.set"
+RUN_WAITING = "run.waiting"
+RUN_AUTH_REQUIRED = "run.auth_required"
+RUN_RESUMED = "run.resumed"
+RUN_FINISHED = "run.finished"
+RUN_FAILED = "run.failed"
+RUN_CANCELLED = "run.cancelled"
+CONVERSATION_COMPLETED = "conversation.completed"
+CONVERSATION_DELETED = "conversation.deleted"
+"""Published when a conversation is deleted; nothing of it is kept, so neither is this."""
+
+KNOWN = frozenset(value for name, value in globals().items() if name.isupper() and isinstance(value, str))
+
+REPLAY_VERSION = 1
+"""Goes up when the same tree over the same log would take another path than before."""
+
+
+def conversation_created(session_id: str, prompt: str) -> NewEvent:
+    """`prompt` is the system prompt the conversation shows as its first message."""
+    return NewEvent(CONVERSATION_CREATED, {"session_id": session_id, "prompt": prompt})
+
+
+def message_added(text: str, command: str) -> NewEvent:
+    """A person said `text`; `command` is the inbox key it came by."""
+    return NewEvent(MESSAGE_ADDED, {"text": text, "command": command})
+
+
+def run_started(
+    run: str, turn: int, command: str, tree_id: str, tree: Mapping[str, Any] | None, token: bool
+) -> NewEvent:
+    """A turn begins. `tree` is the full text the run goes on with, given once per content and then named
+    by `tree_id`. `token` says that the command came with a bearer token, which itself is never kept."""
+    body: dict[str, Any] = {
+        "run": run,
+        "turn": turn,
+        "command": command,
+        "tree_id": tree_id,
+        "replay_version": REPLAY_VERSION,
+        "token": token,
+    }
+    if tree is not None:
+        body["tree"] = tree
+    return NewEvent(RUN_STARTED, body)
+
+
+def step_finished(key: str, kind: str, node: str, fingerprint: str, **outcome: Any) -> NewEvent:
+    """Work whose outcome a replay must not redo.
+
+    `kind` is ``model`` (`text`, `tool_calls`, `usage`, or `error`), ``node`` (`end`, or `error`) or ``call``,
+    a tool call that was never sent (`outcome`: denied or not_found, `content`).
+    """
+    return NewEvent(
+        STEP_FINISHED, {"key": key, "kind": kind, "node": node, "fingerprint": fingerprint, **outcome}
+    )
+
+
+def batch_finished(key: str, node: str, *, size: int, succeeded: int, failed: int) -> NewEvent:
+    """All tool calls of the model reply `key` are settled."""
+    body = {"key": key, "node": node, "size": size, "succeeded": succeeded, "failed": failed}
+    return NewEvent(BATCH_FINISHED, body)
+
+
+def tool_started(
+    key: str, attempt: int, *, tool: str, server: str, arguments: Mapping[str, Any], effect: str, node: str
+) -> NewEvent:
+    """The intent: attempt `attempt` of this call is about to leave. `arguments` are the final ones."""
+    return NewEvent(
+        TOOL_STARTED,
+        {
+            "key": key,
+            "attempt": attempt,
+            "tool": tool,
+            "server": server,
+            "arguments": arguments,
+            "effect": effect,
+            "node": node,
+        },
+    )
+
+
+def tool_finished(key: str, attempt: int, result: Mapping[str, Any]) -> NewEvent:
+    return NewEvent(TOOL_FINISHED, {"key": key, "attempt": attempt, "result": result})
+
+
+def tool_unknown(key: str, attempt: int, reason: str) -> NewEvent:
+    """The attempt left and nobody knows what came of it."""
+    return NewEvent(TOOL_UNKNOWN, {"key": key, "attempt": attempt, "reason": reason})
+
+
+def approval_requested(body: Mapping[str, Any]) -> NewEvent:
+    """A question to a human; `body` is `Approval.body` (see `stopgo.actors.approvals`)."""
+    return NewEvent(APPROVAL_REQUESTED, body)
+
+
+def approval_resolved(approval: str, decision: Mapping[str, Any], command: str, token: bool) -> NewEvent:
+    return NewEvent(
+        APPROVAL_RESOLVED, {"id": approval, "decision": decision, "command": command, "token": token}
+    )
+
+
+def approval_void(approval: str, reason: str) -> NewEvent:
+    return NewEvent(APPROVAL_VOID, {"id": approval, "reason": reason})
+
+
+def state_set(key: str, value: str, node: str) -> NewEvent:
+    """A node put its result into the session state."""
+    return NewEvent(STATE_SET, {"key": key, "value": value, "node": node})
+
+
+def run_waiting(run: str, on: Sequence[str], settles: Sequence[str]) -> NewEvent:
+    """Only a human can move the run on. `on`: the pending approvals; `settles`: the commands this answers."""
+    return NewEvent(RUN_WAITING, {"run": run, "on": list(on), "settles": list(settles)})
+
+
+def run_auth_required(run: str, server: str, settles: Sequence[str]) -> NewEvent:
+    """The run needs a bearer token again before it can call `server`."""
+    return NewEvent(RUN_AUTH_REQUIRED, {"run": run, "server": server, "settles": list(settles)})
+
+
+def run_resumed(run: str, command: str, token: bool) -> NewEvent:
+    """A decision or a credential moves the run on."""
+    return NewEvent(RUN_RESUMED, {"run": run, "command": command, "token": token})
+
+
+def run_finished(run: str, text: str, settles: Sequence[str]) -> NewEvent:
+    return NewEvent(RUN_FINISHED, {"run": run, "text": text, "settles": list(settles)})
+
+
+def run_failed(run: str, code: str, message: str, settles: Sequence[str]) -> NewEvent:
+    return NewEvent(RUN_FAILED, {"run": run, "code": code, "message": message, "settles": list(settles)})
+
+
+def run_cancelled(run: str, settles: Sequence[str]) -> NewEvent:
+    return NewEvent(RUN_CANCELLED, {"run": run, "settles": list(settles)})
+
+
+def conversation_completed() -> NewEvent:
+    return NewEvent(CONVERSATION_COMPLETED, {})

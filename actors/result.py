@@ -1,0 +1,103 @@
+"""What a command came to: the answer its sender gets, kept in the journal for whoever asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from stopgo.actors.state import Conversation, RunHead
+
+ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]
+
+CANCELLED = "Operation cancelled by user"
+WAITING = "Conversation is waiting for approval. Please respond to the pending approval first."
+
+
+@attrs.frozen
+class Result:
+    response: str
+    state: ResultState
+    run_id: str | None = None
+    code: str | None = None
+    approvals: tuple[str, ...] = ()
+    """Ids of the approvals that were pending then, oldest first."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def waiting_approval(self) -> bool:
+        return self.state in ("queued", "waiting")
+
+    @property
+    def auth_required(self) -> bool:
+        return self.state == "auth_required"
+
+    def to_json(self) -> dict[str, Any]:
+        return attrs.asdict(self) | {"approvals": list(self.approvals)}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Result:
+        return cls(**{**body, "approvals": tuple(body["approvals"])})
+
+
+@attrs.frozen(eq=False)
+class Turn:
+    """A conversation as it now stands, and what the command came to (None: it asked for no answer)."""
+
+    conversation: Conversation
+    result: Result | None
+
+
+def finished(run: RunHead, text: str) -> Result:
+    """The answer of a finished run. After a rejection it says so first."""
+    notice = f"{CANCELLED}."
+    if run.rejected and not text.startswith(CANCELLED):
+        text = f"{notice}\n\n{text}" if text else notice
+    return _of(run, text, "finished")
+
+
+def failed(run: RunHead, code: str, text: str) -> Result:
+    return attrs.evolve(_of(run, text, "failed"), code=code)
+
+
+def cancelled(run: RunHead) -> Result:
+    return _of(run, "The run was cancelled.", "cancelled")
+
+
+def auth_required(run: RunHead, server: str) -> Result:
+    text = f'Tool server "{server}" needs your bearer token again. Resume the conversation with one.'
+    return attrs.evolve(_of(run, text, "auth_required"), code="auth_required")
+
+
+def waiting(run: RunHead, descriptions: Mapping[str, str]) -> Result:
+    """`descriptions` are those of the pending approvals by id, oldest first."""
+    asks = [
+        f"This action requires approval:\n\n{text}\n\nPlease approve or reject using the approval UUID: {id}"
+        for id, text in descriptions.items()
+    ]
+    return attrs.evolve(_of(run, "\n\n".join(asks), "waiting"), approvals=tuple(descriptions))
+
+
+def refused_while_waiting(conversation: Conversation) -> Result:
+    """The answer to a message that was not stored since an approval is pending."""
+    run = conversation.head.run
+    return Result(
+        WAITING,
+        "waiting",
+        run_id=run.id if run else None,
+        code="waiting_approval",
+        approvals=conversation.head.pending,
+    )
+
+
+def queued(pending: tuple[str, ...]) -> Result:
+    """The answer to a message that runs after the current run, which waits for a human."""
+    return Result(WAITING, "queued", code="waiting_approval", approvals=pending)
+
+
+def _of(run: RunHead, text: str, state: ResultState) -> Result:
+    return Result(
+        text, state, run_id=run.id, input_tokens=run.input_tokens, output_tokens=run.output_tokens
+    )
