@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -96,6 +96,8 @@ class ModelReply:
 
 class ModelFailed(Refused):
     """The model gave no usable reply. The text is for the user; it holds no secret."""
+
+    code: ClassVar[str] = "model_error"
 
     def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
         super().__init__(message)

@@ -1,0 +1,51 @@
+"""What a tool's input schema says of one argument, as far as a model that goes by rules needs it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 300
+"""Characters. What is longer is no quantity, and Python refuses to parse thousands of digits."""
+
+
+def properties(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The arguments by name. A server's schema is not ours to trust: what is malformed counts as absent."""
+    declared = schema.get("properties")
+    if not isinstance(declared, Mapping):
+        return {}
+    return {name: each if isinstance(each, Mapping) else {} for name, each in declared.items()}
+
+
+def accepted_types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The JSON types an argument may have, alternatives included; empty when the schema does not say."""
+    declared = schema.get("type")
+    names = [declared] if isinstance(declared, str) else declared
+    types = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    for keyword in ("anyOf", "oneOf"):
+        alternatives = schema.get(keyword)
+        for alternative in alternatives if isinstance(alternatives, list) else ():
+            if isinstance(alternative, Mapping):
+                types |= accepted_types(alternative)
+    return frozenset(types)
+
+
+def parse_number(text: str, types: frozenset[str]) -> int | float | None:
+    """The number a text stands for where `types` accept one, else None.
+
+    Where text is accepted too, a number must be spelled as it would be printed: `007` stays a text.
+    """
+    value: int | float
+    if len(text) > _LONGEST_NUMBER:
+        return None
+    if types & {"integer", "number"} and _INTEGER.fullmatch(text):
+        value = int(text)
+    elif "number" in types and _DECIMAL.fullmatch(text) and math.isfinite(float(text)):
+        value = float(text)
+    else:
+        return None
+    return value if "string" not in types or str(value) == text else None

@@ -1,0 +1,215 @@
+"""`script:FILE`: a model whose replies are written down. How the file is read is in `script_reader.py`.
+
+A reply depends on the request and on nothing else, so it is the same in whatever order branches ask,
+and again when a run is replayed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors.models.messages import (
+    Arguments,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    ToolMessage,
+    Usage,
+)
+from stopgo.actors.models.retry import is_retryable
+from stopgo.actors.models.schema import accepted_types, parse_number, properties
+
+REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
+"""`${name}`, or `$${` for a literal `${`."""
+_SHOWN = 200
+"""Characters of a text of the request that an error repeats."""
+
+Groups = Mapping[str, str]
+
+
+@attrs.frozen
+class When:
+    """The conditions of one reply; those given must all hold."""
+
+    user: re.Pattern[str] | None = None
+    """Searched in the turn's user message."""
+    prompt: re.Pattern[str] | None = None
+    """Searched in the system prompt."""
+    tool_result: re.Pattern[str] | None = None
+    """Searched in the results the model has not answered yet; the first that holds it counts."""
+    last_tool: str | None = None
+    """Name of the tool whose result is the last message."""
+    node: str | None = None
+    call: int | None = None
+    iteration: int | None = None
+    turn: int | None = None
+    attempt: int | None = None
+
+    @property
+    def patterns(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(each for each in (self.user, self.prompt, self.tool_result) if each is not None)
+
+    def match(self, request: ModelRequest) -> Groups | None:
+        """The texts of the named groups when the conditions hold, else None.
+
+        A group that took no part in its match is empty.
+        """
+        results = pending_results(request)
+        equal = (
+            (self.node, request.node),
+            (self.call, request.call),
+            (self.iteration, request.iteration),
+            (self.turn, request.turn),
+            (self.attempt, request.attempt),
+            (self.last_tool, results[-1].name if results else None),
+        )
+        if any(wanted is not None and wanted != actual for wanted, actual in equal):
+            return None
+        groups: dict[str, str] = {}
+        for pattern, texts in (
+            (self.user, (request.user,)),
+            (self.prompt, (request.system,)),
+            (self.tool_result, tuple(result.content for result in results)),
+        ):
+            if pattern is None:
+                continue
+            found = next(filter(None, map(pattern.search, texts)), None)
+            if found is None:
+                return None
+            groups |= found.groupdict(default="")
+        return groups
+
+
+@attrs.frozen
+class ScriptedCall:
+    name: str
+    arguments: Arguments
+
+
+@attrs.frozen
+class ScriptedError:
+    status: int
+    message: str
+
+
+@attrs.frozen
+class Entry:
+    """One entry of `replies`."""
+
+    when: When = When()
+    text: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    delay: float = 0.0
+    """Seconds on trio's clock."""
+    usage: Usage = attrs.field(factory=Usage)
+    error: ScriptedError | None = None
+
+    def reply(self, request: ModelRequest, groups: Groups) -> ModelReply:
+        schemas = {tool.name: tool.input_schema for tool in request.tools}
+        calls = tuple(
+            ToolCall(
+                id=f"call_{request.call}_{index}",
+                name=call.name,
+                arguments={
+                    key: substitute(value, groups, properties(schemas.get(call.name, {})).get(key, {}))
+                    for key, value in call.arguments.items()
+                },
+            )
+            for index, call in enumerate(self.tool_calls)
+        )
+        text = substitute_text(self.text, groups)
+        return ModelReply(text, calls, self.usage, stop="tool_calls" if calls else "end")
+
+
+@attrs.frozen
+class Script:
+    name: str
+    """What errors call it."""
+    replies: tuple[Entry, ...]
+
+    def find(self, request: ModelRequest) -> tuple[Entry, Groups] | None:
+        """The first entry that fits, and what its named groups matched."""
+        for entry in self.replies:
+            groups = entry.when.match(request)
+            if groups is not None:
+                return entry, groups
+        return None
+
+
+@attrs.frozen
+class ScriptModel:
+    script: Script
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """The scripted reply. Raises `ModelFailed` where the script says so, or says nothing."""
+        found = self.script.find(request)
+        if found is None:
+            raise ModelFailed(f"no reply in {self.script.name} fits this request: {describe(request)}")
+        entry, groups = found
+        await trio.sleep(entry.delay)
+        if entry.error is not None:
+            status = entry.error.status
+            raise ModelFailed(
+                f"{entry.error.message} (status {status})", status=status, retryable=is_retryable(status)
+            )
+        return entry.reply(request, groups)
+
+
+def pending_results(request: ModelRequest) -> tuple[ToolMessage, ...]:
+    """The tool results at the end of the exchange: those the model is now to answer."""
+    results: list[ToolMessage] = []
+    for message in reversed(request.messages):
+        if not isinstance(message, ToolMessage):
+            break
+        results.append(message)
+    return tuple(reversed(results))
+
+
+def substitute(value: Any, groups: Groups, schema: Mapping[str, Any]) -> Any:
+    """A copy of an argument with its `${name}` filled in, at any depth.
+
+    An argument that is one whole reference becomes a number where `schema` expects one.
+    """
+    if isinstance(value, str):
+        filled = substitute_text(value, groups)
+        whole = REFERENCE.fullmatch(value)
+        number = parse_number(filled, accepted_types(schema)) if whole and whole["name"] else None
+        return filled if number is None else number
+    if isinstance(value, Mapping):
+        inner = properties(schema)
+        return {key: substitute(each, groups, inner.get(key, {})) for key, each in value.items()}
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [substitute(each, groups, items if isinstance(items, Mapping) else {}) for each in value]
+    return value
+
+
+def substitute_text(text: str, groups: Groups) -> str:
+    return REFERENCE.sub(lambda found: "${" if found["name"] is None else groups[found["name"]], text)
+
+
+def describe(request: ModelRequest) -> str:
+    """The request as the conditions see it, long texts cut."""
+    results = pending_results(request)
+    parts = [
+        f"node={request.node!r}",
+        f"call={request.call}",
+        f"turn={request.turn}",
+        f"iteration={request.iteration}",
+        f"attempt={request.attempt}",
+        f"user={_shortened(request.user)}",
+    ]
+    if results:
+        parts.append(f"last_tool={results[-1].name!r}")
+        parts += [f"tool_result={_shortened(result.content)}" for result in results[:5]]
+    return ", ".join(parts)
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

@@ -1,0 +1,285 @@
+"""Script files: YAML to a `Script`, every mistake with its line."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import yaml
+
+from stopgo.actors.models.errors import InvalidScript
+from stopgo.actors.models.messages import Usage
+from stopgo.actors.models.script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
+
+T = TypeVar("T")
+
+_MAX_BYTES = 4 << 20
+_MAX_DEPTH = 32
+"""Of the values of arguments."""
+_MAX_VALUES = 100_000
+"""In all arguments of a file; YAML's aliases multiply."""
+_JSON_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
+
+
+def load_script(path: Path) -> Script:
+    """Read and check a script file. Raises `InvalidScript` with every mistake in it."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidScript((f"cannot read the script {path}: {error.strerror}",)) from error
+    if len(content) > _MAX_BYTES:
+        raise InvalidScript((f"the script {path} is larger than {_MAX_BYTES >> 20} MiB",))
+    return parse_script(content, path.name)
+
+
+def parse_script(content: bytes | str, name: str) -> Script:
+    """The script in a YAML text; `name` stands in errors. Raises `InvalidScript`."""
+    try:
+        root = yaml.compose(content, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise InvalidScript((f"{name}:{line}: not valid YAML: {error.problem}",)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidScript((f"{name}: not valid YAML: the file is not text",)) from error
+    except RecursionError as error:
+        raise InvalidScript((f"{name}: nested too deeply",)) from error
+    reader = _Reader(name)
+    replies = reader.script(root)
+    if reader.problems:
+        raise InvalidScript(tuple(text for _, text in sorted(reader.problems, key=lambda each: each[0])))
+    return Script(name, replies)
+
+
+class _Wrong(Exception):
+    """What stands at a node is of no use; the problem is noted."""
+
+
+@attrs.define
+class _Reader:
+    """Reads on after a mistake, so that all of them are told at once."""
+
+    file: str
+    problems: list[tuple[int, str]] = attrs.field(factory=list)
+    values: int = 0
+
+    def note(self, node: yaml.Node | None, sentence: str) -> None:
+        line = node.start_mark.line + 1 if node is not None else 1
+        self.problems.append((line, f"{self.file}:{line}: {sentence}"))
+
+    def wrong(self, node: yaml.Node | None, sentence: str) -> _Wrong:
+        self.note(node, sentence)
+        return _Wrong()
+
+    def script(self, root: yaml.Node | None) -> tuple[Entry, ...]:
+        try:
+            keys = self.mapping(root, "a script", ("replies",))
+            if "replies" not in keys:
+                raise self.wrong(root, "a script needs `replies`, a list")
+            entries = [self.optional(self.entry, each) for each in self.items(keys["replies"], "replies")]
+        except _Wrong:
+            return ()
+        if not entries:
+            self.note(keys["replies"], "`replies` holds no reply")
+        return tuple(entry for entry in entries if entry is not None)
+
+    def entry(self, node: yaml.Node) -> Entry:
+        known = ("when", "text", "tool_calls", "delay", "usage", "error")
+        keys = self.mapping(node, "a reply", known)
+        if not keys.keys() & {"text", "tool_calls", "error"}:
+            self.note(node, "a reply needs `text`, `tool_calls` or `error`")
+        if "error" in keys:
+            for other in ("text", "tool_calls", "usage"):
+                if other in keys:
+                    self.note(keys[other], f"a reply with `error` cannot have `{other}` as well")
+        entry = Entry(
+            when=self.field(keys, "when", self.when, When()),
+            text=self.field(keys, "text", self.string, ""),
+            tool_calls=self.field(keys, "tool_calls", self.tool_calls, ()),
+            delay=self.field(keys, "delay", self.seconds, 0.0),
+            usage=self.field(keys, "usage", self.usage, Usage()),
+            error=self.field(keys, "error", self.error, None),
+        )
+        self.check_references(keys, entry)
+        return entry
+
+    def when(self, node: yaml.Node) -> When:
+        readers: dict[str, Callable[[yaml.Node], Any]] = {
+            "user": self.regex,
+            "prompt": self.regex,
+            "tool_result": self.regex,
+            "last_tool": self.string,
+            "node": self.string,
+            "call": self.count,
+            "iteration": self.count,
+            "turn": self.count,
+            "attempt": self.count,
+        }
+        keys = self.mapping(node, "`when`", tuple(readers))
+        return When(**{key: self.field(keys, key, readers[key], None) for key in keys})
+
+    def tool_calls(self, node: yaml.Node) -> tuple[ScriptedCall, ...]:
+        calls = [self.optional(self.tool_call, each) for each in self.items(node, "tool_calls")]
+        if not calls:
+            self.note(node, "`tool_calls` holds no call")
+        return tuple(call for call in calls if call is not None)
+
+    def tool_call(self, node: yaml.Node) -> ScriptedCall:
+        keys = self.mapping(node, "a tool call", ("name", "arguments"))
+        if "name" not in keys:
+            raise self.wrong(node, "a tool call needs `name`")
+        return ScriptedCall(
+            name=self.string(keys["name"]), arguments=self.field(keys, "arguments", self.arguments, {})
+        )
+
+    def arguments(self, node: yaml.Node) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise self.wrong(node, "`arguments` must be a mapping")
+        value: dict[str, Any] = self.json(node)
+        return value
+
+    def usage(self, node: yaml.Node) -> Usage:
+        names = ("input_tokens", "output_tokens")
+        keys = self.mapping(node, "`usage`", names)
+        return Usage(**{key: self.field(keys, key, self.tokens, 0) for key in keys})
+
+    def error(self, node: yaml.Node) -> ScriptedError:
+        keys = self.mapping(node, "`error`", ("status", "message"))
+        for key in ("status", "message"):
+            if key not in keys:
+                raise self.wrong(node, f"`error` needs `{key}`")
+        return ScriptedError(self.status(keys["status"]), self.string(keys["message"]))
+
+    def check_references(self, keys: dict[str, yaml.Node], entry: Entry) -> None:
+        """Every `${name}` is a named group of exactly one regex of the same reply."""
+        groups: set[str] = set()
+        for pattern in entry.when.patterns:
+            for name in sorted(groups & pattern.groupindex.keys()):
+                self.note(keys["when"], f"the group `{name}` stands in two patterns of one reply")
+            groups |= pattern.groupindex.keys()
+        for key, values in (
+            ("text", entry.text),
+            ("tool_calls", [call.arguments for call in entry.tool_calls]),
+        ):
+            for name in sorted(set(_references(values)) - groups):
+                if name.isdecimal():
+                    sentence = f"`${{{name}}}` is a number: groups are used by name, (?P<name>...)"
+                else:
+                    sentence = f"`${{{name}}}` is no named group of this reply's patterns"
+                self.note(keys[key], sentence + "; a literal `${` is written `$${`")
+
+    def mapping(self, node: yaml.Node | None, what: str, known: tuple[str, ...]) -> dict[str, yaml.Node]:
+        if not isinstance(node, yaml.MappingNode):
+            raise self.wrong(node, f"{what} must be a mapping of {', '.join(known)}")
+        found: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+                self.note(key, f"{what} has no key `{name}`; {hint}")
+            elif name in found:
+                self.note(key, f"`{name}` stands twice")
+            else:
+                found[name] = value
+        return found
+
+    def items(self, node: yaml.Node, key: str) -> list[yaml.Node]:
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.wrong(node, f"`{key}` must be a list")
+        return list(node.value)
+
+    def field(self, keys: dict[str, yaml.Node], key: str, read: Callable[[yaml.Node], T], default: T) -> T:
+        if key not in keys:
+            return default
+        value = self.optional(read, keys[key])
+        return default if value is None else value
+
+    def optional(self, read: Callable[[yaml.Node], T], node: yaml.Node) -> T | None:
+        try:
+            return read(node)
+        except _Wrong:
+            return None
+
+    def json(self, node: yaml.Node, depth: int = 0) -> Any:
+        """The JSON value at a node."""
+        self.values += 1
+        if self.values > _MAX_VALUES:
+            raise self.wrong(node, f"more than {_MAX_VALUES} values")
+        if depth > _MAX_DEPTH:
+            raise self.wrong(node, f"nested more than {_MAX_DEPTH} deep, or in itself")
+        if isinstance(node, yaml.SequenceNode):
+            return [self.json(each, depth + 1) for each in node.value]
+        if isinstance(node, yaml.MappingNode):
+            return self.json_object(node, depth)
+        if node.tag not in _JSON_SCALARS:
+            raise self.wrong(node, f"{node.value!r} has no place in JSON as it stands; quote it")
+        value = self.scalar(node)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.wrong(node, f"{node.value} is no JSON number")
+        return value
+
+    def json_object(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = self.string(key)
+            if name in found:
+                raise self.wrong(key, f"`{name}` stands twice")
+            found[name] = self.json(value, depth + 1)
+        return found
+
+    def scalar(self, node: yaml.Node) -> Any:
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+        except (yaml.YAMLError, ValueError) as error:
+            raise self.wrong(node, "this value cannot be read; quote it") from error
+
+    def string(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
+            raise self.wrong(node, "this must be a text; quote what YAML reads as something else")
+        return str(node.value)
+
+    def regex(self, node: yaml.Node) -> re.Pattern[str]:
+        source = self.string(node)
+        try:
+            return re.compile(source)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise self.wrong(node, f"not a regular expression: {error}") from error
+
+    def whole(self, node: yaml.Node, least: int, most: float, what: str) -> int:
+        value = self.scalar(node) if isinstance(node, yaml.ScalarNode) else None
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self.wrong(node, f"this must be {what}")
+        return value
+
+    def count(self, node: yaml.Node) -> int:
+        return self.whole(node, 1, math.inf, "a whole number from 1")
+
+    def tokens(self, node: yaml.Node) -> int:
+        return self.whole(node, 0, math.inf, "a whole number, not negative")
+
+    def status(self, node: yaml.Node) -> int:
+        return self.whole(node, 400, 599, "an HTTP status of a failure, 400 to 599")
+
+    def seconds(self, node: yaml.Node) -> float:
+        value = self.scalar(node) if isinstance(node, yaml.ScalarNode) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise self.wrong(node, "`delay` must be seconds, not negative")
+        return float(value)
+
+
+def _references(value: Any) -> Iterator[str]:
+    """The names of all `${name}` in a value, at any depth."""
+    if isinstance(value, str):
+        yield from (found["name"] for found in REFERENCE.finditer(value) if found["name"] is not None)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _references(each)
