@@ -33,7 +33,7 @@ def texts() -> Iterator[tuple[Path, str]]:
         folders[:] = sorted(
             name for name in folders if name not in NOT_OURS and not name.endswith(("_cache", ".egg-info"))
         )
-        for path in (Path(folder, name) for name in sorted(files)):
+        for path in (Path(folder, name) for name in sorted(files) if name not in NOT_OURS):
             try:
                 yield path.relative_to(ROOT), path.read_text()
             except UnicodeDecodeError:
