@@ -1,99 +1,262 @@
-"""The configuration of one agent, as frozen values. How it is read from YAML is in `load.py`."""
+"""The configuration of one agent, as frozen values. How it is read from YAML is in `load.py`.
+
+Every field is a key of the file, unless it says that it is derived. Its type, default and description
+are what the reader checks and what the JSON Schema shows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
+
+from stopgo.config.shape import about
+
+DEFAULT_NAME = "agent"
+
+_DAY = 86_400.0
+_WORD = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 @attrs.frozen
 class LlmConfig:
-    model: str = "google:gemini-2.5-flash"
-    """`provider:name`, for instance `offline:rules` or `script:replies.yaml`."""
+    """The model of every node that names none."""
+
+    model: str = attrs.field(
+        default="google:gemini-2.5-flash",
+        metadata=about(
+            "The model as `provider:name`, for instance `offline:rules` or `script:replies.yaml`.",
+            not_empty=True,
+        ),
+    )
 
 
 @attrs.frozen
 class McpServerConfig:
-    """One tool server: by `url` (Streamable HTTP) or by `command` (stdio)."""
+    """One MCP tool server: by `url` (Streamable HTTP) or by `command` (stdio)."""
 
-    name: str
-    url: str | None = None
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    """Added to the small safe environment a child gets."""
-    connect_timeout: float = 30.0
-    """Seconds until the server must have listed its tools."""
-    timeout: float = 60.0
-    """Seconds a single call may take, from when it is sent."""
-    max_concurrency: int = 1
-    """Calls at the same time."""
+    EXACTLY_ONE_OF: ClassVar = ("url", "command")
+
+    name: str = attrs.field(
+        metadata=about("What the server is called in logs and answers; unique in the file.", not_empty=True)
+    )
+    url: str | None = attrs.field(
+        default=None,
+        repr=False,
+        metadata=about(
+            "Address of a server that speaks Streamable HTTP.",
+            pattern=r"https?://[^/\s]+\S*",
+            meaning="an http:// or https:// address",
+        ),
+    )
+    command: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Program of a server that speaks over stdin and stdout. A bare name is looked up beside the "
+            "running interpreter, then on PATH; a relative path is relative to this file.",
+            not_empty=True,
+        ),
+    )
+    args: tuple[str, ...] = attrs.field(
+        default=(), repr=False, metadata=about("Arguments of `command`.", needs="command")
+    )
+    env: Mapping[str, str] = attrs.field(
+        factory=dict,
+        repr=False,
+        metadata=about("Added to the small safe environment that `command` gets.", needs="command"),
+    )
+    connect_timeout: float = attrs.field(
+        default=30.0,
+        metadata=about("Seconds until the server must have listed its tools.", above=0, maximum=_DAY),
+    )
+    timeout: float = attrs.field(
+        default=60.0,
+        metadata=about("Seconds a single call may take, from when it is sent.", above=0, maximum=_DAY),
+    )
+    max_concurrency: int = attrs.field(
+        default=1, metadata=about("Calls the server gets at the same time.", minimum=1, maximum=1000)
+    )
+    as_written: str = attrs.field(
+        default="",
+        metadata=about("The url or command with `${VAR}` unexpanded: what a log may show.", derived=True),
+    )
 
 
 @attrs.frozen
 class ToolsConfig:
-    max_parallel: int = 5
-    """How many calls of one model reply run at the same time."""
+    """Bounds on tool calls."""
+
+    max_parallel: int = attrs.field(
+        default=5,
+        metadata=about("How many calls of one model reply run at the same time.", minimum=1, maximum=64),
+    )
 
 
 @attrs.frozen
 class ApprovalConfig:
-    unannotated: Literal["run", "ask"] = "run"
-    """What a tool without `destructiveHint` does."""
-    in_parallel: Literal["run", "ask"] = "run"
-    """What a call that would ask does below a parallel node."""
+    """When a tool call waits for a human."""
+
+    unannotated: Literal["run", "ask"] = attrs.field(
+        default="run", metadata=about("What a tool does that does not say whether it is destructive.")
+    )
+    in_parallel: Literal["run", "ask"] = attrs.field(
+        default="run", metadata=about("What a call that would ask does below a parallel node.")
+    )
 
 
 @attrs.frozen
 class LlmNode:
-    name: str
-    prompt: str
-    model: str
-    output_key: str | None = None
-    max_turns: int = 10
-    """Model calls of one execution."""
-    history: Literal["conversation", "turn"] = "conversation"
+    """Asks a model, runs the tools it calls, and goes on until it answers with text."""
+
+    TYPE: ClassVar = "llm"
+
+    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
+    prompt: str = attrs.field(
+        metadata=about(
+            "System prompt; `{key}` stands for what an earlier node left under `output_key: key`. "
+            "Default: the top-level `prompt`.",
+            filled_in=True,
+        )
+    )
+    model: str = attrs.field(
+        metadata=about("The model as `provider:name`. Default: `llm.model`.", not_empty=True, filled_in=True)
+    )
+    output_key: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Where the answer is kept for the prompts of later nodes.",
+            pattern=_WORD,
+            meaning="a word of letters, digits and _",
+        ),
+    )
+    max_turns: int = attrs.field(
+        default=10, metadata=about("Model calls of one execution.", minimum=1, maximum=1000)
+    )
+    history: Literal["conversation", "turn"] = attrs.field(
+        default="conversation",
+        metadata=about(
+            "What the model sees of the past: `conversation`, the user messages and final answers of "
+            "earlier turns; `turn`, nothing."
+        ),
+    )
 
 
 @attrs.frozen
 class SequentialNode:
-    name: str
-    agents: tuple[Node, ...]
-    output_key: str | None = None
+    """Runs its agents one after the other; the last one's answer is its own."""
+
+    TYPE: ClassVar = "sequential"
+
+    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, in order.", not_empty=True))
+    output_key: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Where the answer is kept for the prompts of later nodes.",
+            pattern=_WORD,
+            meaning="a word of letters, digits and _",
+        ),
+    )
 
 
 @attrs.frozen
 class ParallelNode:
-    name: str
-    agents: tuple[Node, ...]
-    output_key: str | None = None
+    """Runs its agents at the same time; their answers, in order and joined by line ends, are its own."""
+
+    TYPE: ClassVar = "parallel"
+
+    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, all at once.", not_empty=True))
+    output_key: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Where the joined answers are kept for the prompts of later nodes.",
+            pattern=_WORD,
+            meaning="a word of letters, digits and _",
+        ),
+    )
 
 
 Node: TypeAlias = LlmNode | SequentialNode | ParallelNode
 
+LATER_NODE_TYPES = ("loop", "router", "approval", "a2a")
+"""Words that already mean something under `type`, but that this version does not run."""
+LATER_KEYS = ("a2a",)
+"""Sections that already mean something, but that this version does not run."""
+RENAMED_KEYS: Mapping[str, str] = {"mcp": "mcp_servers, a list of servers that each have a name"}
+"""Keys of old files, and what to write in their place."""
+
 
 @attrs.frozen
 class AgentConfig:
-    agent: Node
-    """The tree; when the file has none, one llm node made of `name`, `prompt` and `llm.model`."""
-    has_tree: bool = False
-    """Whether the file has an `agent:` tree."""
-    name: str = "agent"
-    description: str = ""
-    prompt: str = ""
-    host: str = "127.0.0.1"
-    port: int = 8080
-    data_dir: Path = Path("data")
-    shutdown_grace: float = 10.0
-    """Seconds that work in flight gets when the process is asked to stop."""
-    llm: LlmConfig = LlmConfig()
-    mcp_servers: tuple[McpServerConfig, ...] = ()
-    tools: ToolsConfig = ToolsConfig()
-    approval: ApprovalConfig = ApprovalConfig()
-    source: Path | None = None
-    """The file it came from; relative `script:` paths are relative to its folder."""
-    stored_tree: Mapping[str, object] = attrs.field(factory=dict, repr=False)
-    """Tree, prompts and model names as written, `${VAR}` unexpanded: what a run goes on with."""
+    """One agent: its model, its tool servers, and optionally a tree of nodes."""
+
+    agent: Node = attrs.field(
+        metadata=about(
+            "The tree of nodes. Default: one llm node made of `name`, `prompt` and `llm.model`.",
+            filled_in=True,
+        )
+    )
+    has_tree: bool = attrs.field(
+        default=False, metadata=about("Whether the file has an `agent:` tree.", derived=True)
+    )
+    name: str = attrs.field(default=DEFAULT_NAME, metadata=about("Name of the agent.", not_empty=True))
+    description: str = attrs.field(default="", metadata=about("What the agent is for, in a sentence."))
+    prompt: str = attrs.field(
+        default="", metadata=about("System prompt of every llm node that has none of its own.")
+    )
+    host: str = attrs.field(
+        default="127.0.0.1", metadata=about("Address the HTTP server listens on.", not_empty=True)
+    )
+    port: int = attrs.field(
+        default=8080,
+        metadata=about("Port the HTTP server listens on; 0 picks a free one.", minimum=0, maximum=65535),
+    )
+    data_dir: Path = attrs.field(
+        default=Path("data"),
+        converter=Path,
+        metadata=about(
+            "Where everything durable lives; a relative path is relative to the working directory. "
+            "`${data_dir}` stands for it in other values.",
+            not_empty=True,
+        ),
+    )
+    shutdown_grace: float = attrs.field(
+        default=10.0,
+        metadata=about(
+            "Seconds that work in flight gets when the process is asked to stop.", minimum=0, maximum=_DAY
+        ),
+    )
+    llm: LlmConfig = attrs.field(default=LlmConfig(), metadata=about("The default model."))
+    mcp_servers: tuple[McpServerConfig, ...] = attrs.field(
+        default=(),
+        metadata=about("The tool servers; all of them must start, or the agent does not.", unique_names=True),
+    )
+    tools: ToolsConfig = attrs.field(default=ToolsConfig(), metadata=about("Bounds on tool calls."))
+    approval: ApprovalConfig = attrs.field(
+        default=ApprovalConfig(), metadata=about("When a tool call waits for a human.")
+    )
+    source: Path | None = attrs.field(
+        default=None,
+        metadata=about(
+            "The file it came from; relative `script:` paths are relative to its folder.", derived=True
+        ),
+    )
+    packaged: bool = attrs.field(
+        default=False,
+        metadata=about("Whether it is the default that comes with the package.", derived=True),
+    )
+    stored_tree: Mapping[str, object] = attrs.field(
+        factory=dict,
+        repr=False,
+        metadata=about(
+            "Tree, prompts and model names as written, `${VAR}` unexpanded: what a run goes on with, "
+            "as plain JSON. `tree_from_stored` makes nodes of it again.",
+            derived=True,
+        ),
+    )
+    warnings: tuple[str, ...] = attrs.field(
+        default=(), metadata=about("Sentences on what is allowed but surely not meant.", derived=True)
+    )

@@ -1,0 +1,149 @@
+"""YAML text to values. Pure: text in, values or problems out."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import yaml
+
+from stopgo.config.errors import ConfigError, Problem
+from stopgo.config.values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dotted, quoted
+
+MAX_DEPTH = 32
+MAX_VALUES = 10_000
+"""Values in a file, with every alias counted as what it stands for."""
+
+
+def compose(text: str, file: str) -> tuple[Value, tuple[Problem, ...]]:
+    """Read one YAML document.
+
+    Returns the value and what is wrong in it that does not stop the reading, such as duplicate keys.
+    Raises `ConfigError` for a text that is no YAML, is empty, or breaks a bound.
+    """
+    if control := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        before = text[: control.start()]
+        line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+        message = "not valid YAML: a control character"
+        raise ConfigError((Problem("yaml_syntax", message, file, line, column),))
+    loader = _Loader(text, file)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            loader.refuse("empty_file", "the file is empty; expected a mapping", None)
+        return loader.value(root, ()), tuple(loader.problems)
+    except yaml.MarkedYAMLError as error:
+        loader.refuse("yaml_syntax", _syntax_message(error), error.problem_mark or error.context_mark)
+    except (ValueError, OverflowError):
+        # PyYAML turns an escape such as "\UFFFFFFFF" into a character without looking.
+        loader.refuse(
+            "yaml_syntax", "not valid YAML: an escape that stands for no character", loader.get_mark()
+        )
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes under bounds and turns them into values."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        self._depth = 0
+        self._count = 0
+        self.problems: list[Problem] = []
+        super().__init__(text)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # The composer recurses, so the bound has to hold before it does.
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._refuse_depth(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def value(self, node: yaml.Node, path: KeyPath) -> Value:
+        # Aliases are followed here, so depth and number have to be looked at once more.
+        self._count += 1
+        if self._count > MAX_VALUES:
+            self.refuse("too_large", f"more than {MAX_VALUES} values, aliases included", node.start_mark)
+        if len(path) >= MAX_DEPTH:
+            self._refuse_depth(node.start_mark)
+        match node:
+            case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
+                items = (self.value(item, (*path, index)) for index, item in enumerate(node.value))
+                return Sequence(tuple(items), _mark(node.start_mark))
+            case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
+                return self._table(node, path)
+            case yaml.ScalarNode():
+                return self._scalar(node, path)
+            case _:
+                return self._unsupported_tag(node, path)
+
+    def _table(self, node: yaml.MappingNode, path: KeyPath) -> Table:
+        entries: dict[str, Value] = {}
+        key_marks: dict[str, Mark] = {}
+        for key_node, value_node in node.value:
+            mark = key_node.start_mark
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._report("wrong_type", "a key must be text", mark, path)
+                continue
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                message = "merge keys (<<) are not supported; write the keys out"
+                self._report("yaml_tag", message, mark, path)
+                continue
+            # The text as it stands: a variable may be called NO, which is a boolean in YAML 1.1.
+            key = str(key_node.value)
+            item = self.value(value_node, (*path, key))
+            if key in entries:
+                message = f"duplicate key {quoted(key)}, first on line {key_marks[key].line}"
+                self._report("duplicate_key", message, mark, path)
+                continue
+            entries[key] = item
+            key_marks[key] = _mark(mark)
+        return Table(entries, _mark(node.start_mark), key_marks)
+
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Scalar | Invalid:
+        mark = _mark(node.start_mark)
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        if "\0" in node.value:
+            # It would only surface much later, in a path or an argument.
+            self._report("control_character", "a NUL character", node.start_mark, path)
+            return Invalid(mark)
+        if kind in ("str", "timestamp", "value"):
+            # A date is text to us: nothing in a configuration is a date.
+            return Scalar(str(node.value), mark)
+        if kind not in _KINDS:
+            return self._unsupported_tag(node, path)
+        try:
+            return Scalar(self.construct_object(node), mark)
+        except (ValueError, KeyError, IndexError):
+            self._report("wrong_type", f"this is no valid {_KINDS[kind]}", node.start_mark, path)
+            return Invalid(mark)
+
+    def _unsupported_tag(self, node: yaml.Node, path: KeyPath) -> Invalid:
+        self._report("yaml_tag", f"the tag {quoted(node.tag)} is not supported", node.start_mark, path)
+        return Invalid(_mark(node.start_mark))
+
+    def _refuse_depth(self, mark: yaml.Mark | None) -> NoReturn:
+        self.refuse("too_deep", f"nested deeper than {MAX_DEPTH} levels", mark)
+
+    def refuse(self, code: str, message: str, mark: yaml.Mark | None) -> NoReturn:
+        self._report(code, message, mark, ())
+        raise ConfigError(tuple(self.problems))
+
+    def _report(self, code: str, message: str, mark: yaml.Mark | None, path: KeyPath) -> None:
+        at = _mark(mark) if mark else None
+        line, column = (at.line, at.column) if at else (None, None)
+        self.problems.append(Problem(code, message, self._file, line, column, dotted(path)))
+
+
+_KINDS = {"null": "null", "bool": "boolean", "int": "whole number", "float": "number"}
+
+
+def _mark(mark: yaml.Mark) -> Mark:
+    return Mark(mark.line + 1, mark.column + 1)
+
+
+def _syntax_message(error: yaml.MarkedYAMLError) -> str:
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    return f"not valid YAML: {said}"

@@ -1,0 +1,49 @@
+"""What is wrong with a configuration file, all of it at once."""
+
+from __future__ import annotations
+
+import attrs
+
+_MOST_SHOWN = 50
+
+
+@attrs.frozen
+class Problem:
+    """One mistake. It never holds a value that came from the environment."""
+
+    code: str
+    """Stable, snake_case: what a program may rely on."""
+    message: str
+    file: str
+    line: int | None = None
+    """From 1; None when it concerns the file as a whole."""
+    column: int | None = None
+    """From 1."""
+    key: str = ""
+    """Dotted path, for instance `mcp_servers[0].timeout`; empty for the file as a whole."""
+    expected: str | None = None
+    found: str | None = None
+    """What stands there: the type of a value, seldom the value."""
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        said = f"{self.key}: {self.message}" if self.key else self.message
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}: {said}{hint}"
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used. `problems` are in the order of the file."""
+
+    code = "config_invalid"
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:_MOST_SHOWN]]
+        if (left := len(self.problems) - len(lines)) > 0:
+            lines.append(f"... and {left} more")
+        return "\n".join(lines)

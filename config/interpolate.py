@@ -1,0 +1,96 @@
+"""`${VAR}` and `${VAR:-default}` in configuration text. Pure: whoever calls brings the variables.
+
+`$${` stands for a literal `${`. As in a shell, `:-` also replaces a variable that is set but empty.
+What a variable holds is never looked at again: a value that contains `${X}` stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import attrs
+
+_TOKEN = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+
+WHOLE_REFERENCE_PATTERN = r"^\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}$"
+"""A text that is one reference and nothing else, as a JSON Schema pattern."""
+
+
+@attrs.frozen
+class Reference:
+    name: str
+    default: str | None = None
+
+
+Part: TypeAlias = str | Reference
+Lookup: TypeAlias = Callable[[str], str | None]
+"""What a variable holds; None when it is not set."""
+
+
+class MalformedReference(Exception):
+    """A `${` that starts no reference and is not escaped."""
+
+
+class UnsetVariable(Exception):
+    """A variable that is not set, in a reference without default."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def parse(text: str) -> tuple[Part, ...]:
+    """Split a text into literal texts, unescaped, and references. Raises `MalformedReference`."""
+    parts: list[Part] = []
+    literal = ""
+    end = 0
+    for token in _TOKEN.finditer(text):
+        literal += _plain(text[end : token.start()])
+        end = token.end()
+        if token["escape"]:
+            literal += "${"
+            continue
+        if literal:
+            parts.append(literal)
+            literal = ""
+        parts.append(Reference(token["name"], token["default"]))
+    literal += _plain(text[end:])
+    if literal:
+        parts.append(literal)
+    return tuple(parts)
+
+
+def fill(parts: tuple[Part, ...], lookup: Lookup) -> str:
+    """Put the variables' values in. Raises `UnsetVariable`."""
+    return "".join(part if isinstance(part, str) else _value(part, lookup) for part in parts)
+
+
+def escape(text: str) -> str:
+    """The text to write so that it reads as `text`."""
+    return text.replace("${", "$${")
+
+
+def whole_reference(parts: tuple[Part, ...]) -> Reference | None:
+    """The reference a text consists of; None when there is anything else in it."""
+    match parts:
+        case (Reference() as reference,):
+            return reference
+        case _:
+            return None
+
+
+def _plain(text: str) -> str:
+    if "${" in text:
+        raise MalformedReference
+    return text
+
+
+def _value(reference: Reference, lookup: Lookup) -> str:
+    value = lookup(reference.name)
+    if reference.default is not None and not value:
+        return reference.default
+    if value is None:
+        raise UnsetVariable(reference.name)
+    return value

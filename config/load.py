@@ -1,0 +1,143 @@
+"""From a YAML file to an `AgentConfig`."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from stopgo.config.compose import compose
+from stopgo.config.errors import ConfigError, Problem
+from stopgo.config.interpolate import escape
+from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.placeholders import unfilled
+from stopgo.config.reader import Reader
+from stopgo.config.shape import keys_of
+from stopgo.config.tree import fill_in, nodes_of
+from stopgo.config.values import Scalar, Sequence, Table, Value, plain
+
+MAX_BYTES = 1024 * 1024
+DEFAULT_FILE = Path("config", "agent.yaml")
+"""Relative to the working directory."""
+
+
+def load_config(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    data_dir: Path | None = None,
+    model: str | None = None,
+) -> AgentConfig:
+    """Read an agent file.
+
+    Without `path` it is `config/agent.yaml` in the working directory, else the default that comes with
+    the package; `source` and `packaged` of the result say which. `data_dir` and `model`, taken literally,
+    stand in for what the file says, `model` for every node. Raises `ConfigError` with all its problems.
+    """
+    source, packaged = _locate(path)
+    root, problems = compose(_read_text(source), str(source))
+    if not isinstance(root, Table):
+        message = "the file must be a mapping of keys, such as `name: my-agent`"
+        raise ConfigError((*problems, Problem("not_a_mapping", message, str(source), 1, 1)))
+    has_tree = "agent" in root.entries
+    if data_dir is not None:
+        root = root.with_entries({"data_dir": Scalar(escape(str(data_dir)))})
+    root = fill_in(root, model)
+
+    reader = Reader(str(source), environ)
+    # All other values may speak of it, so it comes first.
+    reader.data_dir = _data_dir(root, reader)
+    config = reader.section(AgentConfig, root, ())
+    reader.check_unique(nodes_of(root.entries["agent"]), "node name")
+    found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
+    if found or config is None:
+        raise ConfigError(tuple(sorted(found, key=_place)))
+
+    written = root.entries["agent"]
+    stored = plain(written)
+    assert isinstance(stored, dict)
+    return attrs.evolve(
+        config,
+        has_tree=has_tree,
+        data_dir=reader.data_dir,
+        mcp_servers=_located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent),
+        source=source,
+        packaged=packaged,
+        stored_tree=stored,
+        warnings=unfilled(config.agent, written),
+    )
+
+
+def _locate(path: Path | None) -> tuple[Path, bool]:
+    if path is not None:
+        return path, False
+    if DEFAULT_FILE.exists():
+        return DEFAULT_FILE, False
+    return Path(str(importlib.resources.files("stopgo.config").joinpath("agent.yaml"))), True
+
+
+def _read_text(source: Path) -> str:
+    def refusal(code: str, message: str, hint: str | None = None) -> ConfigError:
+        return ConfigError((Problem(code, message, str(source), hint=hint),))
+
+    try:
+        with source.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        hint = "relative paths are relative to the working directory"
+        raise refusal("file_missing", "there is no such file", hint) from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise refusal("file_unreadable", f"the file cannot be read: {why}") from None
+    if len(data) > MAX_BYTES:
+        raise refusal("too_large", "the file is larger than 1 MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise refusal("not_utf8", f"the file is not UTF-8 text, first on line {line}") from None
+
+
+def _data_dir(root: Table, reader: Reader) -> Path:
+    key = keys_of(AgentConfig)["data_dir"]
+    value = root.entries.get(key.name)
+    read = reader.read(value, key.shape, (key.name,)) if value else None
+    # After a problem any directory will do: nobody gets to see it.
+    return Path(os.path.abspath(read if isinstance(read, str) else str(key.default)))
+
+
+def _located(
+    servers: tuple[McpServerConfig, ...], written: Value | None, folder: Path
+) -> tuple[McpServerConfig, ...]:
+    """The servers with their commands relative to `folder`, and with what the file says of them."""
+    entries = written.items if isinstance(written, Sequence) else ()
+    return tuple(
+        attrs.evolve(server, command=_command(server.command, folder), as_written=_as_written(entry))
+        for server, entry in zip(servers, entries, strict=True)
+    )
+
+
+def _command(command: str | None, folder: Path) -> str | None:
+    """A path is relative to the file; a bare name is for whoever starts it to look up."""
+    if command is None or os.sep not in command:
+        return command
+    return str((folder / command).absolute())
+
+
+def _as_written(entry: Value) -> str:
+    assert isinstance(entry, Table)
+    value = entry.entries.get("url") or entry.entries["command"]
+    assert isinstance(value, Scalar)
+    return str(value.value)
+
+
+def _in_tree(problem: Problem) -> bool:
+    """Of a tree that was made up: it can only repeat what was said of the keys it is made of."""
+    return problem.key.partition(".")[0] == "agent"
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return problem.line or 0, problem.column or 0

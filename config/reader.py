@@ -1,0 +1,353 @@
+"""Values to frozen configuration classes, with every mistake found on the way."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+from stopgo.config.errors import Problem
+from stopgo.config.interpolate import (
+    MalformedReference,
+    Reference,
+    UnsetVariable,
+    fill,
+    parse,
+    whole_reference,
+)
+from stopgo.config.model import LATER_KEYS, LATER_NODE_TYPES, RENAMED_KEYS
+from stopgo.config.shape import (
+    Choice,
+    Key,
+    ListOf,
+    Number,
+    Section,
+    Shape,
+    Text,
+    TextMap,
+    Variants,
+    exactly_one_of,
+    keys_of,
+    type_word,
+)
+from stopgo.config.values import (
+    Invalid,
+    KeyPath,
+    Mark,
+    Scalar,
+    Sequence,
+    Table,
+    Value,
+    dotted,
+    quoted,
+)
+from stopgo.config.wording import describe, kind, nearest, one_of, shown
+
+T = TypeVar("T")
+
+_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+
+
+class _Bad:
+    """Stands for a value that was reported."""
+
+
+_BAD: Final = _Bad()
+Read: TypeAlias = object
+"""What a shape asks for, or `_BAD`."""
+
+
+class Reader:
+    """Reads one file. `problems` grows as it goes; what it returns counts only while that is empty."""
+
+    def __init__(self, file: str, environ: Mapping[str, str], data_dir: Path | None = None) -> None:
+        self.data_dir = data_dir
+        """What `${data_dir}` stands for; None while that is not known."""
+        self.problems: list[Problem] = []
+        self._file = file
+        self._environ = environ
+        self._reported: set[tuple[str, str, Mark]] = set()
+
+    def report(
+        self,
+        code: str,
+        message: str,
+        mark: Mark | None,
+        path: KeyPath,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> _Bad:
+        """Add a problem. One and the same at one and the same place, reached twice, is added once."""
+        if mark is not None:
+            if (code, message, mark) in self._reported:
+                return _BAD
+            self._reported.add((code, message, mark))
+        line, column = (mark.line, mark.column) if mark else (None, None)
+        self.problems.append(
+            Problem(code, message, self._file, line, column, dotted(path), expected, found, hint)
+        )
+        return _BAD
+
+    def section(self, cls: type[T], value: Value, path: KeyPath) -> T | None:
+        """An instance of `cls`; None when there was a problem."""
+        read = self.read(value, Section(cls), path)
+        return read if isinstance(read, cls) else None
+
+    def read(self, value: Value, shape: Shape, path: KeyPath) -> Read:
+        match value:
+            case Invalid():
+                return _BAD
+            case Scalar():
+                return self._scalar(value, shape, path)
+            case Sequence():
+                if isinstance(shape, ListOf):
+                    return self._list(value, shape, path)
+            case Table():
+                match shape:
+                    case TextMap():
+                        return self._text_map(value, path)
+                    case Section():
+                        return self._section(value, shape, path)
+                    case Variants():
+                        return self._variant(value, shape, path)
+                    case _:
+                        pass
+            case _:
+                assert_never(value)
+        return self._wrong_type(value, shape, path)
+
+    def text_of(self, value: Value) -> str | None:
+        """The text with its references filled in; None, and no report, when it has none."""
+        if not isinstance(value, Scalar) or not isinstance(value.value, str):
+            return None
+        try:
+            return fill(parse(value.value), self._lookup)
+        except (MalformedReference, UnsetVariable):
+            return None
+
+    # Scalars
+
+    def _scalar(self, value: Scalar, shape: Shape, path: KeyPath) -> Read:
+        if not isinstance(value.value, str):
+            return self._checked(value.value, shape, value, path, None)
+        try:
+            parts = parse(value.value)
+            text = fill(parts, self._lookup)
+        except MalformedReference:
+            return self.report(
+                "bad_reference",
+                "a reference is ${NAME} or ${NAME:-default}",
+                value.mark,
+                path,
+                hint="write $${ for a literal ${",
+            )
+        except UnsetVariable as unset:
+            return self._unset(unset.name, value.mark, path)
+        reference = whole_reference(parts)
+        typed = _typed(text, shape) if reference else text
+        return self._checked(typed, shape, value, path, reference)
+
+    def _checked(
+        self, found: object, shape: Shape, value: Scalar, path: KeyPath, reference: Reference | None
+    ) -> Read:
+        match shape:
+            case Text() if isinstance(found, str):
+                if shape.not_empty and not found:
+                    return self.report("empty_value", "must not be empty", value.mark, path)
+                if shape.pattern is None or re.fullmatch(shape.pattern, found):
+                    return found
+                return self._unfit("bad_format", shape, value, path)
+            case Number() if isinstance(found, int | float) and not isinstance(found, bool):
+                if shape.whole and isinstance(found, float) and not found.is_integer():
+                    return self._wrong_type(value, shape, path)
+                if not _in_range(found, shape):
+                    return self._unfit("out_of_range", shape, value, path)
+                return int(found) if shape.whole else float(found)
+            case Choice() if isinstance(found, str):
+                if found in shape.words:
+                    return found
+                hint = None if reference else nearest(found, shape.words)
+                return self._unfit("unknown_word", shape, value, path, hint)
+            case _ if reference:
+                return self._unfit("wrong_type", shape, value, path)
+            case _:
+                return self._wrong_type(value, shape, path)
+
+    def _lookup(self, name: str) -> str | None:
+        if name == "data_dir":
+            return None if self.data_dir is None else str(self.data_dir)
+        return self._environ.get(name)
+
+    def _unset(self, name: str, mark: Mark | None, path: KeyPath) -> _Bad:
+        if name == "data_dir":
+            return self.report("variable_unset", "${data_dir} has no value here", mark, path)
+        return self.report(
+            "variable_unset",
+            f"the environment variable {name} is not set",
+            mark,
+            path,
+            hint=f"set it, or write ${{{name}:-default}}",
+        )
+
+    # Collections
+
+    def _list(self, value: Sequence, shape: ListOf, path: KeyPath) -> Read:
+        if shape.not_empty and not value.items:
+            return self.report("empty_list", "the list is empty; it needs at least one", value.mark, path)
+        if shape.unique_names:
+            self.check_unique(((item, path) for item in value.items), "name")
+        items = [self.read(item, shape.item, (*path, index)) for index, item in enumerate(value.items)]
+        return _BAD if _BAD in items else tuple(items)
+
+    def check_unique(self, named: Iterable[tuple[Value, KeyPath]], what: str) -> None:
+        """Report every table whose `name` an earlier one has, at the path that stands with it."""
+        first: dict[str, Mark | None] = {}
+        for value, path in named:
+            name = value.entries.get("name") if isinstance(value, Table) else None
+            text = self.text_of(name) if name else None
+            if not isinstance(name, Scalar) or not text:
+                continue
+            if text not in first:
+                first[text] = name.mark
+                continue
+            mark = first[text]
+            self.report(
+                "duplicate_name",
+                f"duplicate {what} {quoted(str(name.value))}",
+                name.mark,
+                path,
+                hint=f"first used on line {mark.line}" if mark else None,
+            )
+
+    def _text_map(self, value: Table, path: KeyPath) -> Read:
+        items = {key: self.read(item, Text(), (*path, key)) for key, item in value.entries.items()}
+        return _BAD if _BAD in items.values() else items
+
+    def _variant(self, value: Table, shape: Variants, path: KeyPath) -> Read:
+        words = tuple(shape.sections)
+        word_at = value.entries.get("type", Scalar(None, value.mark))
+        match word_at:
+            case Scalar(value=str(word)) if word in words:
+                return self._section(value, shape.sections[word], path)
+            case Scalar(value=str(word)) if word in LATER_NODE_TYPES:
+                message = f"{word} nodes are not supported by this version"
+                self.report(
+                    "not_supported_yet", message, word_at.mark, (*path, "type"), expected=one_of(words)
+                )
+            case Scalar(value=None):
+                message = f"type is required: {one_of(words)}"
+                self.report("missing_key", message, word_at.mark, path, expected=one_of(words))
+            case Scalar(value=str(word)):
+                message = f"unknown node type {quoted(word)}; expected {one_of(words)}"
+                self.report(
+                    "unknown_node_type",
+                    message,
+                    word_at.mark,
+                    (*path, "type"),
+                    expected=one_of(words),
+                    hint=nearest(word, words),
+                )
+            case _:
+                self._wrong_type(word_at, Choice(words), (*path, "type"))
+        # The node cannot be read, but its mistakes are not to hide those of the nodes below it.
+        children = value.entries.get("agents")
+        if isinstance(children, Sequence):
+            self._list(children, ListOf(shape), (*path, "agents"))
+        return _BAD
+
+    def _section(self, value: Table, shape: Section, path: KeyPath) -> Read:
+        cls = shape.cls
+        keys = keys_of(cls)
+        known = ("type", *keys) if type_word(cls) else tuple(keys)
+        for name in value.entries:
+            if name not in known:
+                self._unknown_key(name, known, value, path)
+        given: dict[str, Read] = {}
+        for key in keys.values():
+            item = value.entries.get(key.name)
+            if key.required and (item is None or _is_blank(item)):
+                mark = item.mark if item else value.mark
+                given[key.name] = self.report("missing_key", f"{key.name} is required", mark, path)
+            elif item is not None and not _means_default(item, key):
+                given[key.name] = self.read(item, key.shape, (*path, key.name))
+        together = self._keys_fit_together(cls, value, path)
+        return _BAD if _BAD in given.values() or not together else cls(**given)
+
+    def _unknown_key(self, name: str, known: tuple[str, ...], value: Table, path: KeyPath) -> None:
+        mark, at = value.key_marks.get(name, value.mark), (*path, name)
+        if name in RENAMED_KEYS:
+            self.report("renamed_key", f"the key {name} is no more; use {RENAMED_KEYS[name]}", mark, at)
+        elif name in LATER_KEYS:
+            self.report("not_supported_yet", f"the key {name} is not supported by this version", mark, at)
+        else:
+            hint = nearest(name, known) or f"valid keys: {', '.join(known)}"
+            self.report(
+                "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint
+            )
+
+    def _keys_fit_together(self, cls: type, value: Table, path: KeyPath) -> bool:
+        choices = exactly_one_of(cls)
+        chosen = [name for name in choices if name in value.entries]
+        if choices and not chosen:
+            self.report("missing_key", f"{' or '.join(choices)} is required", value.mark, path)
+            return False
+        if len(chosen) > 1:
+            message = f"{' and '.join(chosen)} exclude each other; give one of them"
+            self.report("conflicting_keys", message, value.mark, path)
+            return False
+        fits = True
+        for key in keys_of(cls).values():
+            if key.name in value.entries and key.about.needs and key.about.needs not in value.entries:
+                message = f"{key.name} belongs to {key.about.needs}, which is not given"
+                self.report("conflicting_keys", message, value.key_marks.get(key.name), (*path, key.name))
+                fits = False
+        return fits
+
+    # What errors say
+
+    def _wrong_type(self, value: Value, shape: Shape, path: KeyPath) -> _Bad:
+        expected, found = describe(shape), kind(value)
+        hint = None
+        if isinstance(value, Scalar) and isinstance(shape, Text | Choice):
+            hint = "put it in quotes" if value.value is not None else "leave the key out for its default"
+        message = f"expected {expected}, found {found}"
+        return self.report("wrong_type", message, value.mark, path, expected=expected, found=found, hint=hint)
+
+    def _unfit(self, code: str, shape: Shape, value: Scalar, path: KeyPath, hint: str | None = None) -> _Bad:
+        # A text that fits no pattern may well be a secret that was put into the wrong place.
+        expected, found = describe(shape), "other text" if code == "bad_format" else shown(value)
+        message = f"expected {expected}, found {found}"
+        return self.report(code, message, value.mark, path, expected=expected, found=found, hint=hint)
+
+
+def _typed(text: str, shape: Shape) -> object:
+    if isinstance(shape, Number):
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        if _NUMBER.fullmatch(text):
+            return float(text)
+    return text
+
+
+def _in_range(number: float, shape: Number) -> bool:
+    return (
+        not (isinstance(number, float) and math.isnan(number))
+        and (shape.minimum is None or number >= shape.minimum)
+        and (shape.above is None or number > shape.above)
+        and (shape.maximum is None or number <= shape.maximum)
+    )
+
+
+def _is_blank(value: Value) -> bool:
+    return isinstance(value, Scalar) and value.value in (None, "")
+
+
+def _means_default(value: Value, key: Key) -> bool:
+    """`mcp_servers:` with every entry commented out is an empty list, and so on."""
+    empty = isinstance(value, Scalar) and value.value is None
+    return empty and isinstance(key.shape, ListOf | TextMap | Section)

@@ -1,0 +1,173 @@
+"""What a configuration file may hold, read off the attrs classes it becomes.
+
+The reader and the JSON Schema both walk these shapes, so a key exists in exactly one place: as a field.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+_ABOUT = "stopgo.about"
+
+
+@attrs.frozen
+class About:
+    """What a field's type does not say about the key of the same name."""
+
+    text: str
+    """For people; becomes the description in the JSON Schema."""
+    minimum: float | None = None
+    above: float | None = None
+    """Like `minimum`, but the value itself is not allowed."""
+    maximum: float | None = None
+    pattern: str | None = None
+    """A regular expression the whole text must match; stands with `meaning`."""
+    meaning: str | None = None
+    """What a text that matches `pattern` is, to be read after "expected"."""
+    not_empty: bool = False
+    """An empty text or list is refused."""
+    unique_names: bool = False
+    """The items of the list have a `name`, and no two may have the same."""
+    needs: str | None = None
+    """Another key that must stand beside this one."""
+    filled_in: bool = False
+    """May be left out of the file: it is filled in from other keys before reading."""
+    derived: bool = False
+    """No key of the file: computed when the file is loaded."""
+
+
+def about(text: str, **limits: Any) -> Mapping[str, About]:
+    """The `metadata` of a field; `limits` are the fields of `About`."""
+    return {_ABOUT: About(text, **limits)}
+
+
+@attrs.frozen
+class Text:
+    pattern: str | None = None
+    meaning: str | None = None
+    not_empty: bool = False
+
+
+@attrs.frozen
+class Number:
+    whole: bool
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+
+
+@attrs.frozen
+class Choice:
+    words: tuple[str, ...]
+
+
+@attrs.frozen
+class ListOf:
+    item: Shape
+    not_empty: bool = False
+    unique_names: bool = False
+
+
+@attrs.frozen
+class TextMap:
+    """A mapping from any text to text."""
+
+
+@attrs.frozen
+class Section:
+    """A mapping that becomes an instance of `cls`."""
+
+    cls: type
+
+
+@attrs.frozen
+class Variants:
+    """A mapping whose `type` key says which of the sections it is."""
+
+    sections: Mapping[str, Section]
+
+
+Shape: TypeAlias = Text | Number | Choice | ListOf | TextMap | Section | Variants
+
+
+@attrs.frozen
+class Key:
+    name: str
+    shape: Shape
+    about: About
+    required: bool
+    """The file has to say it."""
+    default: str | float | Path | None = None
+    """What holds when the file does not say it; None where that is not a plain value."""
+
+
+@functools.cache
+def keys_of(cls: type) -> Mapping[str, Key]:
+    """The keys of a section, by name, in the order of its fields."""
+    hints = typing.get_type_hints(cls)
+    keys: dict[str, Key] = {}
+    for field in attrs.fields(cls):
+        said = field.metadata.get(_ABOUT)
+        if not isinstance(said, About):
+            raise TypeError(f"{cls.__name__}.{field.name} does not say what it is about")
+        if said.derived:
+            continue
+        keys[field.name] = Key(
+            name=field.name,
+            shape=_shape_of(hints[field.name], said),
+            about=said,
+            required=field.default is attrs.NOTHING and not said.filled_in,
+            default=field.default if isinstance(field.default, str | int | float | Path) else None,
+        )
+    return keys
+
+
+def type_word(cls: type) -> str | None:
+    """The word that stands under `type` in this section; None for a section without that key."""
+    word = getattr(cls, "TYPE", None)
+    return word if isinstance(word, str) else None
+
+
+def exactly_one_of(cls: type) -> tuple[str, ...]:
+    """Keys of this section of which exactly one must be given; empty when there is no such rule."""
+    names: tuple[str, ...] = getattr(cls, "EXACTLY_ONE_OF", ())
+    return names
+
+
+def _shape_of(hint: Any, said: About) -> Shape:
+    hint = _without_none(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint in (str, Path):
+        return Text(said.pattern, said.meaning, said.not_empty)
+    if hint in (int, float):
+        return Number(hint is int, said.minimum, said.above, said.maximum)
+    if origin is Literal:
+        return Choice(arguments)
+    if origin is tuple:
+        return ListOf(_shape_of(arguments[0], About("")), said.not_empty, said.unique_names)
+    if origin is not None and issubclass(origin, Mapping):
+        return TextMap()
+    if attrs.has(hint):
+        return Section(hint)
+    if members := _variants(hint):
+        return Variants(members)
+    raise TypeError(f"no configuration value has the type {hint!r}")
+
+
+def _without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
+        return hint
+    members = [member for member in typing.get_args(hint) if member is not types.NoneType]
+    return members[0] if len(members) == 1 else hint
+
+
+def _variants(hint: Any) -> Mapping[str, Section]:
+    members = {type_word(cls): Section(cls) for cls in typing.get_args(hint)}
+    return {word: section for word, section in members.items() if word is not None}

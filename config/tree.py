@@ -1,0 +1,84 @@
+"""The tree of nodes as it is written: filled in before it is read, and stored to be read again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from stopgo.config.errors import ConfigError
+from stopgo.config.interpolate import escape
+from stopgo.config.model import DEFAULT_NAME, AgentConfig, LlmConfig, LlmNode, Node
+from stopgo.config.reader import Reader
+from stopgo.config.shape import keys_of
+from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, from_plain
+
+NODE = keys_of(AgentConfig)["agent"].shape
+
+
+def fill_in(root: Table, model: str | None) -> Table:
+    """Give the file a tree if it has none, and every llm node of it a prompt and a model.
+
+    `model`, taken literally, stands in for every model the file names.
+    """
+    llm = root.entries.get("llm", Table({}))
+    if model is not None and isinstance(llm, Table):
+        llm = llm.with_entries({"model": Scalar(escape(model))})
+    llm_model = llm.entries.get("model") if isinstance(llm, Table) else None
+    inherited: dict[str, Value] = {
+        "prompt": root.entries.get("prompt", Scalar("")),
+        "model": llm_model or Scalar(LlmConfig().model),
+    }
+    name = root.entries.get("name", Scalar(DEFAULT_NAME))
+    tree = root.entries.get("agent", Table({"type": Scalar(LlmNode.TYPE), "name": name}))
+    return root.with_entries({"llm": llm, "agent": _filled(tree, inherited, model)})
+
+
+def tree_from_stored(
+    stored: Mapping[str, object],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    data_dir: Path | None = None,
+    model: str | None = None,
+) -> Node:
+    """The nodes of an `AgentConfig.stored_tree`, with the variables' values of today.
+
+    `model` stands in for every model of the tree. Raises `ConfigError`, for instance when a variable
+    is not set any more.
+    """
+    written = _filled(from_plain(stored), {}, model)
+    reader = Reader("stored tree", environ, data_dir)
+    node = reader.read(written, NODE, ("agent",))
+    if reader.problems:
+        raise ConfigError(tuple(reader.problems))
+    assert isinstance(node, Node)
+    return node
+
+
+def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, KeyPath]]:
+    """Every node of a tree as it is written, parents first."""
+    yield value, path
+    agents = value.entries.get("agents") if isinstance(value, Table) else None
+    if isinstance(agents, Sequence):
+        for index, child in enumerate(agents.items):
+            yield from nodes_of(child, (*path, "agents", index))
+
+
+def _filled(value: Value, inherited: Mapping[str, Value], model: str | None) -> Value:
+    if not isinstance(value, Table):
+        return value
+    entries = dict(value.entries)
+    match entries.get("type"):
+        case Scalar(value=LlmNode.TYPE):
+            entries = {**inherited, **entries}
+            if model is not None:
+                entries["model"] = Scalar(escape(model))
+        case _:
+            pass
+    match entries.get("agents"):
+        case Sequence(items=items) as agents:
+            filled = tuple(_filled(item, inherited, model) for item in items)
+            entries["agents"] = Sequence(filled, agents.mark)
+        case _:
+            pass
+    return value.with_entries(entries)

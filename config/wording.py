@@ -1,0 +1,79 @@
+"""The words errors are made of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import assert_never
+
+from stopgo.config.interpolate import Reference, parse
+from stopgo.config.shape import Choice, ListOf, Number, Section, Shape, Text, TextMap, Variants
+from stopgo.config.values import Invalid, Scalar, Sequence, Table, Value, quoted, shortened
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """A hint at the word that was probably meant."""
+    close = difflib.get_close_matches(word[:64].lower(), list(known), n=1)
+    return f"did you mean {quoted(close[0])}?" if close else None
+
+
+def describe(shape: Shape) -> str:
+    """A shape in words, to be read after "expected"."""
+    match shape:
+        case Text():
+            return shape.meaning or "text"
+        case Number():
+            noun = "a whole number" if shape.whole else "a number"
+            return f"{noun}{_range(shape)}"
+        case Choice():
+            return one_of(shape.words)
+        case ListOf():
+            return "a list"
+        case TextMap() | Section() | Variants():
+            return "a mapping"
+        case _:
+            assert_never(shape)
+
+
+def _range(shape: Number) -> str:
+    if shape.minimum is not None and shape.maximum is not None:
+        return f" from {shape.minimum:g} to {shape.maximum:g}"
+    limits = (("at least", shape.minimum), ("above", shape.above), ("at most", shape.maximum))
+    said = [f"{word} {limit:g}" for word, limit in limits if limit is not None]
+    return f" {' and '.join(said)}" if said else ""
+
+
+def kind(value: Value) -> str:
+    """What stands there, in words, to be read after "found"."""
+    match value:
+        case Scalar(value=None) | Invalid():
+            return "nothing"
+        case Scalar(value=bool()):
+            return "a boolean"
+        case Scalar(value=int()):
+            return "a whole number"
+        case Scalar(value=float()):
+            return "a number"
+        case Scalar():
+            return "text"
+        case Sequence():
+            return "a list"
+        case Table():
+            return "a mapping"
+        case _:
+            assert_never(value)
+
+
+def shown(value: Scalar) -> str:
+    """A number or a word; of a value with references only the variables' names."""
+    if not isinstance(value.value, str):
+        return shortened(str(value.value))
+    names = [part.name for part in parse(value.value) if isinstance(part, Reference)]
+    if names:
+        return "something else in " + ", ".join(f"${{{name}}}" for name in names)
+    return quoted(value.value)
+
+
+def one_of(words: tuple[str, ...]) -> str:
+    """The words as a choice: `a, b or c`."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

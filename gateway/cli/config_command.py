@@ -1,0 +1,43 @@
+"""`stopgo config`: what an agent file may hold, and whether one holds it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from stopgo.config.errors import ConfigError
+from stopgo.config.load import load_config
+from stopgo.config.schema import json_schema
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `config schema` and `config check` to the command line."""
+    config = subparsers.add_parser("config", help="check an agent file, or print its JSON Schema")
+    commands = config.add_subparsers(required=True, metavar="COMMAND")
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of agent files")
+    schema.set_defaults(run=print_schema)
+
+    check = commands.add_parser("check", help="report everything that is wrong with an agent file")
+    check.add_argument("file", type=Path, metavar="FILE", help="the agent file")
+    check.set_defaults(run=check_file)
+
+
+def print_schema(args: argparse.Namespace) -> int:
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def check_file(args: argparse.Namespace) -> int:
+    """Exit code 0 when the file can be used, 1 when not. Variables are those of this process."""
+    try:
+        config = load_config(args.file)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for warning in config.warnings:
+        print(f"{args.file}: warning: {warning}", file=sys.stderr)
+    print(f"{args.file}: ok")
+    return 0
