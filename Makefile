@@ -26,7 +26,7 @@ help:
 	@echo "make bench        measure"
 	@echo "make build        wheel and sdist into dist/"
 	@echo "make npm-servers  public tool servers for the end-to-end tests into build/npm (needs node)"
-	@echo "make lock         compile the lock files again after a change of the dependencies"
+	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "make clean        remove what was built; keeps data/ and .venv/"
 
 run: $(RUNTIME)
@@ -62,10 +62,10 @@ build/npm/.installed: testdata/npm/package.json testdata/npm/package-lock.json
 	@touch $@
 
 lock: $(SETUP)
-	@$(LOCK) --build-deps-for editable -o requirements.lock pyproject.toml
+	@$(LOCK) --build-deps-for wheel -o requirements.lock $(ARGS) pyproject.toml
 	@mkdir -p build
 	@"$(BIN)/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > build/dev.in
-	@$(LOCK) --constraint requirements.lock -o requirements-dev.lock build/dev.in
+	@$(LOCK) --constraint requirements.lock -o requirements-dev.lock $(ARGS) build/dev.in
 
 setup: $(SETUP)
 
