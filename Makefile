@@ -74,7 +74,7 @@ $(RUNTIME): requirements.lock pyproject.toml
 		echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv .venv
 	@"$(BIN)/python" -m pip install --quiet --require-hashes -r requirements.lock
-	@"$(BIN)/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@PYTHONWARNINGS="ignore:Editable installation" "$(BIN)/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(SETUP): $(RUNTIME) requirements-dev.lock
