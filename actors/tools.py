@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -55,11 +55,15 @@ class ToolResult:
 
 
 class ToolUnavailable(Refused):
-    """The call was never sent: no connection. Sending it later is safe."""
+    """The tool did not run: there is no connection. Sending the call later is safe."""
+
+    code: ClassVar[str] = "tool_unavailable"
 
 
 class ToolOutcomeUnknown(Refused):
     """The call was sent and no result came: the connection was lost, or it timed out."""
+
+    code: ClassVar[str] = "tool_outcome_unknown"
 
 
 @attrs.frozen

@@ -1,0 +1,113 @@
+"""MCP's tools and results to ours. Pure: nothing here sends, receives or waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from stopgo.actors.tools import Hints, Tool, ToolResult
+
+if TYPE_CHECKING:
+    # The SDK takes half a second to import; whoever has one of its objects has imported it.
+    import mcp_types as types
+    from pydantic import ValidationError
+
+EMPTY_RESULT = "(empty result)"
+
+
+def tool_from_wire(tool: types.Tool, server: str) -> Tool:
+    """One entry of `tools/list`, offered by the server of that name."""
+    notes = tool.annotations
+    if notes is None:
+        hints, title = Hints(), tool.title
+    else:
+        hints = Hints(
+            read_only=notes.read_only_hint,
+            destructive=notes.destructive_hint,
+            idempotent=notes.idempotent_hint,
+            open_world=notes.open_world_hint,
+        )
+        title = tool.title or notes.title
+    return Tool(
+        name=tool.name,
+        description=tool.description or "",
+        input_schema=tool.input_schema,
+        server=server,
+        title=title,
+        hints=hints,
+    )
+
+
+def result_from_wire(result: types.CallToolResult) -> ToolResult:
+    """A result, with a line of text for each block, so that the model knows of every one."""
+    lines = [_block_text(block) for block in result.content]
+    structured = result.structured_content
+    if not lines and structured is not None:
+        lines = [json.dumps(structured, ensure_ascii=False)]
+    return ToolResult(
+        content="\n".join(lines) or EMPTY_RESULT,
+        is_error=bool(result.is_error),
+        parts=tuple(
+            block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content
+        ),
+        structured=structured,
+    )
+
+
+def error_result(text: str) -> ToolResult:
+    """An answer that says the call failed, for the model to read."""
+    return ToolResult(content=text, is_error=True, parts=({"type": "text", "text": text},))
+
+
+def validation_text(error: ValidationError, *, skip: int = 0) -> str:
+    """The first thing that is wrong, without the value: where (less `skip` outer levels) and what."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'][skip:])}: {first['msg']}"
+
+
+def _block_text(block: types.ContentBlock) -> str:
+    match block.type:
+        case "text":
+            return block.text
+        case "image" | "audio":
+            return f"[{block.type}: {block.mime_type}, {len(block.data) * 3 // 4} bytes]"
+        case "resource_link":
+            return f"[resource: {block.name}, {block.uri}]"
+        case "resource":
+            resource = block.resource
+            text: str | None = getattr(resource, "text", None)
+            return f"[resource: {resource.uri}]" if text is None else text
+
+
+def repair_listing(
+    page: dict[str, Any], problem_with: Callable[[Mapping[str, Any]], str | None]
+) -> list[str]:
+    """Drop what is not a tool from a page of `tools/list`, in place, and say what was dropped.
+
+    One malformed tool would otherwise make the whole page invalid. A schema that does not say its
+    type gets `object`, the only one there is for arguments.
+
+    Args:
+        page: the result as it came; left alone when it holds no list of tools.
+        problem_with: why a tool is not valid, or None.
+    """
+    tools: object = page.get("tools")
+    if not isinstance(tools, list):
+        return []
+    kept: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for position, tool in enumerate(tools):
+        if not isinstance(tool, dict):
+            problems.append(f"tool {position}: not an object")
+            continue
+        schema = tool.get("inputSchema") or {}
+        if isinstance(schema, dict):
+            tool = {**tool, "inputSchema": {"type": "object", **schema}}
+        problem = problem_with(tool)
+        if problem is None:
+            kept.append(tool)
+        else:
+            problems.append(f"tool {position} ({tool.get('name', 'nameless')}): {problem}")
+    page["tools"] = kept
+    return problems

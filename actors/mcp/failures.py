@@ -1,0 +1,41 @@
+"""What the error of an MCP request says about the call. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+# Ours, for what the SDK's session has no words for; outside the range that JSON-RPC reserves.
+REQUEST_REFUSED = -31400
+"""An HTTP 4xx that is no answer of the tool server's."""
+SESSION_LOST = -31404
+"""The server does not know our session, and therefore did nothing."""
+SERVER_FAILED = -31500
+"""An HTTP 5xx that is no answer of the tool server's."""
+UNREACHABLE = -31503
+"""The request failed on its way; `data["sent"]` says whether it may have arrived."""
+
+_CLOSED = -32000
+_CLOSED_MESSAGES = ("Connection closed", "SSE stream")
+"""Servers use that code for errors of their own; these are the texts of the SDK's."""
+
+Meaning: TypeAlias = Literal["answered", "never_ran", "connection_lost", "outcome_unknown"]
+
+
+def meaning(code: int, message: str, data: object) -> Meaning:
+    """Tell an answer of the server's from a call that never ran and from one nobody knows about."""
+    if code == SESSION_LOST:
+        return "never_ran"
+    if code == UNREACHABLE:
+        sent = not isinstance(data, Mapping) or data.get("sent") is not False
+        return "connection_lost" if sent else "never_ran"
+    if code == SERVER_FAILED:
+        return "outcome_unknown"
+    if code == _CLOSED and message.startswith(_CLOSED_MESSAGES):
+        return "connection_lost"
+    return "answered"
+
+
+def worth_retrying(code: int) -> bool:
+    """Whether a server that refused to connect like this may merely not be up yet."""
+    return code in (UNREACHABLE, SERVER_FAILED)

@@ -1,0 +1,95 @@
+"""Keeps one malformed tool from losing the others.
+
+The SDK validates a page of `tools/list` as a whole and offers no way to see it before that, so the
+pages are repaired on their way in, between the transport and the SDK.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import Context
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from stopgo.actors.mcp.content import repair_listing, validation_text
+
+if TYPE_CHECKING:
+    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.shared.message import SessionMessage
+
+
+class RepairedReads:
+    """A transport's read stream, with every page of tools repaired as it passes."""
+
+    def __init__(
+        self, inner: ReadStream[SessionMessage | Exception], repair: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._inner = inner
+        self._repair = repair
+
+    @property
+    def last_context(self) -> Context | None:
+        """The SDK runs what a message causes in its sender's context, where the stream knows it."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return self._repaired(await self._inner.receive())
+
+    def __aiter__(self) -> RepairedReads:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._repaired(await self._inner.__anext__())
+
+    def _repaired(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        result = getattr(getattr(item, "message", None), "result", None)
+        if isinstance(result, dict) and "tools" in result:
+            self._repair(result)
+        return item
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> RepairedReads:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def repaired(
+    transport: AbstractAsyncContextManager[TransportStreams],
+    protocol_version: Callable[[], str],
+    log: logging.Logger,
+) -> AsyncIterator[TransportStreams]:
+    """The transport, with malformed tools dropped from what it reads, and logged."""
+
+    def repair(page: dict[str, Any]) -> None:
+        for problem in repair_listing(page, _tool_problem(page, protocol_version())):
+            log.warning("left out a malformed tool: %s", problem)
+
+    async with transport as (reads, writes):
+        yield RepairedReads(reads, repair), writes
+
+
+def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[str, Any]], str | None]:
+    """Judge a tool as the SDK is going to: on a page like this one, by the negotiated version."""
+    from mcp_types.methods import parse_server_result
+    from pydantic import ValidationError
+
+    def problem_with(tool: Mapping[str, Any]) -> str | None:
+        try:
+            parse_server_result("tools/list", version, {**page, "tools": [tool]})
+        except ValidationError as error:
+            return validation_text(error, skip=len(("tools", 0)))
+        return None
+
+    return problem_with

@@ -1,0 +1,59 @@
+"""The actor that owns one MCP tool server.
+
+Losing the connection is a state it repairs, not a crash. What it cannot repair is a server that
+does not start: that is the starter's error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from stopgo.actors.mcp.connection import Connection
+from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
+from stopgo.actors.tools import CallTool, ListTools, ServerMessage
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.context import Behaviour, Context
+
+__all__ = ["ServerStartFailed", "ServerState", "ServerStatus", "forwards_bearer", "mcp_server"]
+
+
+def forwards_bearer(config: McpServerConfig) -> bool:
+    """Whether the bearer of a call reaches this server: only those that speak HTTP get it."""
+    return config.url is not None
+
+
+def _nobody(status: ServerStatus) -> None:
+    """Reports go nowhere."""
+
+
+def mcp_server(
+    config: McpServerConfig, *, report: Callable[[ServerStatus], None] = _nobody
+) -> Behaviour[ServerMessage]:
+    """Serve the tools of one server.
+
+    Args:
+        report: called at every change of state or tools; must not wait.
+
+    The behaviour raises `ServerStartFailed`, before it serves, when the first connection cannot be
+    made within `config.connect_timeout`. Stopping it takes the child process with it.
+    """
+
+    async def behaviour(ctx: Context[ServerMessage]) -> None:
+        connection = Connection(config, report)
+        ctx.start_soon(connection.run)
+        await connection.started()
+
+        async def handle(message: ServerMessage) -> object:
+            match message:
+                case CallTool():
+                    return await connection.call(message)
+                case ListTools():
+                    return connection.tools
+                case _:
+                    assert_never(message)
+
+        await ctx.serve(handle, concurrency=config.max_concurrency)
+        await connection.stop()
+
+    return behaviour

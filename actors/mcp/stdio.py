@@ -1,0 +1,257 @@
+"""A stdio server: one child process, its process group, and the messages on its pipes.
+
+The SDK has a transport of its own. This one knows why a child died (exit code, last words on
+stderr), frames in linear time, survives what is not a message, and leaves no grandchild behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import trio
+
+from stopgo.actors.mcp.framing import LineFramer
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+
+    Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+    Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+MAX_MESSAGE = 64 * 1024 * 1024
+"""Bytes of the longest message; a longer one ends the connection."""
+MAX_STDERR_LINE = 2_000
+STDERR_TAIL = 20
+"""Lines of stderr that are remembered."""
+
+EXIT_GRACE = 2.0
+"""Seconds a child gets to leave after its stdin was closed, and again after SIGTERM."""
+DRAIN_GRACE = 0.5
+"""Seconds to read what a child that has exited left in its pipes."""
+REAP_GRACE = 2.0
+"""Seconds for the kernel to deliver a SIGKILL."""
+
+
+class StdioTransport:
+    """Runs a server's command, and is what remembers how that went."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: logging.Logger,
+        on_end: Callable[[], None],
+    ) -> None:
+        """
+        Args:
+            argv: the command; the first item is a path.
+            env: added to the few variables that are safe to inherit; nothing else is.
+            log: gets each line of the child's stderr.
+            on_end: called when no further message can come, perhaps more than once.
+        """
+        self._argv = list(argv)
+        self._env = env
+        self._log = log
+        self._on_end = on_end
+        self._last_words: deque[str] = deque(maxlen=STDERR_TAIL)
+        self._exit_code: int | None = None
+        self._told_to_go = False
+        self._garbage_seen = False
+        self._read_to_end = trio.Event()
+        self._heard_to_end = trio.Event()
+
+    def account_of_end(self) -> str | None:
+        """How the child exited and what it said last; None if it had to be told to go."""
+        if self._exit_code is None:
+            return None
+        if self._exit_code < 0:
+            how = f"was killed by {signal.Signals(-self._exit_code).name}"
+        else:
+            how = f"exited with code {self._exit_code}"
+        return ": ".join([how, "\n".join(self._last_words)]) if self._last_words else how
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[TransportStreams]:
+        """Run the child for the length of a block, and exchange messages with it.
+
+        Leaving the block closes the child's stdin and gives it time to leave, then sends SIGTERM
+        and at last SIGKILL to its whole process group. That is shielded, and bounded by the sum of
+        the graces above.
+
+        Raises:
+            OSError: the command could not be run.
+        """
+        process = await self._spawn()
+        # From here to the `try` nothing may wait: a cancellation would leave the child running.
+        incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+        writes, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._pump_stdout, process, incoming)
+                nursery.start_soon(self._pump_stdin, process, outgoing, incoming)
+                nursery.start_soon(self._pump_stderr, process)
+                nursery.start_soon(self._watch, process, incoming)
+                try:
+                    yield reads, writes
+                finally:
+                    reads.close()
+                    writes.close()
+                    with trio.CancelScope(shield=True):
+                        await self._stop(process)
+                    nursery.cancel_scope.cancel()
+        finally:
+            for stream in (incoming, reads, writes, outgoing):
+                stream.close()
+
+    async def _spawn(self) -> trio.Process:
+        from mcp.client.stdio import get_default_environment
+
+        return await trio.lowlevel.open_process(
+            self._argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**get_default_environment(), **self._env},
+            # A group of its own, to be stopped as one; and Ctrl-C at our terminal reaches only us,
+            # who still need the child to finish the calls in flight.
+            start_new_session=True,
+        )
+
+    async def _pump_stdout(self, process: trio.Process, incoming: Incoming) -> None:
+        assert process.stdout is not None
+        framer = LineFramer()
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                async for chunk in process.stdout:
+                    for line in framer.feed(chunk):
+                        await self._deliver(line, incoming)
+                    if framer.pending > MAX_MESSAGE:
+                        self._log.error("a message is longer than %d bytes", MAX_MESSAGE)
+                        return
+        finally:
+            self._read_to_end.set()
+            self._end(incoming)
+
+    async def _deliver(self, line: bytes, incoming: Incoming) -> None:
+        if not line.strip():
+            return
+        message = _parse(line)
+        if message is None:
+            # Said once: what prints its log to stdout would fill ours.
+            level = logging.DEBUG if self._garbage_seen else logging.WARNING
+            self._log.log(level, "not a message on stdout: %.200r", line)
+            self._garbage_seen = True
+            return
+        # Once the session is gone the pipe is only drained, so that the child can leave.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await incoming.send(message)
+
+    async def _pump_stdin(self, process: trio.Process, outgoing: Outgoing, incoming: Incoming) -> None:
+        assert process.stdin is not None
+        try:
+            async for item in outgoing:
+                body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send_all(body.encode() + b"\n")
+        except trio.BrokenResourceError:
+            self._end(incoming)  # whoever no longer listens will answer nothing more
+        except trio.ClosedResourceError:
+            pass  # closed by `_stop`
+
+    async def _pump_stderr(self, process: trio.Process) -> None:
+        assert process.stderr is not None
+        framer = LineFramer()
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                async for chunk in process.stderr:
+                    for line in framer.feed(chunk):
+                        self._hear(line)
+                    if framer.pending > MAX_STDERR_LINE:
+                        self._hear(framer.take_rest())
+            self._hear(framer.take_rest())
+        finally:
+            self._heard_to_end.set()
+
+    def _hear(self, line: bytes) -> None:
+        text = line[:MAX_STDERR_LINE].decode(errors="replace").rstrip()
+        if text:
+            self._last_words.append(text)
+            self._log.info("%s", text)
+
+    async def _watch(self, process: trio.Process, incoming: Incoming) -> None:
+        """Notice the child's death even while a grandchild holds its pipes open."""
+        await process.wait()
+        self._note_exit(process)
+        _signal_group(process.pid, signal.SIGKILL)
+        with trio.move_on_after(DRAIN_GRACE):
+            await self._read_to_end.wait()
+        self._end(incoming)
+
+    def _note_exit(self, process: trio.Process) -> None:
+        if not self._told_to_go:
+            self._exit_code = process.returncode
+
+    def _end(self, incoming: Incoming) -> None:
+        incoming.close()
+        self._on_end()
+
+    async def _stop(self, process: trio.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        await process.stdin.aclose()
+        if await _exits_within(EXIT_GRACE, process):
+            self._note_exit(process)
+        else:
+            self._told_to_go = True
+            self._log.info("still running %g s after its input was closed: sending SIGTERM", EXIT_GRACE)
+            _signal_group(process.pid, signal.SIGTERM)
+            if not await _exits_within(EXIT_GRACE, process):
+                self._log.warning("ignores SIGTERM: sending SIGKILL")
+        _signal_group(process.pid, signal.SIGKILL)
+        if not await _exits_within(REAP_GRACE, process):
+            self._log.error("process %d does not die; leaving it behind", process.pid)
+        with trio.move_on_after(DRAIN_GRACE):
+            await self._heard_to_end.wait()
+        await process.stdout.aclose()
+        await process.stderr.aclose()
+
+
+def _parse(line: bytes) -> SessionMessage | None:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        pass
+    # Perhaps only its text is not UTF-8: an answer with a wrong letter beats an answer lost.
+    text = line.decode(errors="replace")
+    if "\ufffd" not in text:
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError:
+        return None
+
+
+async def _exits_within(seconds: float, process: trio.Process) -> bool:
+    with trio.move_on_after(seconds):
+        await process.wait()
+    return process.returncode is not None
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    # The group lives on while anyone in it does, so until it is empty its number is not reused.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)

@@ -1,0 +1,140 @@
+"""A stdio tool server that misbehaves on request, to see a client survive it.
+
+`UNRULY` is a comma-separated list:
+    noise        garbage, invalid UTF-8 and blank lines before every message
+    mixed        one malformed tool among good ones, and one without a schema type
+    pages        the tools in two pages, and a cursor that repeats
+    mute         answers nothing at all
+    exit         writes a reason to stderr and exits with code 3 before it answers
+    stubborn     ignores SIGTERM and the end of its input
+    family       starts a grandchild that ignores SIGTERM; its pid goes to the file named by `FAMILY`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+MODES = frozenset(os.environ.get("UNRULY", "").split(","))
+OBJECT = {"type": "object"}
+GOOD: list[dict[str, Any]] = [
+    {"name": "big", "description": "A long text", "inputSchema": OBJECT},
+    {"name": "broken_utf8", "description": "A text that is not UTF-8", "inputSchema": OBJECT},
+    {"name": "environment", "description": "The names of the environment variables", "inputSchema": OBJECT},
+    {"name": "fails", "description": "An error result", "inputSchema": OBJECT},
+    {"name": "refuses", "description": "A JSON-RPC error", "inputSchema": OBJECT},
+    {"name": "invalid", "description": "A result that is no result", "inputSchema": OBJECT},
+    {
+        "name": "structured",
+        "description": "Not what its schema says",
+        "inputSchema": OBJECT,
+        "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    },
+    {"name": "relist", "description": "Say that the tools have changed", "inputSchema": OBJECT},
+]
+MIXED: list[Any] = [
+    {"name": "bad_schema", "inputSchema": {"type": "string"}},
+    {"description": "nameless", "inputSchema": OBJECT},
+    "not even an object",
+    {"name": "no_type", "inputSchema": {"properties": {"a": {"type": "string"}}}},
+    {"name": "bad_hint", "inputSchema": OBJECT, "annotations": {"readOnlyHint": "perhaps"}},
+]
+extra_tools: list[dict[str, Any]] = []
+
+
+def write(line: bytes) -> None:
+    if "noise" in MODES:
+        line = b"starting up...\n\xff\xfe not UTF-8\n\n{}\n[1]\n" + line
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def send(message: dict[str, Any]) -> None:
+    write(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+
+def text(content: str, **result: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": content}], **result}
+
+
+def tools_page(cursor: str | None) -> dict[str, Any]:
+    tools = [*GOOD, *extra_tools, *(MIXED if "mixed" in MODES else [])]
+    if "pages" not in MODES:
+        return {"tools": tools}
+    return {"tools": tools[:3] if cursor is None else tools[3:], "nextCursor": "again"}
+
+
+def call(request_id: int, name: str, arguments: dict[str, Any]) -> None:
+    match name:
+        case "big":
+            result = text("x" * int(arguments["size"]))
+        case "broken_utf8":
+            body = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": text("caf@")}).encode()
+            write(body.replace(b"@", b"\xe9"))
+            return
+        case "environment":
+            result = text("\n".join(sorted(os.environ)))
+        case "fails":
+            result = text("the disk is full", isError=True)
+        case "refuses":
+            send({"id": request_id, "error": {"code": -32000, "message": "database is locked"}})
+            return
+        case "invalid":
+            result = {"content": "not a list"}
+        case "relist":
+            extra_tools.append({"name": "fresh", "inputSchema": OBJECT})
+            send({"method": "notifications/tools/list_changed"})
+            result = text("changed")
+        case _:
+            result = text("no structure", structuredContent={"n": "seven"})
+    send({"id": request_id, "result": result})
+
+
+def answer(message: dict[str, Any]) -> None:
+    request_id, params = message["id"], message.get("params") or {}
+    match message["method"]:
+        case "initialize":
+            result = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "unruly-server", "version": "1.0.0"},
+            }
+            send({"id": request_id, "result": result})
+        case "tools/list":
+            send({"id": request_id, "result": tools_page(params.get("cursor"))})
+        case "tools/call":
+            call(request_id, params["name"], params.get("arguments") or {})
+        case method:
+            send({"id": request_id, "error": {"code": -32601, "message": f"Method not found: {method}"}})
+
+
+def start_family() -> None:
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-S", "-E", "-c", code])
+    with open(os.environ["FAMILY"], "w") as file:
+        file.write(f"{os.getpid()} {child.pid}")
+
+
+def main() -> None:
+    if "exit" in MODES:
+        print("fatal: no database", file=sys.stderr)
+        sys.exit(3)
+    if "stubborn" in MODES:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "family" in MODES:
+        start_family()
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        if "mute" not in MODES and "id" in message and "method" in message:
+            answer(message)
+    while "stubborn" in MODES:
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    main()
