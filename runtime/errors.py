@@ -63,3 +63,12 @@ class AskCycle(ActorError):
 
 class RestartLimitReached(Exception):
     """A supervisor gave up on a child; ``__cause__`` is the last crash."""
+
+    code: ClassVar[str] = "restart_limit_reached"
+
+
+def leaf(error: BaseException) -> BaseException:
+    """The exception itself, out of any groups that hold nothing else."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,127 @@
+"""Fan-out that never blocks a publisher, and the events of an actor's life."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+import trio
+
+from stopgo.runtime.message import Message
+
+ACTORS = "actors"
+"""The topic of the lifecycle events below."""
+
+
+@attrs.frozen
+class Started:
+    """The actor serves."""
+
+    actor: str
+    incarnation: int
+    """From 1; grows with every restart."""
+
+
+@attrs.frozen
+class Crashed:
+    """The actor died of an error."""
+
+    actor: str
+    error: Exception
+
+
+@attrs.frozen
+class Restarting:
+    """The actor will be started again."""
+
+    actor: str
+    delay: float
+    """Seconds from now."""
+
+
+@attrs.frozen
+class Stopped:
+    """The actor ended without an error: it was asked to, was idle, or had finished."""
+
+    actor: str
+
+
+@attrs.frozen
+class TellRefused:
+    """A handler refused a message whose sender does not wait for an answer."""
+
+    actor: str
+    message: Message[object]
+    error: Exception
+
+
+class Subscription:
+    """An async iterator over the events of a topic, oldest first.
+
+    Beyond its buffer the oldest events give way, so whatever was missed lies before
+    the next event: take `take_missed` together with each event to know of gaps.
+    After the subscription has ended the buffered rest is still iterated.
+    """
+
+    def __init__(self, buffer: int) -> None:
+        if buffer < 1:
+            raise ValueError("a subscription needs a buffer of at least 1")
+        self._send, self._receive = trio.open_memory_channel[object](buffer)
+        self.missed = 0
+        """Events dropped since the last `take_missed`."""
+
+    def take_missed(self) -> int:
+        """Return `missed` and start counting from zero again."""
+        missed, self.missed = self.missed, 0
+        return missed
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> object:
+        try:
+            return await self._receive.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+
+    def _offer(self, event: object) -> None:
+        try:
+            self._send.send_nowait(event)
+        except trio.WouldBlock:
+            self._receive.receive_nowait()
+            self.missed += 1
+            self._send.send_nowait(event)
+
+    def _end(self) -> None:
+        self._send.close()
+
+
+class EventBus:
+    """Publishes to whoever subscribed to a topic. Publishing costs nothing for other topics."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str | None, dict[Subscription, None]] = {}
+
+    def publish(self, topic: str, event: object) -> None:
+        """Hand an event to every subscriber of the topic, at once and without waiting."""
+        for key in (topic, None):
+            for subscription in self._by_topic.get(key, ()):
+                subscription._offer(event)
+
+    @contextmanager
+    def subscribe(self, topic: str | None, buffer: int = 256) -> Iterator[Subscription]:
+        """Receive what is published on `topic` (None: on every topic) during the block.
+
+        At most `buffer` events wait for the reader. Raises ValueError when it is below 1.
+        """
+        subscription = Subscription(buffer)
+        self._by_topic.setdefault(topic, {})[subscription] = None
+        try:
+            yield subscription
+        finally:
+            subscription._end()
+            subscribers = self._by_topic[topic]
+            del subscribers[subscription]
+            if not subscribers:
+                del self._by_topic[topic]

@@ -1,0 +1,209 @@
+"""Starts actors in order, starts them again when they crash, stops them in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import attrs
+import trio
+
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.errors import ActorUnavailable, RestartLimitReached, leaf
+from stopgo.runtime.events import ACTORS, Crashed, EventBus, Restarting, Started, Stopped
+from stopgo.runtime.life import Life, Seat
+from stopgo.runtime.mailbox import Mailbox
+from stopgo.runtime.message import A
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff, Intensity, Restart, RestartWindow, Streak
+
+
+class Member(Protocol):
+    """Anything a supervisor stops in its turn."""
+
+    async def stop(self, deadline: float) -> None:
+        """End gracefully until `deadline` (trio's clock), then by force; return when ended."""
+
+
+@attrs.define(eq=False)
+class _Child(Seat):
+    """The seat of an actor that is started by name."""
+
+    behaviour: Behaviour[Any] = attrs.field(kw_only=True)
+    restart: Restart = attrs.field(kw_only=True)
+    mailbox_size: int = attrs.field(kw_only=True)
+    streak: Streak = attrs.field(kw_only=True)
+
+
+class Supervisor:
+    """Owns actors for the length of an `open_supervisor` block.
+
+    A child that crashes is started again, alone, after a back-off of its own. More restarts
+    than the intensity allows end the supervisor: RestartLimitReached leaves its block.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, bus: EventBus, intensity: Intensity, backoff: Backoff, grace: float
+    ) -> None:
+        self.bus = bus
+        self._nursery = nursery
+        self._window = RestartWindow(intensity)
+        self._backoff = backoff
+        self._grace = grace
+        self._members: dict[str, Member] = {}  # in start order
+        self._closing = False
+        self.ended = False
+        """The block is over; nothing runs, or it has been cancelled."""
+
+    async def start(
+        self,
+        name: str,
+        behaviour: Behaviour[A],
+        *,
+        restart: Restart = Restart.ON_CRASH,
+        mailbox: int = 16,
+    ) -> ActorRef[A]:
+        """Start an actor and wait until it serves.
+
+        Its `mailbox` holds that many messages; further senders wait. What it fails with
+        before it has ever served is raised here, and it is not started again. Raises
+        ActorUnavailable if it ended without serving or the supervisor is closing, and
+        ValueError if the name is taken.
+        """
+        child = _Child(
+            name,
+            behaviour=behaviour,
+            restart=restart,
+            mailbox_size=mailbox,
+            streak=Streak(self._backoff),
+        )
+        self._add(name, child)
+        await self._nursery.start(self._keep, child, name=name)
+        return ActorRef(child)
+
+    def find(self, name: str) -> ActorRef[Any] | None:
+        """The actor started under that name, if it has not ended."""
+        member = self._members.get(name)
+        return ActorRef(member) if isinstance(member, Seat) else None
+
+    async def stop(self, name: str, grace: float | None = None) -> None:
+        """Let an actor finish what it accepted; cancel it after `grace` seconds; wait for its end.
+
+        Nothing happens if no actor has that name: it may have ended by itself.
+        """
+        await self._stop(name, self._deadline(grace))
+
+    async def close(self, grace: float | None = None) -> None:
+        """Stop everything in reverse start order, within `grace` seconds for all together.
+
+        Nothing is started from now on, or started again.
+        """
+        self._closing = True
+        deadline = self._deadline(grace)
+        while self._members:
+            await self._stop(next(reversed(self._members)), deadline)
+
+    def adopt(self, name: str, member: Member) -> trio.Nursery:
+        """Stop `member` in its turn from now on; it may run tasks in the nursery returned.
+
+        Its tasks must not fail, and must have ended when its `stop` returns. Raises as `start` does.
+        """
+        self._add(name, member)
+        return self._nursery
+
+    async def _stop(self, name: str, deadline: float) -> None:
+        member = self._members.get(name)
+        if member is None:
+            return
+        await member.stop(deadline)
+        self._remove(name, member)
+
+    def _remove(self, name: str, member: Member) -> None:
+        if self._members.get(name) is member:  # somebody new may have the name by now
+            del self._members[name]
+
+    def _add(self, name: str, member: Member) -> None:
+        if self._closing:
+            raise ActorUnavailable(f"{name} is not started: its supervisor is closing")
+        if name in self._members:
+            raise ValueError(f"an actor named {name!r} is already running")
+        self._members[name] = member
+
+    def _deadline(self, grace: float | None) -> float:
+        return trio.current_time() + (self._grace if grace is None else grace)
+
+    async def _keep(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
+        """The task of a child: one life after another until it ends for good."""
+        first = True
+
+        def serving() -> None:
+            nonlocal first
+            self.bus.publish(ACTORS, Started(child.name, child.incarnation))
+            if first:
+                first = False
+                task_status.started()
+
+        try:
+            while not (child.stopping or self._closing):
+                life = Life(Mailbox(child.name, child.mailbox_size), self.bus, self._nursery, serving)
+                context: Context[Any] = Context(ActorRef(child), life)
+                crash = await child.live(life, partial(child.behaviour, context))
+                if first:
+                    raise crash or ActorUnavailable(f"{child.name} ended before it served")
+                if crash is None:
+                    self.bus.publish(ACTORS, Stopped(child.name))
+                    return
+                self.bus.publish(ACTORS, Crashed(child.name, crash))
+                if child.restart is Restart.NEVER or child.stopping or self._closing:
+                    return
+                await self._rest(child, crash, life.served)
+            if first:
+                raise ActorUnavailable(f"{child.name} was stopped before it served")
+        finally:
+            child.absence = "has stopped"
+            self._remove(child.name, child)
+            child.ended.set()
+
+    async def _rest(self, child: _Child, crash: Exception, served: float) -> None:
+        if not self._window.admit(trio.current_time()):
+            limit = self._window.intensity
+            raise RestartLimitReached(
+                f"{child.name}: more than {limit.restarts} restarts in {limit.period:g} s"
+            ) from crash
+        delay = child.streak.fail(served)
+        self.bus.publish(ACTORS, Restarting(child.name, delay))
+        await child.rest(delay)
+
+
+@asynccontextmanager
+async def open_supervisor(
+    bus: EventBus,
+    *,
+    intensity: Intensity = Intensity(),  # noqa: B008 - frozen
+    backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+    grace: float = 5.0,
+) -> AsyncIterator[Supervisor]:
+    """Own actors for the length of the block; leaving it closes them within `grace` seconds.
+
+    That holds for errors too. Cancellation from outside ends all of them at once.
+
+    Raises RestartLimitReached, without a group around it, when a child crashes too often.
+    """
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            supervisor = Supervisor(nursery, bus, intensity, backoff, grace)
+            try:
+                yield supervisor
+            finally:
+                try:
+                    await supervisor.close()
+                finally:
+                    supervisor.ended = True
+    except BaseExceptionGroup as group:
+        failure = leaf(group)
+    if failure is not None:
+        # Raised out here, for in the handler the group would become its own content's context.
+        raise failure
