@@ -79,6 +79,16 @@ class ModelRequest:
     attempt: int = 1
     """Which try of this very call, from 1; the model actor counts it."""
 
+    @property
+    def results(self) -> tuple[ToolMessage, ...]:
+        """The tool results at the end of the exchange: those the model is now to answer."""
+        results: list[ToolMessage] = []
+        for message in reversed(self.messages):
+            if not isinstance(message, ToolMessage):
+                break
+            results.append(message)
+        return tuple(reversed(results))
+
 
 @attrs.frozen
 class Usage:
@@ -102,7 +112,15 @@ class ModelFailed(Refused):
     def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        """Of the provider's HTTP answer, if there was one."""
         self.retryable = retryable
+        """Whether the same call may well succeed a little later."""
+
+    @classmethod
+    def from_status(cls, message: str, status: int) -> ModelFailed:
+        """The failure behind an HTTP status of 400 or more."""
+        retryable = status in {408, 409, 429} or 500 <= status <= 599
+        return cls(f"{message} (status {status})", status=status, retryable=retryable)
 
 
 @attrs.frozen

@@ -21,6 +21,12 @@ def properties(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     return {name: each if isinstance(each, Mapping) else {} for name, each in declared.items()}
 
 
+def required(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the arguments a call must have."""
+    names = schema.get("required")
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
 def accepted_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """The JSON types an argument may have, alternatives included; empty when the schema does not say."""
     declared = schema.get("type")

@@ -19,10 +19,8 @@ from stopgo.actors.models.messages import (
     ModelReply,
     ModelRequest,
     ToolCall,
-    ToolMessage,
     Usage,
 )
-from stopgo.actors.models.retry import is_retryable
 from stopgo.actors.models.schema import accepted_types, parse_number, properties
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
@@ -60,7 +58,7 @@ class When:
 
         A group that took no part in its match is empty.
         """
-        results = pending_results(request)
+        results = request.results
         equal = (
             (self.node, request.node),
             (self.call, request.call),
@@ -154,21 +152,8 @@ class ScriptModel:
         entry, groups = found
         await trio.sleep(entry.delay)
         if entry.error is not None:
-            status = entry.error.status
-            raise ModelFailed(
-                f"{entry.error.message} (status {status})", status=status, retryable=is_retryable(status)
-            )
+            raise ModelFailed.from_status(entry.error.message, entry.error.status)
         return entry.reply(request, groups)
-
-
-def pending_results(request: ModelRequest) -> tuple[ToolMessage, ...]:
-    """The tool results at the end of the exchange: those the model is now to answer."""
-    results: list[ToolMessage] = []
-    for message in reversed(request.messages):
-        if not isinstance(message, ToolMessage):
-            break
-        results.append(message)
-    return tuple(reversed(results))
 
 
 def substitute(value: Any, groups: Groups, schema: Mapping[str, Any]) -> Any:
@@ -196,7 +181,7 @@ def substitute_text(text: str, groups: Groups) -> str:
 
 def describe(request: ModelRequest) -> str:
     """The request as the conditions see it, long texts cut."""
-    results = pending_results(request)
+    results = request.results
     parts = [
         f"node={request.node!r}",
         f"call={request.call}",

@@ -1,0 +1,85 @@
+"""The model actor: one client of one model, its retries and its deadline."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Protocol, assert_never
+
+import attrs
+import trio
+
+from stopgo.actors.models.messages import Complete, ModelFailed, ModelMessage, ModelReply, ModelRequest
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.errors import leaf
+from stopgo.runtime.restart import Backoff
+
+MAX_ATTEMPTS = 3
+FULL_JITTER = Backoff(first=0.5, factor=2.0, limit=8.0, jitter=1.0)
+"""Anything up to the ceiling before a further try: what failed together does not return together."""
+
+logger = logging.getLogger(__name__)
+
+
+class Model(Protocol):
+    """A model, whoever provides it. It is asked for several replies at a time."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """One reply. Raises `ModelFailed`; anything else it raises is a bug in it."""
+        ...
+
+
+def model_actor(
+    model: Model, *, max_concurrency: int = 64, timeout: float = 60.0, backoff: Backoff = FULL_JITTER
+) -> Behaviour[ModelMessage]:
+    """An actor that answers `Complete`, `max_concurrency` at a time; the others wait in its mailbox.
+
+    A call gets `timeout` seconds, retries included. What is retryable is tried at most `MAX_ATTEMPTS` times,
+    with `backoff` between the tries. No failure of the model ends the actor.
+    """
+
+    async def behaviour(ctx: Context[ModelMessage]) -> None:
+        async def handle(message: ModelMessage) -> ModelReply:
+            match message:
+                case Complete(request):
+                    return await _complete(model, request, timeout, backoff)
+                case _:
+                    assert_never(message)
+
+        await ctx.serve(handle, concurrency=max_concurrency)
+
+    return behaviour
+
+
+async def _complete(model: Model, request: ModelRequest, timeout: float, backoff: Backoff) -> ModelReply:
+    try:
+        with trio.move_on_after(timeout) as scope:
+            return await _try_repeatedly(model, request, scope, backoff)
+    except Exception as error:
+        failure = leaf(error)
+        if isinstance(failure, ModelFailed):
+            raise failure from None
+        error_id = secrets.token_hex(6)
+        logger.error("model call of node %s failed, error id=%s", request.node, error_id, exc_info=error)
+        raise ModelFailed(f"the model failed in a way of its own; the log has it as {error_id}") from error
+    raise ModelFailed(f"the model did not answer within {timeout:g} s")
+
+
+async def _try_repeatedly(
+    model: Model, request: ModelRequest, scope: trio.CancelScope, backoff: Backoff
+) -> ModelReply:
+    attempt = 1
+    while True:
+        try:
+            return await model.complete(attrs.evolve(request, attempt=attempt))
+        except Exception as error:
+            failure = leaf(error)
+            if not isinstance(failure, ModelFailed) or not failure.retryable or attempt == MAX_ATTEMPTS:
+                raise
+            delay = backoff.delay(attempt)
+            # No time for another try: the failure says more than the deadline would.
+            if trio.current_time() + delay >= scope.deadline:
+                raise
+            logger.warning("model call of node %s failed, try %d: %s", request.node, attempt, failure)
+        await trio.sleep(delay)
+        attempt += 1

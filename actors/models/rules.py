@@ -1,0 +1,238 @@
+"""`offline:rules`: no language model, but sentences of a few known shapes, matched to the tools at hand.
+
+A sentence is a verb, words that name a tool, and values. Every tool reads it in its own way, and the reading
+that explains most of it wins. Ties and doubts are asked back, and what changes things is called only when
+every word of the sentence is accounted for.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors.models import vocabulary
+from stopgo.actors.models.messages import ModelReply, ModelRequest, ModelTool, ToolCall
+from stopgo.actors.models.schema import accepted_types, parse_number, properties, required
+from stopgo.actors.models.sentence import Word, split
+from stopgo.actors.models.summary import summarise
+from stopgo.actors.models.vocabulary import kinds, name_words, noun
+
+_LOOKS_LIKE_ID = re.compile(r"[0-9]{6,}")
+_BY_POSITION = ("pattern", "name", "query")
+"""Optional arguments that a value may be meant for though nothing announces it."""
+_TOOLS_SHOWN = 30
+
+
+class Reading:
+    """What a sentence means if it means this tool."""
+
+    def __init__(self, tool: ModelTool, verb: str, words: list[Word]) -> None:
+        self.tool = tool
+        self.verb = verb
+        self.changes = tool.destructive or not kinds(verb) <= vocabulary.READING
+        self.parameters = properties(tool.input_schema)
+        self.arguments: dict[str, Any] = {}
+        self.mentioned: set[str] = set()
+        """Words of the sentence that name the tool or stand in its description."""
+        self.conflicts: list[str] = []
+        """Further verbs, of another kind."""
+        self.free: list[Word] = []
+        """Words that have no meaning yet, in the end those that have none at all."""
+        self._names = name_words(tool.name)
+        self._nouns = {noun(word) for word in self._names if not kinds(word)} - vocabulary.FILLERS
+        described = {noun(word) for word in re.findall(r"\w+", tool.description.casefold())}
+        self._described = described - vocabulary.NOUNS.keys() - self._nouns
+        strange = self._sort(words)
+        self._bind_required()
+        self._bind_optional()
+        self.free += strange
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name in required(self.tool.input_schema) if name not in self.arguments]
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the sentence may just as well be about something else."""
+        if not self.verb:
+            return bool(self.free) or not self.mentioned
+        unsure = self.free or self.verb in vocabulary.ASKING
+        return bool(unsure) and not self.mentioned and not self.changes
+
+    def score(self) -> int:
+        """How much of the sentence and of the tool's name this reading explains."""
+        named = any(kinds(word) & kinds(self.verb) for word in self._names)
+        score = 3 if self.verb in self._names else 2 if named else 1
+        heads = {noun(word) for word in self.mentioned}
+        score += 2 * len(heads & self._nouns) + len(self.mentioned & set(self._names))
+        score += len(heads & self._described) - len(self._nouns - heads)
+        return score - 2 * sum(word.is_value for word in self.free)
+
+    def _sort(self, words: list[Word]) -> list[Word]:
+        """Say what each word is; what the name of an argument announces is bound at once.
+
+        Returns the words that name things, but none this tool has to do with: they are no values.
+        """
+        announced = vocabulary.markers(self.parameters)
+        strange: list[Word] = []
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if word.key in announced and self._bind_announced(announced, word.key, rest):
+                continue
+            if word.key in vocabulary.FILLERS or word.key == self.verb:
+                continue
+            if not word.is_value and (
+                word.key in self._names or noun(word.key) in self._nouns | self._described
+            ):
+                self.mentioned.add(word.key)
+            elif not kinds(word.key):
+                (strange if noun(word.key) in vocabulary.NOUNS else self.free).append(word)
+            elif not kinds(word.key) & kinds(self.verb):
+                self.conflicts.append(word.key)
+        return strange
+
+    def _bind_announced(self, announced: Mapping[str, str], marker: str, rest: list[Word]) -> bool:
+        name = announced[marker]
+        at = next((index for index, word in enumerate(rest) if word.key not in vocabulary.LINKS), None)
+        if at is None or name in self.arguments or rest[at].key in announced.keys() | vocabulary.FILLERS:
+            return False
+        bound = self._bind(name, rest[at], literal=marker in vocabulary.NAMING)
+        if bound:
+            del rest[: at + 1]
+        return bound
+
+    def _bind_required(self) -> None:
+        texts = 0
+        for name in self.missing:
+            numeric = bool(accepted_types(self.parameters.get(name, {})) & {"integer", "number"})
+            fitting = [word for word in self.free if self._fits(name, word, numeric)]
+            # Which of two texts is the path and which the content, a change does not guess.
+            if not fitting or (self.changes and not numeric and texts):
+                continue
+            is_path = "path" in name
+            word = min(fitting, key=lambda each: (each.text.isdecimal(), ("/" in each.text) != is_path))
+            self._bind(name, word, literal=True)
+            self.free.remove(word)
+            texts += not numeric
+
+    def _bind_optional(self) -> None:
+        for word in [word for word in self.free if word.is_value or self.changes]:
+            is_id = "id" in self.parameters and _LOOKS_LIKE_ID.fullmatch(word.text)
+            for name in ("id",) if is_id else _BY_POSITION:
+                open_to_it = name in self.parameters and name not in self.arguments
+                if open_to_it and self._bind(name, word, literal=True):
+                    self.free.remove(word)
+                    break
+
+    def _fits(self, name: str, word: Word, numeric: bool) -> bool:
+        value = _convert(word, self.parameters.get(name, {}))
+        meant = word.is_value or self.changes or self.mentioned
+        return bool(meant) and isinstance(value, int | float if numeric else str)
+
+    def _bind(self, name: str, word: Word, *, literal: bool) -> bool:
+        """Take a word as an argument if its type fits; a literal one matches nothing but itself."""
+        schema = self.parameters.get(name, {})
+        value = _convert(word, schema)
+        regex = self.changes or "regex" in f"{self.tool.description} {schema.get('description')}"
+        if literal and name == "pattern" and regex and isinstance(value, str):
+            value = f"^{re.escape(value)}$"
+        if value is not None:
+            self.arguments[name] = value
+        return value is not None
+
+
+@attrs.frozen
+class RulesModel:
+    """The `Model` that needs no key and no network."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """A call, a question back, or the results in words. Never fails."""
+        await trio.lowlevel.checkpoint()
+        if request.results:
+            return ModelReply(summarise(request.results))
+        decision = decide(request.user, request.tools)
+        if isinstance(decision, str):
+            return ModelReply(decision)
+        name, arguments = decision
+        return ModelReply(
+            tool_calls=(ToolCall(f"call_{request.call}_0", name, arguments),), stop="tool_calls"
+        )
+
+
+def decide(text: str, tools: tuple[ModelTool, ...]) -> tuple[str, dict[str, Any]] | str:
+    """The name and the arguments of the one call a sentence asks for, or what to say instead."""
+    words = split(text, [tool.name for tool in tools])
+    verb = next((word.key for word in words if kinds(word.key)), "")
+    readings = [Reading(tool, verb, words) for tool in tools if _offers(tool, verb)]
+    readings = [reading for reading in readings if not reading.is_vague]
+    best = max((reading.score() for reading in readings), default=0)
+    leading = [reading for reading in readings if reading.score() == best]
+    if len(leading) > 1:
+        names = " or ".join(reading.tool.name for reading in leading)
+        return f"Did you mean {names}? Please say it again with the name of the tool."
+    if not leading:
+        return _help(tools)
+    reading = leading[0]
+    return _question(reading, words) or (reading.tool.name, reading.arguments)
+
+
+def _offers(tool: ModelTool, verb: str) -> bool:
+    """Whether the tool may do what the verb says, by its name or by how its description begins."""
+    named = name_words(tool.name)
+    if not verb:
+        return not tool.destructive and all(kinds(word) <= vocabulary.READING for word in named)
+    begins = [noun(word) for word in tool.description.casefold().split()[:1]]
+    return any(kinds(word) & kinds(verb) for word in [*named, *begins])
+
+
+def _question(reading: Reading, words: list[Word]) -> str | None:
+    """What must be asked back before the call; None when nothing is open."""
+    call = _signature(reading.tool)
+    doubt = next((word.text for word in words if word.key in vocabulary.DOUBTS), None)
+    unclear = [repr(word.text) for word in reading.free if reading.changes or word.is_value]
+    nothing_said = reading.changes and reading.parameters and not reading.arguments
+    if reading.conflicts:
+        return f"One thing at a time, please: did you mean {call}, or to {reading.conflicts[0]}?"
+    if reading.changes and doubt is not None:
+        return f"I am not sure whether to call {call}, for you said '{doubt}'. Please say plainly what to do."
+    if reading.missing or nothing_said:
+        needed = " and ".join(reading.missing) or " or ".join(reading.parameters)
+        return f"To call {call} I need {needed}. Please say all of it in one sentence."
+    if unclear:
+        words_left = ", ".join(unclear)
+        return (
+            f"I would call {call}, but what about {words_left}? One thing at a time, long values in quotes."
+        )
+    return None
+
+
+def _convert(word: Word, schema: Mapping[str, Any]) -> Any:
+    """The word as a value the schema accepts; None when it is not one."""
+    types = accepted_types(schema)
+    number = None if word.quoted and "string" in types else parse_number(word.text, types)
+    if number is not None:
+        return number
+    if "boolean" in types and word.key in vocabulary.TRUTHS:
+        return vocabulary.TRUTHS[word.key]
+    allowed = schema.get("enum")
+    is_text = not types or "string" in types
+    return word.text if is_text and (not isinstance(allowed, list) or word.text in allowed) else None
+
+
+def _signature(tool: ModelTool) -> str:
+    return f"{tool.name}({', '.join(properties(tool.input_schema))})"
+
+
+def _help(tools: tuple[ModelTool, ...]) -> str:
+    intro = "I am not a language model, only rules for simple sentences, and I did not understand this one."
+    lines = [
+        f"- {_signature(tool)}: {textwrap.shorten(tool.description, 120)}" for tool in tools[:_TOOLS_SHOWN]
+    ]
+    more = [f"- and {len(tools) - _TOOLS_SHOWN} more"] if len(tools) > _TOOLS_SHOWN else []
+    return "\n".join([f"{intro} {'I can call:' if tools else 'No tools are connected.'}", *lines, *more])
