@@ -41,7 +41,7 @@ def load_config(
     root, problems = compose(_read_text(source), str(source))
     if not isinstance(root, Table):
         message = "the file must be a mapping of keys, such as `name: my-agent`"
-        raise ConfigError((*problems, Problem("not_a_mapping", message, str(source), 1, 1)))
+        raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
     has_tree = "agent" in root.entries
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(str(data_dir)))})

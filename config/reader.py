@@ -268,7 +268,8 @@ class Reader:
             if name not in known:
                 self._unknown_key(name, known, value, path)
         given: dict[str, Read] = {}
-        for key in keys.values():
+        # What is filled in comes last: its mistakes belong to the keys it was filled in from.
+        for key in sorted(keys.values(), key=lambda key: key.about.filled_in):
             item = value.entries.get(key.name)
             if key.required and (item is None or _is_blank(item)):
                 mark = item.mark if item else value.mark

@@ -1,0 +1,347 @@
+"""What is refused, and the words it is refused with."""
+
+from collections.abc import Callable
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stopgo.config.errors import ConfigError, Problem
+from stopgo.config.model import AgentConfig
+
+Load = Callable[..., AgentConfig]
+Problems = Callable[..., tuple[Problem, ...]]
+
+LLM = "type: llm, name: x"
+KNOWN = "name, url, command, args, env, connect_timeout, timeout, max_concurrency"
+
+
+def server(text: str) -> str:
+    return f"mcp_servers:\n  - {{name: a, {text}}}"
+
+
+def node(text: str) -> str:
+    return f"agent:\n  {{{text}}}"
+
+
+def said(problem: Problem) -> str:
+    """A problem without its file."""
+    return str(problem).removeprefix(problem.file + ":")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        # Keys
+        ("naem: x", "unknown_key", '1:1: naem: unknown key "naem" (did you mean "name"?)'),
+        ("name: a\nPort: 1", "unknown_key", '2:1: Port: unknown key "Port" (did you mean "port"?)'),
+        ("llm: {modle: x}", "unknown_key", '1:7: llm.modle: unknown key "modle" (did you mean "model"?)'),
+        (
+            "llm: {zzz: x}",
+            "unknown_key",
+            '1:7: llm.zzz: unknown key "zzz" (valid keys: model)',
+        ),
+        (
+            server("command: b, headers: {}"),
+            "unknown_key",
+            f'2:27: mcp_servers[0].headers: unknown key "headers" (valid keys: {KNOWN})',
+        ),
+        (
+            node(LLM + ", outputKey: y"),
+            "unknown_key",
+            '2:24: agent.outputKey: unknown key "outputKey" (did you mean "output_key"?)',
+        ),
+        ("has_tree: true", "unknown_key", None),
+        ("stored_tree: {}", "unknown_key", None),
+        (server("command: b, as_written: c"), "unknown_key", None),
+        (
+            "mcp: {url: 'http://x'}",
+            "renamed_key",
+            "1:1: mcp: the key mcp is no more; use mcp_servers, a list of servers that each have a name",
+        ),
+        ("a2a: []", "not_supported_yet", "1:1: a2a: the key a2a is not supported by this version"),
+        (
+            node(LLM + ", a2a: []"),
+            "not_supported_yet",
+            "2:24: agent.a2a: the key a2a is not supported by this version",
+        ),
+        ("name: a\nname: b", "duplicate_key", '2:1: duplicate key "name", first on line 1'),
+        # Types
+        ("name: 5", "wrong_type", "1:7: name: expected text, found a whole number (put it in quotes)"),
+        ("name: no", "wrong_type", "1:7: name: expected text, found a boolean (put it in quotes)"),
+        ("name: 1.5", "wrong_type", "1:7: name: expected text, found a number (put it in quotes)"),
+        ("name: [a]", "wrong_type", "1:7: name: expected text, found a list"),
+        ("name: {a: b}", "wrong_type", "1:7: name: expected text, found a mapping"),
+        (
+            "name:",
+            "wrong_type",
+            "1:6: name: expected text, found nothing (leave the key out for its default)",
+        ),
+        ("port: '80'", "wrong_type", "1:7: port: expected a whole number from 0 to 65535, found text"),
+        ("port: 1.5", "wrong_type", "1:7: port: expected a whole number from 0 to 65535, found a number"),
+        ("port: true", "wrong_type", "1:7: port: expected a whole number from 0 to 65535, found a boolean"),
+        ("port: 80${A}", "wrong_type", "1:7: port: expected a whole number from 0 to 65535, found text"),
+        (
+            "port: ${A}",
+            "wrong_type",
+            "1:7: port: expected a whole number from 0 to 65535, found something else in ${A}",
+        ),
+        ("llm: x", "wrong_type", "1:6: llm: expected a mapping, found text"),
+        ("llm: []", "wrong_type", "1:6: llm: expected a mapping, found a list"),
+        ("mcp_servers: {}", "wrong_type", "1:14: mcp_servers: expected a list, found a mapping"),
+        ("mcp_servers: [x]", "wrong_type", "1:15: mcp_servers[0]: expected a mapping, found text"),
+        (
+            server("command: b, args: c"),
+            "wrong_type",
+            "2:33: mcp_servers[0].args: expected a list, found text",
+        ),
+        (
+            server("command: b, args: [1]"),
+            "wrong_type",
+            "2:34: mcp_servers[0].args[0]: expected text, found a whole number (put it in quotes)",
+        ),
+        (
+            server("command: b, env: {A: 1}"),
+            "wrong_type",
+            "2:36: mcp_servers[0].env.A: expected text, found a whole number (put it in quotes)",
+        ),
+        ("agent:", "wrong_type", "1:7: agent: expected a mapping, found nothing"),
+        ("agent: x", "wrong_type", "1:8: agent: expected a mapping, found text"),
+        (node("type: [llm], name: x"), "wrong_type", None),
+        (
+            "approval: {unannotated: true}",
+            "wrong_type",
+            "1:25: approval.unannotated: expected run or ask, found a boolean (put it in quotes)",
+        ),
+        # Values
+        ("name: ''", "empty_value", "1:7: name: must not be empty"),
+        ("name: ${EMPTY}", "empty_value", "1:7: name: must not be empty"),
+        (
+            "port: 65536",
+            "out_of_range",
+            "1:7: port: expected a whole number from 0 to 65535, found 65536",
+        ),
+        ("port: -1", "out_of_range", "1:7: port: expected a whole number from 0 to 65535, found -1"),
+        (
+            "shutdown_grace: .inf",
+            "out_of_range",
+            "1:17: shutdown_grace: expected a number from 0 to 86400, found inf",
+        ),
+        ("shutdown_grace: .nan", "out_of_range", None),
+        (f"port: {'9' * 4000}", "out_of_range", None),
+        ("port: ${MANY}", "out_of_range", None),
+        (
+            server("command: b, timeout: 0"),
+            "out_of_range",
+            "2:36: mcp_servers[0].timeout: expected a number above 0 and at most 86400, found 0",
+        ),
+        (server("command: b, max_concurrency: 0"), "out_of_range", None),
+        ("tools: {max_parallel: 0}", "out_of_range", None),
+        (node(LLM + ", max_turns: 0"), "out_of_range", None),
+        (
+            node(LLM + ", history: converstion"),
+            "unknown_word",
+            '2:33: agent.history: expected conversation or turn, found "converstion" '
+            '(did you mean "conversation"?)',
+        ),
+        (
+            server("url: 'ftp://user:pass@x'"),
+            "bad_format",
+            "2:20: mcp_servers[0].url: expected an http:// or https:// address, found other text",
+        ),
+        (
+            node(LLM + ", output_key: a-b"),
+            "bad_format",
+            "2:36: agent.output_key: expected a word of letters, digits and _, found other text",
+        ),
+        # References
+        (
+            "name: x ${NOPE}",
+            "variable_unset",
+            "1:7: name: the environment variable NOPE is not set (set it, or write ${NOPE:-default})",
+        ),
+        (
+            "prompt: ${ x }",
+            "bad_reference",
+            "1:9: prompt: a reference is ${NAME} or ${NAME:-default} (write $${ for a literal ${)",
+        ),
+        ("data_dir: ${data_dir}/x", "variable_unset", "1:11: data_dir: ${data_dir} has no value here"),
+        # Servers
+        ("mcp_servers: [{url: 'http://x'}]", "missing_key", "1:15: mcp_servers[0]: name is required"),
+        (
+            "mcp_servers: [{name: '', url: 'http://x'}]",
+            "missing_key",
+            "1:22: mcp_servers[0]: name is required",
+        ),
+        ("mcp_servers: [{name: , command: x}]", "missing_key", None),
+        (
+            "mcp_servers:\n  - {name: x, command: a}\n  - {name: x, command: b}",
+            "duplicate_name",
+            '3:12: mcp_servers: duplicate name "x" (first used on line 2)',
+        ),
+        (
+            "mcp_servers:\n  - {name: a, command: a}\n  - {name: '${A}', command: b}",
+            "duplicate_name",
+            '3:12: mcp_servers: duplicate name "${A}" (first used on line 2)',
+        ),
+        ("mcp_servers: [{name: x}]", "missing_key", "1:15: mcp_servers[0]: url or command is required"),
+        (
+            server("url: 'http://x', command: y"),
+            "conflicting_keys",
+            "2:5: mcp_servers[0]: url and command exclude each other; give one of them",
+        ),
+        (
+            server("url: 'http://x', env: {}"),
+            "conflicting_keys",
+            "2:32: mcp_servers[0].env: env belongs to command, which is not given",
+        ),
+        # Nodes
+        (node("name: x"), "missing_key", "2:3: agent: type is required: llm, sequential or parallel"),
+        (node("type: llm"), "missing_key", "2:3: agent: name is required"),
+        (
+            node("type: paralel, name: x, agents: []"),
+            "unknown_node_type",
+            '2:10: agent.type: unknown node type "paralel"; expected llm, sequential or parallel '
+            '(did you mean "parallel"?)',
+        ),
+        *(
+            (
+                node(f"type: {word}, name: x"),
+                "not_supported_yet",
+                f"2:10: agent.type: {word} nodes are not supported by this version",
+            )
+            for word in ("loop", "router", "approval", "a2a")
+        ),
+        (node("type: '${A}', name: x"), "unknown_node_type", None),
+        (node("type: sequential, name: x"), "missing_key", "2:3: agent: agents is required"),
+        (node("type: parallel, name: x, agents: "), "missing_key", "2:36: agent: agents is required"),
+        (
+            node("type: parallel, name: x, agents: []"),
+            "empty_list",
+            "2:37: agent.agents: the list is empty; it needs at least one",
+        ),
+        (node("type: llm, name: x, agents: []"), "unknown_key", None),
+        (
+            "agent:\n  type: sequential\n  name: x\n  agents:\n"
+            "    - {type: llm, name: y}\n    - {type: llm, name: x}",
+            "duplicate_name",
+            '6:25: agent.agents[1]: duplicate node name "x" (first used on line 3)',
+        ),
+    ],
+)
+def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: str | None) -> None:
+    found = problems(text, {"A": "a", "EMPTY": "", "MANY": "9" * 18})
+    assert [problem.code for problem in found] == [code]
+    assert expected is None or said(found[0]) == expected
+
+
+def test_expected_and_found_stand_by_themselves(problems: Problems) -> None:
+    (problem,) = problems("port: x")
+    assert (problem.expected, problem.found) == ("a whole number from 0 to 65535", "text")
+    assert (problem.line, problem.column, problem.key) == (1, 7, "port")
+
+
+TEN = """\
+naem: x
+port: eighty
+host: 7
+mcp: {url: http://x}
+llm: {model: "${NOT_SET}"}
+mcp_servers:
+  - url: http://a/mcp
+  - {name: a, url: http://a/mcp, command: b}
+agent:
+  type: sequential
+  name: root
+  agents:
+    - {type: loop, name: again, agents: [{type: llm, name: root}]}
+    - {type: llm, name: last, max_turns: 0, prompt: hello}
+"""
+
+
+def test_ten_mistakes_are_ten_problems(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(TEN)
+    assert [(problem.line, problem.code) for problem in caught.value.problems] == [
+        (1, "unknown_key"),
+        (2, "wrong_type"),
+        (3, "wrong_type"),
+        (4, "renamed_key"),
+        (5, "variable_unset"),
+        (7, "missing_key"),
+        (8, "conflicting_keys"),
+        (13, "not_supported_yet"),
+        (13, "duplicate_name"),
+        (14, "out_of_range"),
+    ]
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 10
+    assert all("agent.yaml:" in line for line in lines)
+
+
+def test_what_is_inherited_is_reported_once(problems: Problems) -> None:
+    text = "prompt: ${NO}\nllm: {model: [x]}\nagent:\n  type: parallel\n  name: p\n  agents:\n"
+    text += "".join(f"    - {{type: llm, name: n{n}}}\n" for n in range(5))
+    assert [(problem.line, problem.code) for problem in problems(text)] == [
+        (1, "variable_unset"),
+        (2, "wrong_type"),
+    ]
+
+
+def test_a_mistake_under_an_anchor_is_reported_once(problems: Problems) -> None:
+    text = "mcp_servers:\n  - {name: a, command: x, args: &a [1]}\n  - {name: b, command: x, args: *a}\n"
+    assert [problem.key for problem in problems(text)] == ["mcp_servers[0].args[0]"]
+
+
+def test_a_long_list_of_problems_is_cut_in_words_only(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("".join(f"key{n}: 1\n" for n in range(80)))
+    assert len(caught.value.problems) == 80
+    assert str(caught.value).splitlines()[50:] == ["... and 30 more"]
+
+
+def test_a_key_is_shown_on_one_short_line(problems: Problems) -> None:
+    (problem,) = problems(f'"a\\n\\e[31m{"b" * 500}": 1')
+    assert len(str(problem)) < 400
+    assert str(problem).isprintable()
+
+
+words = st.sampled_from(
+    [
+        "name",
+        "agent",
+        "type",
+        "llm",
+        "loop",
+        "agents",
+        "mcp_servers",
+        "url",
+        "command",
+        "model",
+        "port",
+        "mcp",
+    ]
+)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | words
+    | st.sampled_from(["${A}", "${", "${B:-1}"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(words, values))
+def test_any_file_is_read_or_refused(load: Load, data: object) -> None:
+    problems: tuple[Problem, ...] | None = None
+    try:
+        load(yaml.safe_dump(data), {"A": "a"})
+    except ConfigError as error:
+        problems = error.problems
+    assert problems is None or problems
+    assert all(problem.code and problem.message and problem.line for problem in problems or ())
