@@ -1,0 +1,394 @@
+"""A journal in memory: for simulation, and the model the stores on disk are compared with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import assert_never
+
+import attrs
+import trio
+
+from stopgo.runtime.clock import WallClock, system_clock
+from stopgo.runtime.journal import cursor as cursors
+from stopgo.runtime.journal import json_text
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Already,
+    CloseQuestion,
+    Command,
+    Event,
+    Fence,
+    Fenced,
+    Intent,
+    IntentExists,
+    JournalError,
+    Json,
+    KeyReused,
+    NewEvent,
+    NewIntent,
+    NewQuestion,
+    NotAccepted,
+    Page,
+    Question,
+    QuestionPage,
+    QuestionState,
+    QuestionTaken,
+    Repeated,
+    Row,
+    Saved,
+    SettleIntent,
+    Summary,
+    Unknown,
+    UnknownStream,
+    Won,
+)
+
+_UNWRITTEN = Summary(status="", title="", open=False, body={})
+
+
+@attrs.frozen
+class _Delivered:
+    command: Command
+    open: bool = True
+    reply: Json | None = None
+
+
+@attrs.define
+class _Stream:
+    number: int
+    created: float
+    updated: float
+    summary: Summary = _UNWRITTEN
+    fence: Fence | None = None
+    events: list[Event] = attrs.field(factory=list)
+    inbox: dict[str, _Delivered] = attrs.field(factory=dict)
+    questions: dict[str, Question] = attrs.field(factory=dict)
+    intents: dict[tuple[str, int], Intent] = attrs.field(factory=dict)
+
+    def copy(self) -> _Stream:
+        return attrs.evolve(
+            self,
+            events=list(self.events),
+            inbox=dict(self.inbox),
+            questions=dict(self.questions),
+            intents=dict(self.intents),
+        )
+
+    def waiting(self) -> list[Command]:
+        return [each.command for each in self.inbox.values() if each.open]
+
+    def known(self, key: str, kind: str, body: Json) -> Repeated | KeyReused | None:
+        if key not in self.inbox:
+            return None
+        first = self.inbox[key]
+        if first.command.kind == kind and json_text.same(
+            json_text.dump(first.command.body), json_text.dump(body)
+        ):
+            return Repeated(first.reply)
+        return KeyReused()
+
+
+@asynccontextmanager
+async def _handed_over() -> AsyncIterator[None]:
+    """A caller may be cancelled before its call, and others may run between the outcome and its answer."""
+    await trio.lowlevel.checkpoint()
+    yield
+    await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+def _copy(body: Json) -> Json:
+    copied: Json = json_text.load(json_text.dump(body))
+    return copied
+
+
+class MemoryJournal:
+    """Keeps every rule of `Journal` but outliving the process."""
+
+    def __init__(self, wall: WallClock = system_clock) -> None:
+        self._wall = wall
+        self._streams: dict[str, _Stream] = {}
+        self._asked: dict[str, tuple[int, str]] = {}
+        """Number and stream of every question, by its id and in the order of asking."""
+        self._stream_numbers = count(1)
+        self._question_numbers = count(1)
+        self._epochs = count(1)
+
+    # ------------------------------------------------------------- commands
+
+    async def deliver(
+        self,
+        stream: str,
+        key: str,
+        kind: str,
+        body: Json,
+        *,
+        new: bool = False,
+        limit: int | None = None,
+        unless: frozenset[str] = frozenset(),
+    ) -> Accepted | Repeated | KeyReused | NotAccepted:
+        body = _copy(body)
+        async with _handed_over():
+            now = self._wall()
+            kept = self._streams.get(stream)
+            if kept is None:
+                if not new:
+                    return NotAccepted("unknown_stream")
+                kept = _Stream(next(self._stream_numbers), created=now, updated=now)
+            if known := kept.known(key, kind, body):
+                return known
+            if kept.summary.status in unless:
+                return NotAccepted("status", kept.summary.status)
+            if limit is not None and sum(each.kind == kind for each in kept.waiting()) >= limit:
+                return NotAccepted("full")
+            kept.inbox[key] = _Delivered(Command(stream, key, kind, body, at=now))
+            self._streams[stream] = kept
+            return Accepted()
+
+    async def decide(
+        self, question: str, decision: Json, key: str, now: float
+    ) -> Won | Already | Repeated | KeyReused | Unknown:
+        decision = _copy(decision)
+        async with _handed_over():
+            if question not in self._asked:
+                return Unknown()
+            _, name = self._asked[question]
+            kept = self._streams[name]
+            asked = kept.questions[question]
+            body = {"question": question, "decision": decision}
+            if known := kept.known(key, "decision", body):
+                return known
+            if asked.state != "pending" or (asked.expires is not None and asked.expires <= now):
+                return Already(asked)
+            at = self._wall()
+            decided = attrs.evolve(asked, state="decided", decision=decision, settled=at)
+            kept.questions[question] = decided
+            kept.inbox[key] = _Delivered(Command(name, key, "decision", body, at))
+            return Won(decided)
+
+    async def inbox(self, stream: str) -> tuple[Command, ...]:
+        async with _handed_over():
+            kept = self._streams.get(stream)
+            return tuple(kept.waiting()) if kept else ()
+
+    async def reply(self, stream: str, key: str) -> Json | None:
+        async with _handed_over():
+            kept = self._streams.get(stream)
+            return kept.inbox[key].reply if kept and key in kept.inbox else None
+
+    # -------------------------------------------------------------- writing
+
+    async def claim(self, stream: str, owner: str) -> Fence:
+        async with _handed_over():
+            kept = self._streams.get(stream)
+            if kept is None:
+                raise UnknownStream(f"there is no stream {stream!r}")
+            kept.fence = Fence(stream, owner, next(self._epochs))
+            return kept.fence
+
+    async def save(
+        self,
+        fence: Fence,
+        expected_seq: int,
+        events: Sequence[NewEvent] = (),
+        *,
+        intents: Sequence[NewIntent] = (),
+        settle: Sequence[SettleIntent] = (),
+        questions: Sequence[NewQuestion | CloseQuestion] = (),
+        ack: Sequence[str] = (),
+        replies: Mapping[str, Json] | None = None,
+        summary: Summary | None = None,
+    ) -> Saved:
+        # Copied now: from here on the caller may do with its own objects what it likes.
+        events = [attrs.evolve(each, body=_copy(each.body)) for each in events]
+        intents = [attrs.evolve(each, body=_copy(each.body)) for each in intents]
+        questions = [_copy_question(each) for each in questions]
+        replies = {key: _copy(reply) for key, reply in (replies or {}).items()}
+        summary = summary and attrs.evolve(summary, body=_copy(summary.body))
+        async with _handed_over():
+            draft = self._owned(fence).copy()
+            if len(draft.events) != expected_seq:
+                raise Fenced(f"stream {fence.stream!r} is at {len(draft.events)}, not at {expected_seq}")
+            at = self._wall()
+            for number, event in enumerate(events, expected_seq + 1):
+                draft.events.append(Event(fence.stream, number, event.type, at, event.body))
+            self._intend(draft, fence.stream, intents, settle)
+            for change in questions:
+                self._ask(draft, fence.stream, change, at)
+            for key in set(ack) & draft.inbox.keys():
+                draft.inbox[key] = attrs.evolve(draft.inbox[key], open=False)
+            for key in replies.keys() & draft.inbox.keys():
+                if draft.inbox[key].reply is None:
+                    draft.inbox[key] = attrs.evolve(draft.inbox[key], reply=replies[key])
+            draft.summary = summary or draft.summary
+            draft.updated = at
+            self._streams[fence.stream] = draft
+            for change in questions:
+                if isinstance(change, NewQuestion):
+                    self._asked[change.id] = (next(self._question_numbers), fence.stream)
+            return Saved(expected_seq + 1, at)
+
+    async def delete(self, fence: Fence) -> None:
+        async with _handed_over():
+            try:
+                kept = self._owned(fence)
+            except UnknownStream as gone:
+                raise Fenced(str(gone)) from None
+            for question in kept.questions:
+                del self._asked[question]
+            del self._streams[fence.stream]
+
+    def _owned(self, fence: Fence) -> _Stream:
+        kept = self._streams.get(fence.stream)
+        if kept is None:
+            raise UnknownStream(f"there is no stream {fence.stream!r}")
+        if kept.fence != fence:
+            raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
+        return kept
+
+    @staticmethod
+    def _intend(
+        draft: _Stream, name: str, intents: Sequence[NewIntent], settle: Sequence[SettleIntent]
+    ) -> None:
+        for new in intents:
+            place = (new.key, new.attempt)
+            if place in draft.intents:
+                raise IntentExists(f"attempt {new.attempt} of {new.key!r} was begun before")
+            draft.intents[place] = Intent(name, new.key, new.attempt, new.effect, "started", new.body)
+        for end in settle:
+            place = (end.key, end.attempt)
+            if place not in draft.intents:
+                raise JournalError(f"attempt {end.attempt} of {end.key!r} was never begun")
+            draft.intents[place] = attrs.evolve(draft.intents[place], state=end.state)
+
+    def _ask(self, draft: _Stream, name: str, change: NewQuestion | CloseQuestion, at: float) -> None:
+        match change:
+            case NewQuestion(id=id, kind=kind, body=body, expires=expires):
+                if id in draft.questions or id in self._asked:
+                    raise JournalError(f"there is a question {id!r} already")
+                draft.questions[id] = Question(
+                    id, name, kind, "pending", body, None, created=at, expires=expires, settled=None
+                )
+            case CloseQuestion(id=id, state=state, patch=patch):
+                asked = draft.questions.get(id)
+                if asked is not None and asked.state == "decided":
+                    raise QuestionTaken(f"question {id!r} was decided")
+                if asked is None or asked.state != "pending":
+                    raise JournalError(f"question {id!r} is not open in stream {name!r}")
+                draft.questions[id] = attrs.evolve(
+                    asked, state=state, body={**asked.body, **patch}, settled=at
+                )
+            case _:
+                assert_never(change)
+
+    # -------------------------------------------------------------- reading
+
+    async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
+        async with _handed_over():
+            kept = self._streams.get(stream)
+            after = kept.events[max(0, seq) :] if kept else []
+            return tuple(after if limit is None else after[: max(0, limit)])
+
+    async def row(self, stream: str) -> Row | None:
+        async with _handed_over():
+            kept = self._streams.get(stream)
+            return _row(stream, kept) if kept else None
+
+    async def list(
+        self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page:
+        before = cursors.read("streams", cursor) if cursor is not None else None
+        async with _handed_over():
+            listed = {name: kept for name, kept in self._streams.items() if kept.events}
+            found = [
+                (kept.number, name)
+                for name, kept in listed.items()
+                if (before is None or kept.number < before)
+                and (status is None or kept.summary.status == status)
+                and json_text.fold(q or "") in json_text.fold(kept.summary.title)
+            ]
+            found.sort(reverse=True)
+            page = found[: max(1, limit)]
+            return Page(
+                rows=tuple(_row(name, listed[name]) for _, name in page),
+                next_cursor=cursors.write("streams", page[-1][0]) if len(found) > len(page) else None,
+                tally=dict(Counter(kept.summary.status for kept in listed.values())),
+            )
+
+    async def question(self, id: str) -> Question | None:
+        async with _handed_over():
+            if id not in self._asked:
+                return None
+            return self._streams[self._asked[id][1]].questions[id]
+
+    async def questions(
+        self,
+        *,
+        state: QuestionState | None = "pending",
+        kind: str | None = None,
+        streams: Sequence[str] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> QuestionPage:
+        after = cursors.read("questions", cursor) if cursor is not None else 0
+        async with _handed_over():
+            found = [
+                (number, asked)
+                for number, asked in self._questions()
+                if number > after
+                and (state is None or asked.state == state)
+                and (kind is None or asked.kind == kind)
+                and (streams is None or asked.stream in streams)
+            ]
+            page = found[: max(1, limit)]
+            return QuestionPage(
+                questions=tuple(asked for _, asked in page),
+                next_cursor=cursors.write("questions", page[-1][0]) if len(found) > len(page) else None,
+            )
+
+    def _questions(self) -> Iterator[tuple[int, Question]]:
+        for id, (number, name) in self._asked.items():
+            yield number, self._streams[name].questions[id]
+
+    async def intents(self, stream: str) -> tuple[Intent, ...]:
+        async with _handed_over():
+            kept = self._streams.get(stream)
+            return tuple(kept.intents.values()) if kept else ()
+
+    async def due(self, now: float) -> tuple[Question, ...]:
+        async with _handed_over():
+            late = [
+                (asked.expires, number, asked)
+                for number, asked in self._questions()
+                if asked.state == "pending" and asked.expires is not None and asked.expires <= now
+            ]
+            return tuple(asked for _, _, asked in sorted(late)[:100])
+
+    async def open_work(self) -> tuple[str, ...]:
+        async with _handed_over():
+            work = [
+                (kept.number, name)
+                for name, kept in self._streams.items()
+                if kept.summary.open or kept.waiting()
+            ]
+            return tuple(name for _, name in sorted(work))
+
+    async def check(self) -> None:
+        async with _handed_over():
+            return
+
+
+def _row(name: str, kept: _Stream) -> Row:
+    return Row(name, kept.summary, len(kept.events), kept.created, kept.updated)
+
+
+def _copy_question(change: NewQuestion | CloseQuestion) -> NewQuestion | CloseQuestion:
+    match change:
+        case NewQuestion():
+            return attrs.evolve(change, body=_copy(change.body))
+        case CloseQuestion():
+            return attrs.evolve(change, patch=_copy(change.patch))
+        case _:
+            assert_never(change)

@@ -1,0 +1,148 @@
+"""The tables, how they came to be, and how a connection to them is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from stopgo.runtime.journal.protocol import JournalError, JournalTooNew
+
+Step: TypeAlias = Sequence[str]
+"""Statements that bring a database from one version to the next."""
+
+BUSY_SECONDS = 2.0
+"""How long a write waits for another program (a backup, a shell) to let go of the file."""
+
+_FIRST: Step = (
+    # AUTOINCREMENT where a number lives outside the table (in a cursor, between two pages of a read):
+    # the number of a deleted row must not come back.
+    """CREATE TABLE stream (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL UNIQUE,
+        status TEXT NOT NULL DEFAULT '',
+        title TEXT NOT NULL DEFAULT '""',
+        folded_title TEXT NOT NULL DEFAULT '',
+        open INTEGER NOT NULL DEFAULT 0,
+        body TEXT NOT NULL DEFAULT '{}',
+        last_seq INTEGER NOT NULL DEFAULT 0,
+        owner TEXT,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        created REAL NOT NULL,
+        updated REAL NOT NULL)""",
+    "CREATE INDEX stream_by_status ON stream (status) WHERE last_seq > 0",
+    "CREATE INDEX stream_open ON stream (open) WHERE open = 1",
+    # How many listed streams have each status, kept by every save: counting them takes too long.
+    "CREATE TABLE tally (status TEXT PRIMARY KEY, streams INTEGER NOT NULL) WITHOUT ROWID",
+    # The last epoch given out. One for all streams: a stream that is deleted and made again must not
+    # repeat an epoch that an old owner may still hold.
+    "CREATE TABLE last_epoch (epoch INTEGER NOT NULL)",
+    "INSERT INTO last_epoch VALUES (0)",
+    """CREATE TABLE event (
+        id INTEGER PRIMARY KEY,
+        stream_id INTEGER NOT NULL REFERENCES stream ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        at REAL NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (stream_id, seq))""",
+    """CREATE TABLE inbox (
+        id INTEGER PRIMARY KEY,
+        stream_id INTEGER NOT NULL REFERENCES stream ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        at REAL NOT NULL,
+        open INTEGER NOT NULL DEFAULT 1,
+        reply TEXT,
+        UNIQUE (stream_id, key))""",
+    "CREATE INDEX inbox_open ON inbox (stream_id) WHERE open = 1",
+    """CREATE TABLE question (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        stream_id INTEGER NOT NULL REFERENCES stream ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'pending',
+        body TEXT NOT NULL,
+        decision TEXT,
+        created REAL NOT NULL,
+        expires REAL,
+        settled REAL)""",
+    "CREATE INDEX question_by_state ON question (state)",
+    "CREATE INDEX question_of_stream ON question (stream_id, state)",
+    "CREATE INDEX question_due ON question (expires) WHERE state = 'pending' AND expires IS NOT NULL",
+    """CREATE TABLE intent (
+        id INTEGER PRIMARY KEY,
+        stream_id INTEGER NOT NULL REFERENCES stream ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        effect TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'started',
+        body TEXT NOT NULL,
+        UNIQUE (stream_id, key, attempt))""",
+    "CREATE INDEX intent_of_stream ON intent (stream_id)",
+)
+
+STEPS: Sequence[Step] = (_FIRST,)
+"""Step number n (from 0) brings version n to version n + 1. Published steps never change."""
+
+
+def migrate(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
+    """Bring the database to the newest version, or leave it as it is.
+
+    Raises:
+        JournalTooNew: a newer program wrote it.
+    """
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version > len(steps):
+            raise JournalTooNew(
+                f"the journal has version {version}, this program knows versions up to {len(steps)}"
+            )
+        for step in steps[version:]:
+            for statement in step:
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(steps)}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
+    """Open the one connection that writes, on tables of the newest version.
+
+    `wait_for_disk`: a commit returns when it would survive a power cut.
+
+    Raises:
+        JournalTooNew: a newer program wrote it.
+        JournalError: the file system cannot keep a write-ahead log.
+    """
+    db = _connect(file.absolute().as_uri())
+    try:
+        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise JournalError(f"{file.parent} is on a file system that cannot keep a write-ahead log")
+        db.execute(f"PRAGMA synchronous = {'FULL' if wait_for_disk else 'OFF'}")
+        db.execute("PRAGMA foreign_keys = ON")
+        # A burst must not leave a large write-ahead log behind for ever.
+        db.execute("PRAGMA journal_size_limit = 67108864")
+        migrate(db, STEPS)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def connect_reader(file: Path) -> sqlite3.Connection:
+    """A connection that sees what is committed and can change nothing."""
+    return _connect(f"{file.absolute().as_uri()}?mode=ro")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # Connections move between threads, but never serve two at once.
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
+    db.execute("PRAGMA cache_size = -16384")
+    return db

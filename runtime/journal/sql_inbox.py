@@ -1,0 +1,103 @@
+"""Inboxes in SQL: commands, their keys and their replies."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from stopgo.runtime.journal import json_text, sql_stream
+from stopgo.runtime.journal.protocol import Accepted, Command, Json, KeyReused, NotAccepted, Repeated
+
+
+def deliver(
+    db: sqlite3.Connection,
+    name: str,
+    key: str,
+    kind: str,
+    body: str,
+    *,
+    new: bool,
+    limit: int | None,
+    unless: frozenset[str],
+    now: float,
+) -> Accepted | Repeated | KeyReused | NotAccepted:
+    head = sql_stream.find(db, name)
+    if head is None and not new:
+        return NotAccepted("unknown_stream")
+    if head is not None and (known := repeated(db, head.id, key, kind, body)):
+        return known
+    status = head.status if head else ""
+    if status in unless:
+        return NotAccepted("status", status)
+    if limit is not None and (_waiting(db, head.id, kind) if head else 0) >= limit:
+        return NotAccepted("full")
+    put(db, head.id if head else sql_stream.create(db, name, now), key, kind, body, now)
+    return Accepted()
+
+
+def repeated(
+    db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str
+) -> Repeated | KeyReused | None:
+    """What a key that was used before is answered with; None for a new one."""
+    first = db.execute(
+        "SELECT kind, body, reply FROM inbox WHERE stream_id = ? AND key = ?", (stream_id, key)
+    ).fetchone()
+    if first is None:
+        return None
+    first_kind, first_body, reply = first
+    if first_kind == kind and json_text.same(first_body, body):
+        return Repeated(json_text.load(reply) if reply is not None else None)
+    return KeyReused()
+
+
+def put(db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float) -> None:
+    db.execute(
+        "INSERT INTO inbox (stream_id, key, kind, body, at) VALUES (?, ?, ?, ?, ?)",
+        (stream_id, key, kind, body, now),
+    )
+
+
+def acknowledge(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:
+    for key in keys:
+        db.execute("UPDATE inbox SET open = 0 WHERE stream_id = ? AND key = ?", (stream_id, key))
+
+
+def answer(db: sqlite3.Connection, stream_id: int, replies: Mapping[str, str]) -> None:
+    """Store replies; a command that has one keeps it."""
+    for key, reply in replies.items():
+        db.execute(
+            "UPDATE inbox SET reply = ? WHERE stream_id = ? AND key = ? AND reply IS NULL",
+            (reply, stream_id, key),
+        )
+
+
+def _waiting(db: sqlite3.Connection, stream_id: int, kind: str) -> int:
+    (count,) = db.execute(
+        "SELECT count(*) FROM inbox WHERE stream_id = ? AND open = 1 AND kind = ?", (stream_id, kind)
+    ).fetchone()
+    return int(count)
+
+
+# ------------------------------------------------------------------------ reads
+
+
+def waiting(db: sqlite3.Connection, name: str) -> tuple[Command, ...]:
+    found = db.execute(
+        "SELECT inbox.key, inbox.kind, inbox.body, inbox.at FROM stream"
+        " JOIN inbox ON inbox.stream_id = stream.id AND inbox.open = 1"
+        " WHERE stream.name = ? ORDER BY inbox.id",
+        (name,),
+    )
+    return tuple(Command(name, key, kind, json_text.load(body), at) for key, kind, body, at in found)
+
+
+def reply(db: sqlite3.Connection, name: str, key: str) -> Json | None:
+    found = db.execute(
+        "SELECT inbox.reply FROM stream JOIN inbox ON inbox.stream_id = stream.id"
+        " WHERE stream.name = ? AND inbox.key = ?",
+        (name, key),
+    ).fetchone()
+    if found is None or found[0] is None:
+        return None
+    stored: Json = json_text.load(found[0])
+    return stored

@@ -1,0 +1,176 @@
+"""Questions in SQL: put, decided once, or closed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from stopgo.runtime.journal import cursor as cursors
+from stopgo.runtime.journal import json_text, sql_inbox
+from stopgo.runtime.journal.protocol import (
+    Already,
+    CloseQuestion,
+    JournalError,
+    KeyReused,
+    NewQuestion,
+    Question,
+    QuestionPage,
+    QuestionState,
+    QuestionTaken,
+    Repeated,
+    Unknown,
+    Won,
+)
+
+_MOST_DUE = 100
+
+_QUESTION = (
+    "question.number, question.id, stream.name, question.kind, question.state, question.body,"
+    " question.decision, question.created, question.expires, question.settled"
+)
+
+
+def _question(found: tuple[Any, ...]) -> Question:
+    _, id, stream, kind, state, body, decision, created, expires, settled = found
+    return Question(
+        id,
+        stream,
+        kind,
+        state,
+        json_text.load(body),
+        json_text.load(decision) if decision is not None else None,
+        created,
+        expires,
+        settled,
+    )
+
+
+def change(
+    db: sqlite3.Connection,
+    stream_id: int,
+    changes: Sequence[tuple[NewQuestion | CloseQuestion, str]],
+    now: float,
+) -> None:
+    """Put and close questions, each with the text of its body or patch."""
+    for each, text in changes:
+        match each:
+            case NewQuestion():
+                _put(db, stream_id, each, text, now)
+            case CloseQuestion():
+                _close(db, stream_id, each, text, now)
+            case _:
+                assert_never(each)
+
+
+def _put(db: sqlite3.Connection, stream_id: int, new: NewQuestion, body: str, now: float) -> None:
+    made = db.execute(
+        "INSERT OR IGNORE INTO question (id, stream_id, kind, body, created, expires)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (new.id, stream_id, new.kind, body, now, new.expires),
+    )
+    if made.rowcount == 0:
+        raise JournalError(f"there is a question {new.id!r} already")
+
+
+def _close(db: sqlite3.Connection, stream_id: int, close: CloseQuestion, patch: str, now: float) -> None:
+    found = db.execute(
+        "SELECT number, state, body FROM question WHERE id = ? AND stream_id = ?", (close.id, stream_id)
+    ).fetchone()
+    if found is not None and found[1] == "decided":
+        raise QuestionTaken(f"question {close.id!r} was decided")
+    if found is None or found[1] != "pending":
+        raise JournalError(f"question {close.id!r} is not open in this stream")
+    number, _, body = found
+    merged = json_text.dump({**json_text.load(body), **json_text.load(patch)})
+    db.execute(
+        "UPDATE question SET state = ?, body = ?, settled = ? WHERE number = ?",
+        (close.state, merged, now, number),
+    )
+
+
+def decide(
+    db: sqlite3.Connection, id: str, decision: str, key: str, now: float, at: float
+) -> Won | Already | Repeated | KeyReused | Unknown:
+    """Compare-and-set from `pending`, judged at `now`, written down with time `at`.
+
+    `decision` is its text.
+    """
+    found = db.execute(
+        f"SELECT question.stream_id, {_QUESTION} FROM question"
+        " JOIN stream ON stream.id = question.stream_id WHERE question.id = ?",
+        (id,),
+    ).fetchone()
+    if found is None:
+        return Unknown()
+    stream_id, asked = found[0], _question(found[1:])
+    plain = json_text.load(decision)
+    command = json_text.dump({"question": id, "decision": plain})
+    if known := sql_inbox.repeated(db, stream_id, key, "decision", command):
+        return known
+    if asked.state != "pending" or (asked.expires is not None and asked.expires <= now):
+        return Already(asked)
+    db.execute(
+        "UPDATE question SET state = 'decided', decision = ?, settled = ? WHERE id = ?",
+        (decision, at, id),
+    )
+    sql_inbox.put(db, stream_id, key, "decision", command, at)
+    return Won(attrs.evolve(asked, state="decided", decision=plain, settled=at))
+
+
+# ------------------------------------------------------------------------ reads
+
+
+def get(db: sqlite3.Connection, id: str) -> Question | None:
+    found = db.execute(
+        f"SELECT {_QUESTION} FROM question JOIN stream ON stream.id = question.stream_id"
+        " WHERE question.id = ?",
+        (id,),
+    ).fetchone()
+    return _question(found) if found else None
+
+
+def page(
+    db: sqlite3.Connection,
+    state: QuestionState | None,
+    kind: str | None,
+    streams: Sequence[str] | None,
+    limit: int,
+    after: int,
+) -> QuestionPage:
+    """Questions in the order they were put, those after number `after`."""
+    conditions = ["question.number > ?"]
+    values: list[object] = [after]
+    if state is not None:
+        conditions.append("question.state = ?")
+        values.append(state)
+    if kind is not None:
+        conditions.append("question.kind = ?")
+        values.append(kind)
+    if streams is not None:
+        conditions.append("stream.name IN (SELECT value FROM json_each(?))")
+        values.append(json_text.dump(list(streams)))
+    # Joined from the side that leaves less to read: the streams asked for, else the questions in order.
+    joined = "question CROSS JOIN stream" if streams is None else "stream CROSS JOIN question"
+    found = db.execute(
+        f"SELECT {_QUESTION} FROM {joined} ON stream.id = question.stream_id"
+        f" WHERE {' AND '.join(conditions)} ORDER BY question.number LIMIT ?",
+        (*values, limit + 1),
+    ).fetchall()
+    shown = found[:limit]
+    return QuestionPage(
+        questions=tuple(_question(each) for each in shown),
+        next_cursor=cursors.write("questions", shown[-1][0]) if len(found) > limit else None,
+    )
+
+
+def due(db: sqlite3.Connection, now: float) -> tuple[Question, ...]:
+    found = db.execute(
+        f"SELECT {_QUESTION} FROM question JOIN stream ON stream.id = question.stream_id"
+        " WHERE question.state = 'pending' AND question.expires <= ?"
+        " ORDER BY question.expires, question.number LIMIT ?",
+        (now, _MOST_DUE),
+    )
+    return tuple(_question(each) for each in found)

@@ -1,0 +1,288 @@
+"""A journal in one SQLite file: `journal.db` in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from stopgo.runtime.clock import WallClock, system_clock
+from stopgo.runtime.journal import cursor as cursors
+from stopgo.runtime.journal import (
+    json_text,
+    schema,
+    sql_event,
+    sql_inbox,
+    sql_intent,
+    sql_question,
+    sql_stream,
+)
+from stopgo.runtime.journal.lock import locked
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Already,
+    CloseQuestion,
+    Command,
+    Event,
+    Fence,
+    Fenced,
+    Intent,
+    JournalBroken,
+    JournalError,
+    Json,
+    KeyReused,
+    NewEvent,
+    NewIntent,
+    NewQuestion,
+    NotAccepted,
+    Page,
+    Question,
+    QuestionPage,
+    QuestionState,
+    Repeated,
+    Row,
+    Saved,
+    SettleIntent,
+    Summary,
+    Unknown,
+    Won,
+)
+from stopgo.runtime.journal.reader import Reader
+from stopgo.runtime.journal.writer import GroupWriter, InlineWriter, Writer
+
+_LARGEST_SEQ = 2**63 - 1
+
+
+@asynccontextmanager
+async def open_sqlite(
+    directory: Path | str, *, wall: WallClock = system_clock, inline: bool = False
+) -> AsyncIterator[SqliteJournal]:
+    """Open the journal of a directory, made (for its owner alone) if it is absent.
+
+    If a commit fails, the block is cancelled and `JournalBroken` raised from it: what is on disk
+    can only be told by opening it again.
+
+    `inline` is for simulation: no threads, so trio's order is the only one; a commit survives the
+    process, but it does not wait for the disk.
+
+    Raises:
+        JournalBusy: another process keeps it.
+        JournalTooNew: a newer program wrote it.
+        JournalError: it cannot be opened.
+        JournalBroken
+    """
+    directory = Path(directory)
+    broken: list[JournalBroken] = []
+    scope = trio.CancelScope()
+
+    def on_broken(error: JournalBroken) -> None:
+        broken.append(error)
+        scope.cancel()
+
+    with ExitStack() as lock:
+        if inline:
+            await trio.lowlevel.checkpoint()
+            db, reader = _open(directory, lock, inline)
+        else:
+            db, reader = await trio.to_thread.run_sync(_open, directory, lock, inline)
+        writer = InlineWriter(db, on_broken) if inline else GroupWriter(db, on_broken)
+        try:
+            with scope:
+                yield SqliteJournal(writer, reader, wall)
+        except Exception:
+            # Whatever else failed did so because of it, or does not matter any more.
+            if broken:
+                raise broken[0]  # noqa: B904
+            raise
+        finally:
+            reader.close()
+            await writer.aclose()
+        if broken:
+            raise broken[0]
+
+
+def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, Reader]:
+    try:
+        _make(directory)
+        lock.enter_context(locked(directory))
+        file = directory / "journal.db"
+        db = schema.open_writer(file, wait_for_disk=not inline)
+        return db, Reader(file, inline=inline)
+    except (OSError, sqlite3.Error) as error:
+        raise JournalError(f"the journal in {directory} cannot be opened: {error}") from error
+
+
+def _make(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    # The new name must survive a power cut as what is kept under it does.
+    parent = os.open(directory.parent, os.O_RDONLY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+class SqliteJournal:
+    """See `Journal`; made by `open_sqlite`."""
+
+    def __init__(self, writer: Writer, reader: Reader, wall: WallClock) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._wall = wall
+
+    # ------------------------------------------------------------- commands
+
+    async def deliver(
+        self,
+        stream: str,
+        key: str,
+        kind: str,
+        body: Json,
+        *,
+        new: bool = False,
+        limit: int | None = None,
+        unless: frozenset[str] = frozenset(),
+    ) -> Accepted | Repeated | KeyReused | NotAccepted:
+        text = json_text.dump(body)
+        return await self._writer.submit(
+            lambda db: sql_inbox.deliver(
+                db, stream, key, kind, text, new=new, limit=limit, unless=unless, now=self._wall()
+            )
+        )
+
+    async def decide(
+        self, question: str, decision: Json, key: str, now: float
+    ) -> Won | Already | Repeated | KeyReused | Unknown:
+        text = json_text.dump(decision)
+        return await self._writer.submit(
+            lambda db: sql_question.decide(db, question, text, key, now, self._wall())
+        )
+
+    async def inbox(self, stream: str) -> tuple[Command, ...]:
+        return await self._reader.quick(lambda db: sql_inbox.waiting(db, stream))
+
+    async def reply(self, stream: str, key: str) -> Json | None:
+        return await self._reader.quick(lambda db: sql_inbox.reply(db, stream, key))
+
+    # -------------------------------------------------------------- writing
+
+    async def claim(self, stream: str, owner: str) -> Fence:
+        return await self._writer.submit(lambda db: sql_stream.claim(db, stream, owner))
+
+    async def save(
+        self,
+        fence: Fence,
+        expected_seq: int,
+        events: Sequence[NewEvent] = (),
+        *,
+        intents: Sequence[NewIntent] = (),
+        settle: Sequence[SettleIntent] = (),
+        questions: Sequence[NewQuestion | CloseQuestion] = (),
+        ack: Sequence[str] = (),
+        replies: Mapping[str, Json] | None = None,
+        summary: Summary | None = None,
+    ) -> Saved:
+        # Turned into text now: from here on the caller may do with its own objects what it likes.
+        event_texts = [(each.type, json_text.dump(each.body)) for each in events]
+        intent_texts = [(each, json_text.dump(each.body)) for each in intents]
+        ends = tuple(settle)
+        question_texts = [(each, json_text.dump(_content(each))) for each in questions]
+        keys = tuple(ack)
+        reply_texts = {key: json_text.dump(reply) for key, reply in (replies or {}).items()}
+        summary_text = sql_stream.SummaryText.of(summary) if summary else None
+
+        def write(db: sqlite3.Connection) -> Saved:
+            head = sql_stream.owned(db, fence)
+            if head.last_seq != expected_seq:
+                raise Fenced(f"stream {fence.stream!r} is at {head.last_seq}, not at {expected_seq}")
+            now = self._wall()
+            sql_event.append(db, head.id, expected_seq, event_texts, now)
+            sql_intent.begin(db, head.id, intent_texts)
+            sql_intent.settle(db, head.id, ends)
+            sql_question.change(db, head.id, question_texts, now)
+            sql_inbox.acknowledge(db, head.id, keys)
+            sql_inbox.answer(db, head.id, reply_texts)
+            sql_stream.advance(db, head, expected_seq + len(event_texts), summary_text, now)
+            return Saved(expected_seq + 1, now)
+
+        return await self._writer.submit(write)
+
+    async def delete(self, fence: Fence) -> None:
+        await self._writer.submit(lambda db: sql_stream.delete(db, fence))
+
+    # -------------------------------------------------------------- reading
+
+    async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
+        seq = min(max(seq, 0), _LARGEST_SEQ)
+        head = await self._reader.quick(lambda db: sql_stream.find(db, stream))
+        events: list[Event] = []
+        more = head is not None
+        while head is not None and more and (limit is None or len(events) < limit):
+            left = None if limit is None else limit - len(events)
+            page, more = await self._reader.quick(
+                partial(sql_event.page, stream_id=head.id, name=stream, after=seq, limit=left)
+            )
+            if page:
+                events += page
+                seq = page[-1].seq
+        return tuple(events)
+
+    async def row(self, stream: str) -> Row | None:
+        return await self._reader.quick(lambda db: sql_stream.row(db, stream))
+
+    async def list(
+        self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page:
+        before = cursors.read("streams", cursor) if cursor is not None else None
+        # Looking for a text may walk through every stream there is.
+        run = self._reader.slow if q else self._reader.quick
+        return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before))
+
+    async def question(self, id: str) -> Question | None:
+        return await self._reader.quick(lambda db: sql_question.get(db, id))
+
+    async def questions(
+        self,
+        *,
+        state: QuestionState | None = "pending",
+        kind: str | None = None,
+        streams: Sequence[str] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> QuestionPage:
+        after = cursors.read("questions", cursor) if cursor is not None else 0
+        return await self._reader.quick(
+            lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
+        )
+
+    async def intents(self, stream: str) -> tuple[Intent, ...]:
+        head = await self._reader.quick(lambda db: sql_stream.find(db, stream))
+        intents: list[Intent] = []
+        after: int | None = 0
+        while head is not None and after is not None:
+            page, after = await self._reader.quick(
+                partial(sql_intent.page, stream_id=head.id, name=stream, after=after)
+            )
+            intents += page
+        return tuple(intents)
+
+    async def due(self, now: float) -> tuple[Question, ...]:
+        return await self._reader.quick(lambda db: sql_question.due(db, now))
+
+    async def open_work(self) -> tuple[str, ...]:
+        return await self._reader.slow(sql_stream.open_work)
+
+    async def check(self) -> None:
+        await self._reader.quick(sql_stream.check)
+
+
+def _content(change: NewQuestion | CloseQuestion) -> Json:
+    return change.body if isinstance(change, NewQuestion) else change.patch

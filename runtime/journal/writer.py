@@ -1,0 +1,208 @@
+"""How operations become commits.
+
+Operations run on trio's thread: they touch pages in memory and take some ten microseconds. Waiting
+for the disk is left to a thread, which commits and does nothing else. Operations that arrive
+meanwhile share the next commit. So a commit costs one hop to another thread and back, however many
+operations it holds, and the thread needs the interpreter once where an event loop that is busy
+would otherwise make it queue for it at every statement.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+import trio
+
+from stopgo.runtime.journal.protocol import JournalBroken, JournalError
+
+T = TypeVar("T")
+Operation: TypeAlias = Callable[[sqlite3.Connection], T]
+
+_BATCH_SECONDS = 0.002
+"""How long operations may run before the event loop gets its turn and they their commit."""
+_CLOSE_SECONDS = 30.0
+"""How long the last commit may take before the thread is left to the system."""
+
+_FAULTS_OF_ONE = (
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+"""Errors of a statement; any other error of the database is one of the whole transaction."""
+
+
+class Writer(Protocol):
+    """Runs operations, each all or nothing, and answers when they are on disk."""
+
+    async def submit(self, operation: Operation[T]) -> T:
+        """Run an operation and commit it; what it raises is raised here, with nothing of it written.
+
+        Cancellation counts before the operation is handed over, not after.
+
+        Raises:
+            JournalBroken: a commit failed, this one or one before.
+        """
+        ...
+
+
+class _Job(Generic[T]):
+    """One operation and its outcome."""
+
+    def __init__(self, operation: Operation[T], task: trio.lowlevel.Task) -> None:
+        self.task = task
+        self.failure: Exception | None = None
+        self._operation = operation
+        self._value: T | None = None
+
+    def run(self, db: sqlite3.Connection) -> None:
+        """Run the operation inside the open transaction; if it fails, leave nothing of it there.
+
+        Raises:
+            sqlite3.Error: the transaction cannot go on.
+        """
+        db.execute("SAVEPOINT operation")
+        try:
+            self._value = self._operation(db)
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and not isinstance(error, _FAULTS_OF_ONE):
+                raise
+            self.failure = error
+            db.execute("ROLLBACK TO operation")
+        db.execute("RELEASE operation")
+
+    def outcome(self) -> T:
+        if self.failure is not None:
+            raise self.failure
+        return cast(T, self._value)
+
+
+def _broken(cause: Exception) -> JournalBroken:
+    broken = JournalBroken(f"a commit failed, what is on disk is not known: {cause}")
+    broken.__cause__ = cause
+    return broken
+
+
+class InlineWriter:
+    """Commits in place, one operation at a time: no thread, so the same order in every run."""
+
+    def __init__(self, db: sqlite3.Connection, on_broken: Callable[[JournalBroken], None]) -> None:
+        self._db = db
+        self._on_broken = on_broken
+        self._cause: Exception | None = None
+
+    @trio.lowlevel.enable_ki_protection
+    async def submit(self, operation: Operation[T]) -> T:
+        await trio.lowlevel.checkpoint()
+        job = _Job(operation, trio.lowlevel.current_task())
+        if self._cause is None:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                job.run(self._db)
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._cause = error
+                self._on_broken(_broken(error))
+        if self._cause is not None:
+            raise _broken(self._cause)
+        # Others may run between a commit and its answer, as they do when a thread commits.
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        return job.outcome()
+
+    async def aclose(self) -> None:
+        self._db.close()
+
+
+class GroupWriter:
+    """Commits in a thread of its own; what waits meanwhile is the next commit's group."""
+
+    def __init__(self, db: sqlite3.Connection, on_broken: Callable[[JournalBroken], None]) -> None:
+        self._db = db
+        self._on_broken = on_broken
+        self._cause: Exception | None = None
+        self._closed = False
+        self._waiting: deque[_Job[Any]] = deque()
+        self._committing = False
+        self._trio = trio.lowlevel.current_trio_token()
+        self._batches: queue.SimpleQueue[tuple[list[_Job[Any]], Exception | None] | None]
+        self._batches = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._commit_batches, name="journal", daemon=True)
+        self._thread.start()
+
+    @trio.lowlevel.enable_ki_protection
+    async def submit(self, operation: Operation[T]) -> T:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._cause is not None:
+            raise _broken(self._cause)
+        if self._closed:
+            raise JournalError("the journal is closed")
+        job = _Job(operation, trio.lowlevel.current_task())
+        self._waiting.append(job)
+        if not self._committing:
+            self._run_waiting()
+        # A cancelled caller could not know what is on disk: it waits for the outcome.
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+        return job.outcome()
+
+    async def aclose(self) -> None:
+        """Let the last commit finish, then close the database."""
+        self._closed = True
+        if not self._committing:
+            self._batches.put(None)
+        # The limit is real time: a clock of a test must not run ahead of a disk.
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._thread.join, _CLOSE_SECONDS, limiter=trio.CapacityLimiter(1))
+
+    def _run_waiting(self) -> None:
+        """Run what waits in one transaction and hand it to the thread."""
+        self._committing = True
+        batch: list[_Job[Any]] = []
+        failure: Exception | None = None
+        until = time.perf_counter() + _BATCH_SECONDS
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            while self._waiting and (not batch or time.perf_counter() < until):
+                job = self._waiting.popleft()
+                batch.append(job)
+                job.run(self._db)
+        except sqlite3.Error as error:
+            failure = error
+        self._batches.put((batch, failure))
+
+    def _commit_batches(self) -> None:
+        """The thread."""
+        while (item := self._batches.get()) is not None:
+            batch, failure = item
+            if failure is None:
+                try:
+                    self._db.execute("COMMIT")
+                except Exception as error:
+                    failure = error
+            try:
+                self._trio.run_sync_soon(self._settle, batch, failure)
+            except trio.RunFinishedError:
+                break
+        self._db.close()
+
+    def _settle(self, batch: list[_Job[Any]], failure: Exception | None) -> None:
+        """Answer a batch that was committed, or everybody if it was not."""
+        self._committing = False
+        if failure is not None:
+            self._cause = failure
+            batch = [*batch, *self._waiting]
+            self._waiting.clear()
+            for job in batch:
+                job.failure = _broken(failure)
+            self._on_broken(_broken(failure))
+        elif self._waiting:
+            self._run_waiting()
+        if self._closed and not self._committing:
+            self._batches.put(None)
+        for job in batch:
+            trio.lowlevel.reschedule(job.task)
