@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from stopgo.actors.mcp.content import repair_listing, validation_text
 
@@ -37,7 +37,7 @@ class RepairedReads:
     async def receive(self) -> SessionMessage | Exception:
         return self._repaired(await self._inner.receive())
 
-    def __aiter__(self) -> RepairedReads:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -52,14 +52,14 @@ class RepairedReads:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> RepairedReads:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
     ) -> None:
         await self.aclose()
 

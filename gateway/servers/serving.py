@@ -1,0 +1,128 @@
+"""Serving an MCP server of the SDK on trio: over stdio, and over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import trio
+from mcp.server.lowlevel import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from stopgo.actors.mcp.framing import LineFramer
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from hypercorn.typing import Framework
+
+SHUTDOWN_GRACE = 5.0
+"""Seconds that requests in flight get."""
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serve the process's stdin and stdout until stdin ends, or SIGINT or SIGTERM comes."""
+    incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    writes, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    stdin, stdout = _take_standard_streams()
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with stdin, stdout, incoming, reads, writes, outgoing, trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
+            nursery.start_soon(_read, stdin, incoming)
+            nursery.start_soon(_write, outgoing, stdout)
+            await server.run(reads, writes, server.create_initialization_options())
+            nursery.cancel_scope.cancel()
+
+
+async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    await anext(signals)
+    scope.cancel()
+
+
+def _take_standard_streams() -> tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream]:
+    """Stdin and stdout for messages only: whatever else is printed goes to stderr."""
+    stdin, stdout = os.dup(0), os.dup(1)
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    return trio.lowlevel.FdStream(stdin), trio.lowlevel.FdStream(stdout)
+
+
+async def _read(
+    stdin: trio.lowlevel.FdStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    framer = LineFramer()
+    async with incoming:
+        # The session has ended, and with it the wish for messages.
+        with suppress(anyio.BrokenResourceError):
+            async for chunk in stdin:
+                for line in framer.feed(chunk):
+                    if line.strip():
+                        await incoming.send(_parse(line))
+
+
+def _parse(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _write(outgoing: MemoryObjectReceiveStream[SessionMessage], stdout: trio.lowlevel.FdStream) -> None:
+    # A client that has gone closes our stdin as well, and that is what ends the session.
+    with suppress(trio.BrokenResourceError):
+        async for item in outgoing:
+            body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await stdout.send_all(body.encode() + b"\n")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any free one.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+async def serve_http(
+    server: Server[Any], listener: socket.socket, on_listening: Callable[[str], None]
+) -> None:
+    """Serve `/mcp` and `/health` until SIGINT or SIGTERM; `on_listening` is told the address."""
+    import hypercorn.trio
+    from hypercorn.config import Config
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
+
+    async def health(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("ok")
+
+    # No sessions: there is nothing to remember between requests, so a restart loses nothing.
+    app = server.streamable_http_app(
+        host=listener.getsockname()[0],
+        stateless_http=True,
+        json_response=True,
+        custom_starlette_routes=[Route("/health", health)],
+    )
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.graceful_timeout = SHUTDOWN_GRACE
+    config.accesslog = None
+    config.errorlog = logging.getLogger("stopgo.mcp-resources")
+    stop = trio.Event()
+    serve = partial(hypercorn.trio.serve, cast("Framework", app), config, shutdown_trigger=stop.wait)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            [address] = await nursery.start(serve)
+            on_listening(address)
+            await anext(signals)
+            stop.set()
