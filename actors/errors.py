@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
+
+from stopgo.runtime.journal.protocol import NotAccepted, Question
 
 ErrorCode: TypeAlias = Literal[
     "already_decided",
@@ -53,3 +55,58 @@ class AgentError(Exception):
 
 class StartError(Exception):
     """The agent could not be started; the text names every reason, in the order of the config."""
+
+
+def no_conversation(id: str) -> AgentError:
+    return AgentError("conversation_not_found", f"there is no conversation {id}")
+
+
+def no_approval(id: str) -> AgentError:
+    return AgentError("approval_not_found", f"there is no approval {id}")
+
+
+def key_reused() -> AgentError:
+    return AgentError(
+        "idempotency_key_reused",
+        "this idempotency key came with another request before",
+        hint="Use a new key for every new request, and the same key only to repeat one.",
+    )
+
+
+def bad_cursor() -> AgentError:
+    return AgentError("invalid_cursor", "the cursor is not one of this list's")
+
+
+def shutting_down(*, accepted: bool) -> AgentError:
+    sentence = (
+        "the agent is shutting down; the request is stored and goes on at the next start"
+        if accepted
+        else "the agent is shutting down; the request was not accepted"
+    )
+    return AgentError("shutting_down", sentence, details={"accepted": accepted})
+
+
+def not_accepted(outcome: NotAccepted, id: str) -> AgentError:
+    match outcome.why:
+        case "unknown_stream":
+            return no_conversation(id)
+        case "full":
+            return AgentError(
+                "queue_full",
+                "too many messages wait in this conversation",
+                hint="Wait for the answers to those that were sent.",
+            )
+        case "status":
+            return AgentError("conversation_completed", "the conversation is completed")
+        case why:
+            assert_never(why)
+
+
+def already(question: Question) -> AgentError:
+    """Why a question that stands as it does cannot be decided (any more). The details hold it."""
+    details = {"approval": question}
+    if question.state == "decided":
+        return AgentError("already_decided", "the approval was decided before", details=details)
+    if question.state == "void":
+        return AgentError("void", "the approval is void", details=details)
+    return AgentError("expired", "the approval has expired", details=details)

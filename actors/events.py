@@ -89,9 +89,21 @@ def batch_finished(key: str, node: str, *, size: int, succeeded: int, failed: in
 
 
 def tool_started(
-    key: str, attempt: int, *, tool: str, server: str, arguments: Mapping[str, Any], effect: str, node: str
+    key: str,
+    attempt: int,
+    *,
+    tool: str,
+    server: str,
+    arguments: Mapping[str, Any],
+    effect: str,
+    asks: bool,
+    node: str,
 ) -> NewEvent:
-    """The intent: attempt `attempt` of this call is about to leave. `arguments` are the final ones."""
+    """The intent: attempt `attempt` of this call is about to leave. `arguments` are the final ones.
+
+    `effect` is its class, `asks` whether a human decides should its outcome be unknown. Both count as they
+    are here, whatever the tool says of itself later.
+    """
     return NewEvent(
         TOOL_STARTED,
         {
@@ -101,6 +113,7 @@ def tool_started(
             "server": server,
             "arguments": arguments,
             "effect": effect,
+            "asks": asks,
             "node": node,
         },
     )
@@ -145,9 +158,13 @@ def run_auth_required(run: str, server: str, settles: Sequence[str]) -> NewEvent
     return NewEvent(RUN_AUTH_REQUIRED, {"run": run, "server": server, "settles": list(settles)})
 
 
-def run_resumed(run: str, command: str, token: bool) -> NewEvent:
-    """A decision or a credential moves the run on."""
-    return NewEvent(RUN_RESUMED, {"run": run, "command": command, "token": token})
+def run_resumed(run: str, command: str, token: bool, *, answer: bool) -> NewEvent:
+    """A decision or a credential moves the run on.
+
+    `answer`: the sender of `command` waits for what the run comes to (not so for a message that brings a
+    credential and is answered by its own run).
+    """
+    return NewEvent(RUN_RESUMED, {"run": run, "command": command, "token": token, "answer": answer})
 
 
 def run_finished(run: str, text: str, settles: Sequence[str]) -> NewEvent:

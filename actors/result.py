@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from stopgo.actors.state import Conversation, RunHead
+from stopgo.actors.head import RunHead
+from stopgo.actors.state import Conversation
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]
 
@@ -98,6 +99,4 @@ def queued(pending: tuple[str, ...]) -> Result:
 
 
 def _of(run: RunHead, text: str, state: ResultState) -> Result:
-    return Result(
-        text, state, run_id=run.id, input_tokens=run.input_tokens, output_tokens=run.output_tokens
-    )
+    return Result(text, state, run_id=run.id, input_tokens=run.input_tokens, output_tokens=run.output_tokens)

@@ -61,7 +61,7 @@ async def _complete(model: Model, request: ModelRequest, timeout: float, backoff
             raise failure from None
         error_id = secrets.token_hex(6)
         logger.error("model call of node %s failed, error id=%s", request.node, error_id, exc_info=error)
-        raise ModelFailed(f"the model failed in a way of its own; the log has it as {error_id}") from error
+        raise ModelFailed(f"the model failed unexpectedly; the log says why under {error_id}") from error
     raise ModelFailed(f"the model did not answer within {timeout:g} s")
 
 

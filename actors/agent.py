@@ -1,0 +1,389 @@
+"""The embedded API: a running agent, for the gateway, for tests and for your own program.
+
+    async with open_agent(config) as agent:
+        turn = await agent.start_conversation("list all resources")
+        print(turn.result.response)
+
+Every command is durable before it is acknowledged and carried out whether or not its sender waits:
+cancelling any of these calls cancels only the waiting. Reads fold the journal and activate nobody.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Literal, TypeVar
+
+import attrs
+import trio
+
+from stopgo.actors import errors, follow, resume
+from stopgo.actors.approvals import check_arguments, parse_decision
+from stopgo.actors.errors import AgentError
+from stopgo.actors.gate import Place, judge
+from stopgo.actors.health import Health, PartHealth
+from stopgo.actors.listing import ConversationPage, approvals_of, item_of
+from stopgo.actors.log import BrokenConversation, read
+from stopgo.actors.registry import Resolve, Resolved
+from stopgo.actors.result import Result, Turn, refused_while_waiting
+from stopgo.actors.state import Conversation
+from stopgo.actors.supervisor import Cast, open_cast
+from stopgo.actors.tools import Tool
+from stopgo.config.model import AgentConfig
+from stopgo.runtime.clock import WallClock, system_clock
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Already,
+    BadCursor,
+    Event,
+    Journal,
+    Json,
+    KeyReused,
+    NotAccepted,
+    Question,
+    QuestionPage,
+    QuestionState,
+    Repeated,
+    Unknown,
+    Won,
+)
+from stopgo.runtime.journal.sqlite import open_sqlite
+
+T = TypeVar("T")
+
+QUEUE_LIMIT = 16
+"""Messages that may wait in one conversation's inbox."""
+
+_NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
+"""Of conversation ids that are derived from an idempotency key."""
+
+
+@attrs.frozen
+class ListedTool:
+    tool: Tool
+    policy: Literal["run", "ask", "deny"]
+    """What a call of it does outside parallel nodes."""
+
+
+@attrs.define(eq=False)
+class Agent:
+    """See the module. Made by `open_agent`."""
+
+    config: AgentConfig
+    _cast: Cast
+    _journal: Journal
+    _waits: set[trio.CancelScope] = attrs.field(factory=set)
+
+    @property
+    def draining(self) -> trio.Event:
+        """Set when shutdown began: commands are refused, and no run takes a further step."""
+        return self._cast.services.pulse.draining
+
+    # --------------------------------------------------------------- commands
+
+    async def start_conversation(
+        self,
+        message: str | None = None,
+        *,
+        key: str | None = None,
+        session_id: str | None = None,
+        token: str | None = None,
+        wait: bool = True,
+    ) -> Turn:
+        """Create a conversation; with a message, run its first turn.
+
+        `key` makes the call repeatable: the conversation's id derives from it. `token` is a bearer token
+        that calls of the turn forward; it is never stored. Without `wait` the turn is not waited for.
+        """
+        if message is not None:
+            _check_message(message)
+        id = str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
+        body = {"message": message, "session_id": session_id, "token": token is not None}
+        wait = wait or message is None
+        return await self._command(id, key, "create", body, token=token, wait=wait, new=True)
+
+    async def send(
+        self, id: str, text: str, *, key: str | None = None, token: str | None = None, wait: bool = True
+    ) -> Turn:
+        """Say something in a conversation. While it waits for an approval the message is not stored, and
+        the result says so.
+
+        Raises:
+            AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
+        """
+        _check_message(text)
+        body = {"message": text, "token": token is not None}
+        return await self._command(
+            id,
+            key,
+            "message",
+            body,
+            token=token,
+            wait=wait,
+            limit=QUEUE_LIMIT,
+            unless=frozenset({"waiting_approval", "completed"}),
+        )
+
+    async def decide(
+        self,
+        approval: str,
+        decision: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        token: str | None = None,
+        wait: bool = True,
+    ) -> Turn:
+        """Answer an approval. The first valid decision counts; an invalid one leaves it pending.
+
+        Raises:
+            AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
+                ``denied_by_policy``, ``already_decided``, ``expired``, ``void``, ...
+        """
+        self._refuse_when_draining()
+        question = await self.approval(approval)
+        decided = parse_decision(question.kind, decision)
+        if question.state == "pending" and "arguments" in decided:
+            await self._check_edit(question, decided["arguments"])
+        if token is not None:
+            decided["token"] = True
+        key = key or str(uuid.uuid4())
+        if token is not None:
+            self._cast.services.tokens.put(question.stream, key, token)
+        outcome = await self._journal.decide(approval, decided, key, self._cast.services.wall())
+        if not isinstance(outcome, Won | Repeated):
+            self._cast.services.tokens.drop(question.stream, key)
+        match outcome:
+            case Won():
+                self._cast.services.wake(question.stream)
+            case Repeated():
+                pass
+            case KeyReused():
+                raise errors.key_reused()
+            case Unknown():
+                raise errors.no_approval(approval)
+            case Already(question=standing):
+                raise errors.already(standing)
+        return await self._turn(question.stream, key, wait)
+
+    async def cancel(self, id: str, *, key: str | None = None) -> Turn:
+        """Stop the run that is going, if there is one: its pending approvals become void."""
+        return await self._command(id, key, "cancel", {})
+
+    async def complete(self, id: str, *, key: str | None = None) -> Turn:
+        """Close a conversation for good. Raises `AgentError` ``run_in_progress`` while a run is going."""
+        return await self._command(id, key, "complete", {})
+
+    async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
+        """Give a run in ``auth_required`` the bearer token it goes on with."""
+        return await self._command(id, key, "resume", {"token": True}, token=token, wait=wait)
+
+    async def delete(self, id: str) -> None:
+        """Cancel what is going on, then forget the conversation: nothing of it stays in the store."""
+        try:
+            await self._command(id, None, "delete", {})
+        except AgentError as error:
+            if not isinstance(error.__cause__, follow.Deleted):
+                raise
+
+    async def _command(
+        self,
+        id: str,
+        key: str | None,
+        kind: str,
+        body: Json,
+        *,
+        token: str | None = None,
+        wait: bool = True,
+        new: bool = False,
+        limit: int | None = None,
+        unless: frozenset[str] = frozenset(),
+    ) -> Turn:
+        """Put a command into a conversation's inbox, and wait for what it comes to."""
+        self._refuse_when_draining()
+        services = self._cast.services
+        key = key or str(uuid.uuid4())
+        if token is not None:
+            services.tokens.put(id, key, token)
+        outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
+        if not isinstance(outcome, Accepted | Repeated):
+            services.tokens.drop(id, key)
+        match outcome:
+            case Accepted():
+                services.wake(id)
+            case Repeated():
+                pass
+            case KeyReused():
+                raise errors.key_reused()
+            case NotAccepted(why="status", status="waiting_approval"):
+                conversation = await self.get(id)
+                return Turn(conversation, refused_while_waiting(conversation))
+            case NotAccepted():
+                raise errors.not_accepted(outcome, id)
+        return await self._turn(id, key, wait)
+
+    async def _turn(self, id: str, key: str, wait: bool) -> Turn:
+        if not wait:
+            return Turn(await self.get(id), None)
+        try:
+            reply = await self._unless_drained(follow.reply(self._journal, self._cast.services.bus, id, key))
+        except follow.Deleted as error:
+            raise errors.no_conversation(id) from error
+        if "error" in reply:
+            raise AgentError(reply["error"]["code"], reply["error"]["message"])
+        result = Result.from_json(reply["result"]) if reply["result"] else None
+        return Turn(await self.get(id), result)
+
+    async def _unless_drained(self, wait: Awaitable[T]) -> T:
+        with trio.CancelScope() as scope:
+            self._waits.add(scope)
+            try:
+                return await wait
+            finally:
+                self._waits.discard(scope)
+        raise errors.shutting_down(accepted=True)
+
+    def _refuse_when_draining(self) -> None:
+        if self.draining.is_set():
+            raise errors.shutting_down(accepted=False)
+
+    async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
+        check_arguments(arguments, question.body["input_schema"])
+        found = await self._cast.services.registry.ask(Resolve(question.body["tool_name"]))
+        if isinstance(found, Resolved):
+            verdict = judge(found.tool, Place(), self.config.approval)
+            if verdict.action == "deny":
+                raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")
+
+    # ------------------------------------------------------------------ reads
+
+    async def get(self, id: str) -> Conversation:
+        """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
+        try:
+            conversation = await read(self._journal, id)
+        except BrokenConversation as error:
+            raise AgentError("conversation_broken", "the conversation's log cannot be read") from error
+        if not conversation.last_seq:
+            if await self._journal.row(id) is None:
+                raise errors.no_conversation(id)
+            return Conversation(id)  # accepted, not yet begun
+        return conversation
+
+    async def conversations(
+        self,
+        *,
+        status: str | None = None,
+        q: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        full: bool = False,
+    ) -> ConversationPage:
+        """Conversations, newest first; `q` is looked for in their titles. `full` folds each of them."""
+        try:
+            page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor)
+        except BadCursor as error:
+            raise errors.bad_cursor() from error
+        approvals = await approvals_of(self._journal, [row.stream for row in page.rows])
+        items = []
+        for row in page.rows:
+            conversation = await self.get(row.stream) if full else None
+            items.append(item_of(row, approvals[row.stream], conversation))
+        return ConversationPage(tuple(items), page.tally, page.next_cursor)
+
+    async def approvals(
+        self,
+        *,
+        state: QuestionState | None = "pending",
+        kind: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> QuestionPage:
+        """Approvals of all conversations, oldest first."""
+        try:
+            return await self._journal.questions(state=state, kind=kind, limit=limit, cursor=cursor)
+        except BadCursor as error:
+            raise errors.bad_cursor() from error
+
+    async def approval(self, id: str) -> Question:
+        """Raises `AgentError` ``approval_not_found``."""
+        question = await self._journal.question(id)
+        if question is None:
+            raise errors.no_approval(id)
+        return question
+
+    def tools(self) -> tuple[ListedTool, ...]:
+        """The tools of all servers, as they last published them."""
+        return tuple(
+            ListedTool(tool, judge(tool, Place(), self.config.approval).action)
+            for tool in self._cast.published.catalogue
+        )
+
+    def health(self) -> Health:
+        """Ready means that every part can do its work now."""
+        published = self._cast.published
+        servers = tuple(
+            PartHealth(status.name, status.state, status.error) for status in published.servers.values()
+        )
+        models = tuple(PartHealth(name, "ready") for name in self._cast.models())
+        store = PartHealth("journal", "stopping" if self.draining.is_set() else "ready")
+        ready = store.state == "ready" and all(server.state == "connected" for server in servers)
+        return Health(ready, servers, models, store)
+
+    async def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]:
+        """A conversation's events after `after`: what is stored, then what comes, without gaps.
+
+        Ends after ``conversation.deleted``. Raises `AgentError` ``conversation_not_found``.
+        """
+        if await self._journal.row(id) is None:
+            raise errors.no_conversation(id)
+        async with aclosing(follow.follow(self._journal, self._cast.services.bus, id, after)) as events:
+            async for event in events:
+                yield event
+
+    # --------------------------------------------------------------- shutdown
+
+    async def drain(self, grace: float) -> None:
+        """Begin the shutdown: no further step starts, what is in flight gets `grace` seconds.
+
+        Then whoever still waits for a turn gets ``shutting_down``; what they asked for is on disk and
+        goes on at the next start.
+        """
+        pulse = self._cast.services.pulse
+        pulse.draining.set()
+        with trio.move_on_after(grace):
+            await pulse.still()
+        for scope in tuple(self._waits):
+            scope.cancel()
+
+
+@asynccontextmanager
+async def open_agent(
+    config: AgentConfig, *, journal: Journal | None = None, wall: WallClock = system_clock
+) -> AsyncIterator[Agent]:
+    """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
+
+    `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
+
+    Raises:
+        StartError: a model or a tool server cannot be had.
+        JournalBusy, JournalTooNew: the data directory belongs to another process, or version.
+        JournalBroken: while running; what is on disk is not known, and the process has to stop.
+    """
+    if journal is None:
+        async with open_sqlite(config.data_dir, wall=wall) as store:
+            async with open_agent(config, journal=store, wall=wall) as agent:
+                yield agent
+        return
+    async with open_cast(config, journal, wall) as cast:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(resume.resume_all, cast.services)
+            agent = Agent(config, cast, journal)
+            yield agent
+            if not agent.draining.is_set():
+                await agent.drain(config.shutdown_grace)
+            nursery.cancel_scope.cancel()
+
+
+def _check_message(text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise AgentError("message_required", "message is required")

@@ -1,0 +1,209 @@
+"""Questions to humans and what may be answered to them. Pure.
+
+A decision is kept in one of two forms, whatever words it came in:
+
+* for a tool call: ``{"approved": bool, "arguments"?, "reason"?, "decided_by"?, "decided_at"}``
+* for an unknown outcome: ``{"action": "retry" | "done" | "failed", "result"?, "reason"?, ...}``
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from stopgo.actors.errors import AgentError
+from stopgo.actors.tools import Tool
+
+ApprovalKind: TypeAlias = Literal["tool", "outcome_unknown"]
+
+_YES_ACTIONS = frozenset({"approve", "approved", "yes"})
+_NO_ACTIONS = frozenset({"reject", "rejected", "no"})
+_YES_ANSWERS = frozenset({"yes", "y", "true", "approve", "approved"})
+_NO_ANSWERS = frozenset({"no", "n", "false", "reject", "rejected"})
+_OUTCOMES = ("retry", "done", "failed")
+
+MAX_TEXT = 4000
+"""Characters of a reason or of who decided."""
+
+
+def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn the words of a decision into the form that is kept.
+
+    `answer` wins over `action` over `approved`. Raises `AgentError`: ``decision_required`` for anything
+    that is not a known word, ``invalid_request`` for wrong types.
+    """
+    decision: dict[str, Any] = {}
+    if kind == "outcome_unknown":
+        decision["action"] = _outcome(words)
+        if decision["action"] == "done" and "result" in words:
+            decision["result"] = _text(words, "result", limit=None)
+    else:
+        decision["approved"] = _yes_or_no(words)
+        arguments = words.get("arguments")
+        if decision["approved"] and arguments is not None:
+            if not isinstance(arguments, Mapping):
+                raise AgentError("invalid_arguments", "arguments must be an object", hint=_EDIT_HINT)
+            decision["arguments"] = arguments
+    for name in ("reason", "decided_by"):
+        if words.get(name) is not None:
+            decision[name] = _text(words, name, limit=MAX_TEXT)
+    return decision
+
+
+_EDIT_HINT = "Edited arguments replace the shown ones in full."
+_DECISION_HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or their opposites.'
+_OUTCOME_HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
+
+
+def _yes_or_no(words: Mapping[str, Any]) -> bool:
+    if "answer" in words:
+        return _word(words["answer"], _YES_ANSWERS, _NO_ANSWERS)
+    if "action" in words:
+        return _word(words["action"], _YES_ACTIONS, _NO_ACTIONS)
+    approved = words.get("approved")
+    if isinstance(approved, bool):
+        return approved
+    raise AgentError("decision_required", "the request does not say yes or no", hint=_DECISION_HINT)
+
+
+def _word(word: object, yes: frozenset[str], no: frozenset[str]) -> bool:
+    if isinstance(word, str) and word.strip().lower() in yes | no:
+        return word.strip().lower() in yes
+    raise AgentError("decision_required", "the request does not say yes or no", hint=_DECISION_HINT)
+
+
+def _outcome(words: Mapping[str, Any]) -> str:
+    action = words.get("action")
+    if isinstance(action, str) and action.strip().lower() in _OUTCOMES:
+        return action.strip().lower()
+    raise AgentError(
+        "decision_required", "the request does not say what became of the call", hint=_OUTCOME_HINT
+    )
+
+
+def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
+    value = words[name]
+    if not isinstance(value, str):
+        raise AgentError("invalid_request", f"{name} must be a string")
+    if limit is not None and len(value) > limit:
+        raise AgentError("invalid_request", f"{name} is longer than {limit} characters")
+    return value
+
+
+def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check edited arguments against the schema that was shown with the approval (JSON Schema 2020-12).
+
+    Raises `AgentError` ``invalid_arguments``, with every mistake under ``errors``.
+    """
+    import jsonschema  # here: it is needed rarely, and takes a while to import
+    import referencing.exceptions
+
+    try:
+        validator = jsonschema.Draft202012Validator(dict(schema))
+        mistakes = [_mistake(error) for error in validator.iter_errors(arguments)]
+    except (jsonschema.SchemaError, referencing.exceptions.Unresolvable) as error:
+        raise AgentError(
+            "invalid_arguments",
+            "the tool's schema is broken, so edited arguments cannot be checked",
+            hint="Approve or reject the call as it is.",
+        ) from error
+    if mistakes:
+        raise AgentError(
+            "invalid_arguments",
+            f"the edited arguments do not fit the tool: {mistakes[0]}",
+            hint=_EDIT_HINT,
+            details={"errors": mistakes[:20]},
+        )
+
+
+def _mistake(error: Any) -> str:
+    where = ".".join(str(part) for part in error.absolute_path)
+    return f"{where}: {error.message}" if where else str(error.message)
+
+
+def describe(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What a human is asked about, in Markdown."""
+    name, value = arguments.get("name"), arguments.get("value")
+    match tool:
+        case "resources_add" if name is not None:
+            return f"**ADD Resource**\n\nName: {name}\nValue: {value}"
+        case "resources_remove" if arguments.get("id"):
+            return f"**REMOVE Resource**\n\nID: {arguments['id']}"
+        case "resources_remove" if arguments.get("pattern"):
+            warning = "This removes every resource whose name matches."
+            return f"**REMOVE Resources**\n\nPattern: {arguments['pattern']}\n\n{warning}"
+    shown = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+    return f"**{tool.upper()}**\n\nArgs: {shown}"
+
+
+def tool_question(
+    *,
+    id: str,
+    question: str,
+    key: str,
+    node: str,
+    path: Sequence[int],
+    output_key: str | None,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    rule: str,
+    session_state: Mapping[str, str],
+    user_message: str,
+    replaces: str | None,
+) -> dict[str, Any]:
+    """The body of a question about a tool call: all a human and a later check need."""
+    body: dict[str, Any] = {
+        "id": id,
+        "kind": "tool",
+        "key": key,
+        "question": question,
+        "tool_name": tool.name,
+        "tool_args": arguments,
+        "description": describe(tool.name, arguments),
+        "server": tool.server,
+        "node": node,
+        "path": list(path),
+        "output_key": output_key or "",
+        "input_schema": tool.input_schema,
+        "tool_fingerprint": tool.fingerprint,
+        "rule": rule,
+        "session_state": dict(session_state),
+        "user_message": user_message,
+    }
+    if replaces is not None:
+        body["replaces"] = replaces
+    return body
+
+
+def outcome_question(
+    *,
+    id: str,
+    question: str,
+    key: str,
+    path: Sequence[int],
+    output_key: str | None,
+    started: Mapping[str, Any],
+    reason: str,
+    session_state: Mapping[str, str],
+    user_message: str,
+) -> dict[str, Any]:
+    """The body of a question about a call that left and whose outcome nobody knows."""
+    asked = describe(started["tool"], started["arguments"])
+    return {
+        "id": id,
+        "kind": "outcome_unknown",
+        "key": key,
+        "question": question,
+        "tool_name": started["tool"],
+        "tool_args": started["arguments"],
+        "description": f"**OUTCOME UNKNOWN**\n\n{asked}\n\nThe call was sent, but {reason}. It may or may not"
+        " have happened. Look, then say: retry, done or failed.",
+        "server": started["server"],
+        "node": started["node"],
+        "path": list(path),
+        "output_key": output_key or "",
+        "rule": "the outcome is unknown",
+        "session_state": dict(session_state),
+        "user_message": user_message,
+    }

@@ -1,0 +1,62 @@
+"""Following a conversation from outside: its events, and the reply to a command. Readers only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from stopgo.actors import events as e
+from stopgo.actors.log import PAGE, Settled, topic
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
+
+
+async def follow(journal: Journal, bus: EventBus, conversation: str, after: int) -> AsyncGenerator[Event, None]:
+    """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
+
+    Ends after ``conversation.deleted``, which follows the last seq without being stored. Close it
+    (`contextlib.aclosing`) when leaving early.
+    """
+    cursor = after
+    # A slow reader loses live events only, and reads them again from the journal.
+    with bus.subscribe(topic(conversation)) as live:
+        while True:
+            page = await journal.events_since(conversation, cursor, PAGE)
+            for event in page:
+                cursor = event.seq
+                yield event
+            if len(page) == PAGE:
+                continue
+            async for item in live:
+                if isinstance(item, NewEvent):
+                    yield Event(conversation, cursor + 1, item.type, 0.0, item.body)
+                    return
+                if not isinstance(item, Event) or item.seq <= cursor:
+                    continue
+                if item.seq > cursor + 1:
+                    break
+                cursor = item.seq
+                yield item
+
+
+class Deleted(Exception):
+    """The conversation was deleted before there was a reply."""
+
+
+async def reply(journal: Journal, bus: EventBus, conversation: str, key: str) -> Json:
+    """Wait for the reply to a command. Cancelling this wait cancels nothing else.
+
+    Raises:
+        Deleted
+    """
+    with bus.subscribe(topic(conversation)) as live:
+        while True:
+            found = await journal.reply(conversation, key)
+            if found is not None:
+                return found
+            if await journal.row(conversation) is None:
+                raise Deleted(conversation)
+            async for item in live:
+                if isinstance(item, NewEvent) and item.type == e.CONVERSATION_DELETED:
+                    raise Deleted(conversation)
+                if live.take_missed() or item == Settled(key):
+                    break

@@ -1,0 +1,127 @@
+"""The head of a conversation: the part that lists, status checks and start-up need.
+
+It is immutable, so that the writer can work out what the summary will be before the events that change it
+are on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from stopgo.actors import events as e
+from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
+
+Status: TypeAlias = Literal["active", "waiting_approval", "completed"]
+RunState: TypeAlias = Literal["running", "waiting", "auth_required", "finished", "failed", "cancelled"]
+TITLE_LENGTH = 80
+
+
+@attrs.frozen
+class RunHead:
+    id: str
+    turn: int
+    state: RunState = "running"
+    code: str | None = None
+    """Why it failed."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    rejected: bool = False
+    """A human said no to something in it."""
+
+    @property
+    def live(self) -> bool:
+        return self.state in ("running", "waiting", "auth_required")
+
+
+@attrs.frozen
+class Head:
+    session_id: str = ""
+    title: str = ""
+    completed: bool = False
+    run: RunHead | None = None
+    """The current run, else the last one."""
+    pending: tuple[str, ...] = ()
+    """Pending approvals, oldest first."""
+
+    @property
+    def status(self) -> Status:
+        if self.completed:
+            return "completed"
+        return "waiting_approval" if self.pending else "active"
+
+    def summary(self) -> Summary:
+        run = self.run
+        return Summary(
+            status=self.status,
+            title=self.title,
+            open=run is not None and run.state == "running",
+            body={"session_id": self.session_id, "run": attrs.asdict(run) if run else None},
+        )
+
+
+def head_of_summary(summary: Summary) -> Head:
+    """The head a summary was made of, but for `pending`, which the journal's questions tell."""
+    run = summary.body.get("run")
+    return Head(
+        session_id=summary.body.get("session_id", ""),
+        title=summary.title,
+        completed=summary.status == "completed",
+        run=RunHead(**run) if run else None,
+    )
+
+
+def fold_head(head: Head, new: Iterable[NewEvent | Event]) -> Head:
+    for event in new:
+        head = advance(head, event.type, event.body)
+    return head
+
+
+def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
+    """The head after one event."""
+    run = head.run
+    match type:
+        case e.CONVERSATION_CREATED:
+            return attrs.evolve(head, session_id=body["session_id"])
+        case e.MESSAGE_ADDED if not head.title:
+            return attrs.evolve(head, title=" ".join(body["text"].split())[:TITLE_LENGTH])
+        case e.RUN_STARTED:
+            return attrs.evolve(head, run=RunHead(body["run"], body["turn"]))
+        case e.CONVERSATION_COMPLETED:
+            return attrs.evolve(head, completed=True)
+        case e.APPROVAL_REQUESTED:
+            return attrs.evolve(head, pending=(*head.pending, body["id"]))
+        case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
+            if run and type == e.APPROVAL_RESOLVED and is_rejection(body["decision"]):
+                run = attrs.evolve(run, rejected=True)
+            pending = tuple(id for id in head.pending if id != body["id"])
+            return attrs.evolve(head, pending=pending, run=run)
+        case e.STEP_FINISHED if run and "usage" in body:
+            used = body["usage"]
+            run = attrs.evolve(
+                run,
+                input_tokens=run.input_tokens + used["input_tokens"],
+                output_tokens=run.output_tokens + used["output_tokens"],
+            )
+            return attrs.evolve(head, run=run)
+    state = RUN_STATES.get(type)
+    if run is None or state is None:
+        return head
+    return attrs.evolve(head, run=attrs.evolve(run, state=state, code=body.get("code")))
+
+
+RUN_STATES: Mapping[str, RunState] = {
+    e.RUN_WAITING: "waiting",
+    e.RUN_AUTH_REQUIRED: "auth_required",
+    e.RUN_RESUMED: "running",
+    e.RUN_FINISHED: "finished",
+    e.RUN_FAILED: "failed",
+    e.RUN_CANCELLED: "cancelled",
+}
+
+
+def is_rejection(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision, as it is kept, says no to a call (`approved` false)."""
+    return decision.get("approved") is False

@@ -1,0 +1,181 @@
+"""One run: the tree executed over the log, from its start or from wherever an earlier life came."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors import events as e
+from stopgo.actors import result as results
+from stopgo.actors.gate import Place
+from stopgo.actors.head import RunHead, fold_head
+from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, node
+from stopgo.actors.result import Result
+from stopgo.actors.services import Services
+from stopgo.actors.state import failure_text
+from stopgo.config.errors import ConfigError
+from stopgo.config.model import Node
+from stopgo.runtime.context import Context
+from stopgo.runtime.errors import ActorCrashed
+from stopgo.runtime.journal.protocol import (
+    CloseQuestion,
+    JournalError,
+    NewEvent,
+    SettleIntent,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Failure:
+    code: str
+    message: str
+
+
+async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -> str | Failure:
+    """Execute the live run's tree to its end, announcing when only somebody outside can move it on.
+
+    Raises `JournalError` when the log cannot be written any more; then nothing was decided.
+    """
+    tree = _tree(log, services)
+    if isinstance(tree, Failure):
+        return tree
+    run = log.run
+    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_announce, log)
+        root = ctx.spawn(f"{ctx.ref.name}/run", node(tree, scope))
+        outcome = await _outcome(root.ask(Execute((), {}, Place())))
+        nursery.cancel_scope.cancel()
+    return outcome
+
+
+async def _outcome(end: Awaitable[NodeEnd]) -> str | Failure:
+    try:
+        return (await end).text
+    except NodeFailed as error:
+        return Failure(error.failure, str(error))
+    except ActorCrashed as error:
+        return _crash(error)
+
+
+def _crash(error: ActorCrashed) -> Failure:
+    """What a crash below means for the run. A log that cannot be written is the conversation's crash."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, JournalError):
+            raise cause
+        if isinstance(cause, ReplayMismatch):
+            return Failure("replay_mismatch", f"The run cannot go on: {cause}. Nothing further was sent.")
+        cause = cause.__cause__
+    return internal_error(error)
+
+
+def internal_error(error: BaseException) -> Failure:
+    """Log an error nobody foresaw, and say where to find it."""
+    id = uuid.uuid4().hex[:12]
+    logger.error("internal error %s", id, exc_info=error)
+    return Failure("internal_error", f"An internal error stopped the run. Its id in the log is {id}.")
+
+
+def _tree(log: ConversationLog, services: Services) -> Node | Failure:
+    run = log.run
+    if run.replay_version != e.REPLAY_VERSION:
+        return Failure(
+            "replay_mismatch",
+            f"The run was started by a version with replay version {run.replay_version}; this one has"
+            f" {e.REPLAY_VERSION}. Nothing further was sent.",
+        )
+    try:
+        return services.tree(log.state.trees[run.tree_id])
+    except ConfigError as error:
+        return Failure("tree_unavailable", f"The tree this run started with cannot be read today: {error}")
+
+
+# --------------------------------------------------------------- telling people
+
+
+async def _announce(log: ConversationLog) -> None:
+    """Whenever only somebody outside can move the run on, say so and answer who waits."""
+    while True:
+        if log.stalled:
+            await _save_waiting(log)
+        else:
+            await log.next_quiet()
+
+
+async def _save_waiting(log: ConversationLog) -> None:
+    head = log.state.head.run
+    assert head is not None
+    server = log.unauthorized
+    settles = tuple(log.run.unsettled)
+    if server is not None:
+        result = results.auth_required(head, server)
+        event = e.run_auth_required(head.id, server, settles)
+    else:
+        result = waiting_result(log)
+        event = e.run_waiting(head.id, log.state.head.pending, settles)
+    await log.save(event, replies=dict.fromkeys(settles, reply_of(result)), when=lambda: log.stalled)
+
+
+def waiting_result(log: ConversationLog) -> Result:
+    head = log.state.head
+    assert head.run is not None
+    shown = {id: log.state.approvals[id].body["description"] for id in head.pending}
+    return results.waiting(head.run, shown)
+
+
+def end_event(log: ConversationLog, outcome: str | Failure) -> NewEvent:
+    run = log.run
+    if isinstance(outcome, str):
+        return e.run_finished(run.id, outcome, run.unsettled)
+    return e.run_failed(run.id, outcome.code, outcome.message, run.unsettled)
+
+
+async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) -> None:
+    """Write the end of the live run, with all that ends with it, in one commit.
+
+    Pending approvals become void, calls nobody knows the outcome of are recorded as such, everybody who
+    waits is answered, and so is who sent the commands in `ack`.
+
+    Raises:
+        QuestionTaken: a human was faster. Nothing was written; the inbox holds the decision.
+    """
+    run = log.run
+    void = [e.approval_void(id, "the run has ended") for id in log.state.head.pending]
+    lost = [
+        (key, attempt)
+        for key, record in run.calls.items()
+        for attempt, state in record.attempts.items()
+        if state == "started"
+    ]
+    unknown = [e.tool_unknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
+    events = (*unknown, *void, end)
+    head = fold_head(log.state.head, events).run
+    assert head is not None
+    reply = reply_of(_final_result(head, end))
+    await log.save(
+        *events,
+        settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
+        questions=[CloseQuestion(id, "void") for id in log.state.head.pending],
+        ack=ack,
+        replies=dict.fromkeys((*run.unsettled, *ack), reply),
+    )
+
+
+def _final_result(head: RunHead, end: NewEvent) -> Result:
+    match end.type:
+        case e.RUN_FINISHED:
+            return results.finished(head, end.body["text"])
+        case e.RUN_FAILED:
+            code = end.body["code"]
+            return results.failed(head, code, failure_text(code, end.body["message"]))
+        case _:
+            return results.cancelled(head)

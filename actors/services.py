@@ -1,0 +1,62 @@
+"""What the actors of one agent share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from stopgo.actors.models.messages import ModelMessage
+from stopgo.actors.pulse import Pulse
+from stopgo.actors.registry import RegistryMessage
+from stopgo.config.model import AgentConfig, Node
+from stopgo.runtime.clock import WallClock
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.protocol import Journal, Json
+from stopgo.runtime.ref import ActorRef
+
+
+@attrs.define(eq=False)
+class Tokens:
+    """Bearer tokens, in memory only: by conversation and by the command they came with."""
+
+    _held: dict[str, dict[str, str]] = attrs.field(factory=dict, repr=False)
+
+    def put(self, conversation: str, command: str, token: str) -> None:
+        self._held.setdefault(conversation, {})[command] = token
+
+    def get(self, conversation: str, command: str) -> str | None:
+        return self._held.get(conversation, {}).get(command)
+
+    def drop(self, conversation: str, command: str) -> None:
+        held = self._held.get(conversation, {})
+        self.keep_only(conversation, frozenset(held.keys() - {command}))
+
+    def keep_only(self, conversation: str, commands: frozenset[str]) -> None:
+        """Forget the tokens of all other commands of a conversation."""
+        held = self._held.get(conversation)
+        if held is None:
+            return
+        for command in held.keys() - commands:
+            del held[command]
+        if not held:
+            del self._held[conversation]
+
+
+@attrs.frozen(eq=False)
+class Services:
+    config: AgentConfig
+    journal: Journal
+    bus: EventBus
+    pulse: Pulse
+    tokens: Tokens
+    owner: str
+    """Who claims conversations: this process."""
+    wall: WallClock
+    registry: ActorRef[RegistryMessage]
+    model: Callable[[str], Awaitable[ActorRef[ModelMessage]]]
+    """The actor of a model by its name; started when first asked for. Raises `ModelFailed`."""
+    tree: Callable[[Json], Node]
+    """Today's form of the tree a run started with. Raises `ConfigError`."""
+    wake: Callable[[str], None]
+    """Tell a conversation that there may be something in its inbox."""

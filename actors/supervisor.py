@@ -1,0 +1,197 @@
+"""Starts everything an agent is made of, all or nothing, and stops it in reverse.
+
+Order: journal, registry, models, tool servers (side by side), conversations. So at the end conversations
+stop first, while what they call is still there.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+from stopgo.actors.conversation import Wake, conversation, poisoned
+from stopgo.actors.errors import StartError
+from stopgo.actors.gate import unasked
+from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer, mcp_server
+from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.models.catalog import open_model
+from stopgo.actors.models.errors import ModelUnusable
+from stopgo.actors.models.messages import ModelFailed, ModelMessage
+from stopgo.actors.models.model import model_actor
+from stopgo.actors.pulse import Pulse
+from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
+from stopgo.actors.services import Services, Tokens
+from stopgo.actors.tools import ListTools, ServerMessage, Tool
+from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node
+from stopgo.config.tree import tree_from_stored
+from stopgo.runtime.clock import WallClock
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.protocol import Journal, Json
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from stopgo.runtime.virtual import VirtualActors
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class Published:
+    """What registry and servers last said of themselves; read by whoever wants to know, asked of nobody."""
+
+    catalogue: tuple[Tool, ...] = ()
+    servers: dict[str, ServerStatus] = attrs.field(factory=dict)
+
+    def set_catalogue(self, tools: tuple[Tool, ...]) -> None:
+        self.catalogue = tools
+
+    def set_server(self, status: ServerStatus) -> None:
+        self.servers[status.name] = status
+
+
+@attrs.frozen(eq=False)
+class Cast:
+    """The actors of a running agent."""
+
+    services: Services
+    published: Published
+    conversations: VirtualActors[Wake]
+    models: Callable[[], Sequence[str]]
+    """Names of the models that were started."""
+
+
+@asynccontextmanager
+async def open_cast(config: AgentConfig, journal: Journal, wall: WallClock) -> AsyncIterator[Cast]:
+    """Run the actors for the length of the block.
+
+    Raises:
+        StartError: a model or a tool server cannot be had; nothing is left running.
+    """
+    bus = EventBus()
+    published = Published()
+    async with open_supervisor(bus, grace=config.shutdown_grace) as kernel:
+        registry_ref = await kernel.start("registry", registry(published.set_catalogue))
+        models = _Models(kernel, config)
+        await models.check()
+        await _start_servers(kernel, config, registry_ref, published)
+        _warn_of_unasked(config, published.catalogue)
+
+        def tree(stored: Json) -> Node:
+            return tree_from_stored(stored, data_dir=config.data_dir)
+
+        services = Services(
+            config=config,
+            journal=journal,
+            bus=bus,
+            pulse=Pulse(),
+            tokens=Tokens(),
+            owner=f"process-{uuid.uuid4()}",
+            wall=wall,
+            registry=registry_ref,
+            model=models.ref,
+            tree=tree,
+            wake=lambda id: conversations.wake(id, Wake()),
+        )
+        conversations = VirtualActors(
+            "conversation", conversation(services), kernel, poisoned=poisoned(services)
+        )
+        yield Cast(services, published, conversations, models.names)
+
+
+# ----------------------------------------------------------------------- models
+
+
+@attrs.define(eq=False)
+class _Models:
+    """One actor per model name, started when first asked for."""
+
+    _kernel: Supervisor
+    _config: AgentConfig
+    _refs: dict[str, ActorRef[ModelMessage]] = attrs.field(factory=dict)
+    _starting: trio.Lock = attrs.field(factory=trio.Lock)
+
+    async def check(self) -> None:
+        """Start every model the tree names. Raises `StartError` with all that cannot be had."""
+        problems = []
+        for name in dict.fromkeys(node.model for node in _llm_nodes(self._config.agent)):
+            try:
+                await self.ref(name)
+            except ModelFailed as error:
+                problems.append(str(error))
+        if problems:
+            raise StartError("\n".join(problems))
+
+    def names(self) -> Sequence[str]:
+        return tuple(self._refs)
+
+    async def ref(self, name: str) -> ActorRef[ModelMessage]:
+        found = self._refs.get(name)
+        if found is not None:
+            return found
+        async with self._starting:
+            if name not in self._refs:
+                source = self._config.source
+                try:
+                    model = open_model(name, folder=source.parent if source else Path())
+                except ModelUnusable as error:
+                    raise ModelFailed(str(error)) from error
+                self._refs[name] = await self._kernel.start(f"model:{name}", model_actor(model))
+        return self._refs[name]
+
+
+def _llm_nodes(node: Node) -> Iterator[LlmNode]:
+    if isinstance(node, LlmNode):
+        yield node
+        return
+    for child in node.agents:
+        yield from _llm_nodes(child)
+
+
+# ----------------------------------------------------------------- tool servers
+
+
+async def _start_servers(
+    kernel: Supervisor, config: AgentConfig, registry_ref: ActorRef[RegistryMessage], published: Published
+) -> None:
+    """Connect all servers side by side; register them, or name every failure, in the order of the config."""
+    started: dict[str, ActorRef[ServerMessage]] = {}
+    failures: dict[str, str] = {}
+
+    async def start(server: McpServerConfig) -> None:
+        try:
+            started[server.name] = await kernel.start(
+                f"mcp:{server.name}", mcp_server(server, report=published.set_server)
+            )
+        except ServerStartFailed as error:
+            failures[server.name] = str(error)
+
+    async with trio.open_nursery() as nursery:
+        for server in config.mcp_servers:
+            nursery.start_soon(start, server)
+    problems = [failures[server.name] for server in config.mcp_servers if server.name in failures]
+    if not problems:
+        for server in config.mcp_servers:
+            try:
+                await _register(server, started[server.name], registry_ref)
+            except DuplicateTool as error:
+                problems.append(str(error))
+    if problems:
+        raise StartError("\n".join(problems))
+
+
+async def _register(
+    server: McpServerConfig, ref: ActorRef[ServerMessage], registry_ref: ActorRef[RegistryMessage]
+) -> None:
+    slots = trio.CapacityLimiter(server.max_concurrency)
+    entry = Server(server.name, ref, slots, forwards_bearer(server))
+    await registry_ref.ask(Register(entry, await ref.ask(ListTools())))
+
+
+def _warn_of_unasked(config: AgentConfig, tools: tuple[Tool, ...]) -> None:
+    for sentence in unasked(config.agent, tools, config.approval):
+        logger.warning(sentence)
