@@ -271,7 +271,8 @@ class Reader:
         # What is filled in comes last: its mistakes belong to the keys it was filled in from.
         for key in sorted(keys.values(), key=lambda key: key.about.filled_in):
             item = value.entries.get(key.name)
-            if key.required and (item is None or _is_blank(item)):
+            needed = key.required or key.about.filled_in
+            if (needed and item is None) or (key.required and item is not None and _is_blank(item)):
                 mark = item.mark if item else value.mark
                 given[key.name] = self.report("missing_key", f"{key.name} is required", mark, path)
             elif item is not None and not _means_default(item, key):

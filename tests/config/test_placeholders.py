@@ -1,0 +1,67 @@
+from collections.abc import Callable
+
+import pytest
+
+from stopgo.config.model import AgentConfig
+from stopgo.config.placeholders import PLACEHOLDER
+
+Load = Callable[..., AgentConfig]
+
+
+def tree(kind: str, *agents: str) -> str:
+    return f"agent: {{type: {kind}, name: root, agents: [{', '.join(agents)}]}}"
+
+
+def llm(name: str, prompt: str, output_key: str | None = None) -> str:
+    key = f", output_key: {output_key}" if output_key else ""
+    return f"{{type: llm, name: {name}, prompt: '{prompt}'{key}}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt: 'JSON: {\"a\": 1} {} { a } {a b} {1}'",
+        "prompt: 'escaped $${a}'",
+        "prompt: '${A:-{a}'",
+        tree("sequential", llm("a", "", "x"), llm("b", "see {x}")),
+        tree("sequential", "{type: parallel, name: p, agents: [" + llm("a", "", "x") + "]}", llm("b", "{x}")),
+        tree(
+            "sequential",
+            "{type: parallel, name: p, output_key: y, agents: [" + llm("a", "") + "]}",
+            llm("b", "{y}"),
+        ),
+    ],
+)
+def test_nothing_to_warn_of(load: Load, text: str) -> None:
+    assert load(text).warnings == ()
+
+
+def test_a_key_that_nobody_leaves(load: Load) -> None:
+    assert load("name: solo\nprompt: Hello {user}, {user} and {x}.").warnings == (
+        'agent.prompt: {user} stays as it is, for no node that runs before "solo" has output_key: user',
+        'agent.prompt: {x} stays as it is, for no node that runs before "solo" has output_key: x',
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (tree("sequential", llm("a", "{x}"), llm("b", "", "x")), 0),
+        (tree("parallel", llm("a", "", "x"), llm("b", "{x}")), 1),
+        (tree("sequential", llm("a", "{x}", "x")), 0),
+    ],
+)
+def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
+    (warning,) = load(text).warnings
+    assert warning.startswith(f"agent.agents[{place}].prompt: {{x}} stays as it is")
+
+
+def test_a_warning_holds_no_value(load: Load) -> None:
+    config = load("prompt: 'a {x${KEY}} ${KEY} {real}'", {"KEY": "{secret}"})
+    (warning,) = config.warnings
+    assert "{real}" in warning
+    assert "secret" not in warning
+
+
+def test_an_escaped_reference_is_no_placeholder() -> None:
+    assert PLACEHOLDER.findall("{a} ${b} {c_1} {1} {}") == ["a", "c_1"]

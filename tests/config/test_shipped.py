@@ -1,0 +1,62 @@
+"""The agent files that come with the project."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stopgo.config.load import load_config
+from stopgo.config.model import LlmNode, ParallelNode, SequentialNode
+
+ROOT = Path(__file__).parents[2]
+DEFAULT = ROOT / "config" / "agent.yaml"
+PIPELINES = sorted((ROOT / "testdata").glob("*.yaml"))
+
+
+def test_the_default_needs_no_key_no_port_and_no_network(tmp_path: Path) -> None:
+    config = load_config(DEFAULT, environ={}, data_dir=tmp_path)
+    assert isinstance(config.agent, LlmNode)
+    assert config.agent.model == "offline:rules"
+    (server,) = config.mcp_servers
+    assert (server.name, server.command) == ("resources", "stopgo")
+    assert server.args == ("mcp-resources", "--db", f"{tmp_path}/resources.db")
+    assert (config.host, config.warnings) == ("127.0.0.1", ())
+
+
+def test_its_model_can_be_named_from_outside() -> None:
+    config = load_config(DEFAULT, environ={"STOPGO_MODEL": "script:x.yaml"})
+    assert config.llm.model == "script:x.yaml"
+
+
+def test_the_keys_it_offers_to_try_can_be_tried(tmp_path: Path) -> None:
+    text = re.sub(r"^( *)#(?=\S| {2})", r"\1", DEFAULT.read_text(), flags=re.MULTILINE)
+    path = tmp_path / "agent.yaml"
+    path.write_text(text)
+    config = load_config(path, environ={})
+    assert isinstance(config.agent, SequentialNode)
+    assert [server.name for server in config.mcp_servers] == ["resources", "remote"]
+    assert config.mcp_servers[0].env == {"LANG": "C.UTF-8"}
+    assert (config.approval.unannotated, config.approval.in_parallel) == ("ask", "ask")
+    assert config.warnings == ()
+
+
+def test_there_are_pipelines() -> None:
+    assert {"e2e-sequential.yaml", "e2e-parallel.yaml"} <= {path.name for path in PIPELINES}
+
+
+@pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
+def test_a_pipeline_loads_without_a_warning(path: Path) -> None:
+    config = load_config(path, environ={})
+    assert config.warnings == ()
+    assert config.has_tree
+    script = path.parent / config.llm.model.removeprefix("script:")
+    assert script.is_file()
+
+
+def test_the_parallel_pipeline_summarizes_two_branches() -> None:
+    config = load_config(ROOT / "testdata" / "e2e-parallel.yaml", environ={})
+    assert isinstance(config.agent, SequentialNode)
+    gather, summarizer = config.agent.agents
+    assert isinstance(gather, ParallelNode)
+    assert [node.name for node in gather.agents] == ["list-all", "count-analysis"]
+    assert summarizer.name == "summarizer"

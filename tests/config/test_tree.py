@@ -1,0 +1,148 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stopgo.config.errors import ConfigError
+from stopgo.config.model import AgentConfig, LlmNode, Node, ParallelNode, SequentialNode
+from stopgo.config.tree import tree_from_stored
+
+Load = Callable[..., AgentConfig]
+ENVIRON = {"A": "one", "N": "3", "EMPTY": "", "TRAP": "${A}"}
+
+prose = st.lists(
+    st.sampled_from(
+        ["${A}", "${NOT:-x}", "${EMPTY:-y}", "$${A}", "${TRAP}", "${data_dir}", "{key}", " ", "é\n", "$"]
+    )
+).map(lambda parts: "".join(parts).replace("$${", "$${ "))
+leaf = st.fixed_dictionaries(
+    {"type": st.just("llm")},
+    optional={
+        "prompt": prose,
+        "model": st.sampled_from(["offline:rules", "script:${A}.yaml", "${NOT:-a:b}"]),
+        "output_key": st.sampled_from(["out", "${A}"]),
+        "max_turns": st.sampled_from([1, "${N}"]),
+        "history": st.sampled_from(["turn", "${NOT:-turn}"]),
+    },
+)
+tree = st.recursive(
+    leaf,
+    lambda inner: st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["sequential", "parallel"]),
+            "agents": st.lists(inner, min_size=1, max_size=3),
+        },
+        optional={"output_key": st.just("joined")},
+    ),
+    max_leaves=8,
+)
+
+
+def named(data: dict[str, Any], path: str = "n") -> dict[str, Any]:
+    """The tree with a name for every node, unique by its place."""
+    children = [named(child, f"{path}.{index}") for index, child in enumerate(data.get("agents", ()))]
+    return {**data, "name": path, **({"agents": children} if children else {})}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(tree | st.none(), prose, st.none() | st.sampled_from(["script:x.yaml", "${A}:$${b"]))
+def test_a_stored_tree_comes_back(
+    load: Load, data: dict[str, Any] | None, prompt: str, model: str | None
+) -> None:
+    file = {"prompt": prompt, "llm": {"model": "${NOT:-offline:rules}"}}
+    if data is not None:
+        file["agent"] = named(data)
+    config = load(yaml.safe_dump(file, allow_unicode=True), ENVIRON, model=model)
+    stored = json.loads(json.dumps(config.stored_tree))
+    assert stored == config.stored_tree
+    assert tree_from_stored(stored, environ=ENVIRON, data_dir=config.data_dir) == config.agent
+
+
+TEXT = """
+name: boss
+prompt: Obey ${KEY}.
+llm: {model: "script:${FILE:-x}.yaml"}
+agent:
+  type: parallel
+  name: root
+  agents:
+    - {type: llm, name: a}
+    - {type: llm, name: b, prompt: "${data_dir}", model: "m:${KEY}"}
+"""
+
+
+def test_what_is_stored_is_what_is_written(load: Load) -> None:
+    config = load(TEXT, {"KEY": "s3cret"})
+    assert config.stored_tree == {
+        "type": "parallel",
+        "name": "root",
+        "agents": [
+            {"type": "llm", "name": "a", "prompt": "Obey ${KEY}.", "model": "script:${FILE:-x}.yaml"},
+            {"type": "llm", "name": "b", "prompt": "${data_dir}", "model": "m:${KEY}"},
+        ],
+    }
+
+
+def test_without_a_tree_the_one_node_is_stored(load: Load) -> None:
+    config = load("prompt: Obey ${KEY}.", {"KEY": "s3cret"})
+    assert config.stored_tree == {
+        "type": "llm",
+        "name": "agent",
+        "prompt": "Obey ${KEY}.",
+        "model": "google:gemini-2.5-flash",
+    }
+
+
+def test_a_stored_tree_is_read_with_the_variables_of_today(load: Load, tmp_path: Path) -> None:
+    stored = load(TEXT, {"KEY": "old"}).stored_tree
+    node = tree_from_stored(stored, environ={"KEY": "new", "FILE": "y"}, data_dir=tmp_path)
+    assert node == ParallelNode(
+        "root", (LlmNode("a", "Obey new.", "script:y.yaml"), LlmNode("b", str(tmp_path), "m:new"))
+    )
+
+
+def test_a_stored_tree_keeps_the_model_that_stood_in(load: Load, tmp_path: Path) -> None:
+    stored = load(TEXT, {"KEY": "k"}, model="script:${z}").stored_tree
+    assert models(tree_from_stored(stored, environ={"KEY": "k"}, data_dir=tmp_path)) == ["script:${z}"] * 2
+    again = tree_from_stored(stored, environ={"KEY": "k"}, data_dir=tmp_path, model="other:${q}")
+    assert models(again) == ["other:${q}"] * 2
+
+
+def models(node: Node) -> list[str]:
+    if isinstance(node, LlmNode):
+        return [node.model]
+    return [model for child in node.agents for model in models(child)]
+
+
+def test_a_variable_that_is_gone_is_named(load: Load) -> None:
+    stored = load(TEXT, {"KEY": "old"}).stored_tree
+    with pytest.raises(ConfigError) as caught:
+        tree_from_stored(stored, environ={}, data_dir=Path("/d"))
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"stored tree: agent.agents[{place}: the environment variable KEY is not set "
+        "(set it, or write ${KEY:-default})"
+        for place in ("0].prompt", "1].model")
+    ]
+
+
+@pytest.mark.parametrize(
+    "stored", [{}, {"type": "future", "name": "x"}, {"type": "llm", "name": "x", "new": 1}]
+)
+def test_what_this_version_does_not_know_is_refused(stored: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        tree_from_stored(stored, environ={})
+
+
+def test_a_tree_that_is_as_deep_as_a_file_may_be(load: Load) -> None:
+    text = "{type: llm, name: leaf, prompt: p, model: m}"
+    for depth in range(14):
+        text = f"{{type: sequential, name: n{depth}, agents: [{text}]}}"
+    config = load(f"agent: {text}")
+    node = tree_from_stored(config.stored_tree, environ={})
+    assert node == config.agent
+    assert isinstance(node, SequentialNode)

@@ -1,0 +1,63 @@
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from stopgo.config.schema import json_schema
+from stopgo.gateway.cli import config_command
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser(prog="stopgo")
+    config_command.register(parser.add_subparsers(required=True))
+    args = parser.parse_args(["config", *words])
+    code: int = args.run(args)
+    return code
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("schema") == 0
+    assert json.loads(capsys.readouterr().out) == json_schema()
+
+
+def test_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("name: x")
+    assert run("check", str(path)) == 0
+    assert capsys.readouterr() == (f"{path}: ok\n", "")
+
+
+def test_warnings_do_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("prompt: Hello {user}")
+    assert run("check", str(path)) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{path}: ok\n"
+    assert err.startswith(f"{path}: warning: agent.prompt: {{user}} stays as it is")
+
+
+def test_every_problem_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("naem: x\nport: y\n")
+    assert run("check", str(path)) == 1
+    assert capsys.readouterr() == (
+        "",
+        f'{path}:1:1: naem: unknown key "naem" (did you mean "name"?)\n'
+        f"{path}:2:7: port: expected a whole number from 0 to 65535, found text\n",
+    )
+
+
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", str(tmp_path / "no.yaml")) == 1
+    assert "there is no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("check",), ("explain",)])
+def test_a_wrong_command_line_is_explained(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    assert caught.value.code == 2
+    assert "usage: stopgo config" in capsys.readouterr().err
