@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -23,13 +23,14 @@ from stopgo.actors.approvals import check_arguments, parse_decision
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import Place, judge
 from stopgo.actors.health import Health, PartHealth
-from stopgo.actors.listing import ConversationPage, approvals_of, item_of
+from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
 from stopgo.actors.log import BrokenConversation, read
+from stopgo.actors.mcp.server import mcp_server
+from stopgo.actors.models.catalog import open_model
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
 from stopgo.actors.state import Conversation
-from stopgo.actors.supervisor import Cast, open_cast
-from stopgo.actors.tools import Tool
+from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
 from stopgo.runtime.journal.protocol import (
@@ -57,13 +58,6 @@ QUEUE_LIMIT = 16
 
 _NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
 """Of conversation ids that are derived from an idempotency key."""
-
-
-@attrs.frozen
-class ListedTool:
-    tool: Tool
-    policy: Literal["run", "ask", "deny"]
-    """What a call of it does outside parallel nodes."""
 
 
 @attrs.define(eq=False)
@@ -358,23 +352,37 @@ class Agent:
 
 @asynccontextmanager
 async def open_agent(
-    config: AgentConfig, *, journal: Journal | None = None, wall: WallClock = system_clock
+    config: AgentConfig,
+    *,
+    journal: Journal | None = None,
+    wall: WallClock = system_clock,
+    open_server: OpenServer = mcp_server,
+    open_model: OpenModel = open_model,
 ) -> AsyncIterator[Agent]:
     """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
 
     `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
+    `open_server` and `open_model` let a program bring tools and models of its own.
 
     Raises:
         StartError: a model or a tool server cannot be had.
         JournalBusy, JournalTooNew: the data directory belongs to another process, or version.
         JournalBroken: while running; what is on disk is not known, and the process has to stop.
     """
-    if journal is None:
-        async with open_sqlite(config.data_dir, wall=wall) as store:
-            async with open_agent(config, journal=store, wall=wall) as agent:
-                yield agent
+    if journal is not None:
+        async with _run(config, journal, wall, open_server, open_model) as agent:
+            yield agent
         return
-    async with open_cast(config, journal, wall) as cast:
+    async with open_sqlite(config.data_dir, wall=wall) as store:
+        async with _run(config, store, wall, open_server, open_model) as agent:
+            yield agent
+
+
+@asynccontextmanager
+async def _run(
+    config: AgentConfig, journal: Journal, wall: WallClock, open_server: OpenServer, open_model: OpenModel
+) -> AsyncIterator[Agent]:
+    async with open_cast(config, journal, wall, open_server, open_model) as cast:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(resume.resume_all, cast.services)
             agent = Agent(config, cast, journal)

@@ -10,7 +10,9 @@ from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
 
 
-async def follow(journal: Journal, bus: EventBus, conversation: str, after: int) -> AsyncGenerator[Event, None]:
+async def follow(
+    journal: Journal, bus: EventBus, conversation: str, after: int
+) -> AsyncGenerator[Event, None]:
     """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
 
     Ends after ``conversation.deleted``, which follows the last seq without being stored. Close it

@@ -1,14 +1,23 @@
-"""Conversations in lists: from summaries and questions, without folding anything."""
+"""What lists are made of: tools, and conversations from their summaries, without folding anything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import attrs
 
 from stopgo.actors.head import Head, head_of_summary
 from stopgo.actors.state import Conversation
+from stopgo.actors.tools import Tool
 from stopgo.runtime.journal.protocol import Journal, Question, Row
+
+
+@attrs.frozen
+class ListedTool:
+    tool: Tool
+    policy: Literal["run", "ask", "deny"]
+    """What a call of it does outside parallel nodes."""
 
 
 @attrs.frozen(eq=False)

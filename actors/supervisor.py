@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 import trio
@@ -18,12 +19,11 @@ import trio
 from stopgo.actors.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
 from stopgo.actors.gate import unasked
-from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer, mcp_server
+from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.errors import ModelUnusable
 from stopgo.actors.models.messages import ModelFailed, ModelMessage
-from stopgo.actors.models.model import model_actor
+from stopgo.actors.models.model import Model, model_actor
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
 from stopgo.actors.services import Services, Tokens
@@ -31,6 +31,7 @@ from stopgo.actors.tools import ListTools, ServerMessage, Tool
 from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.clock import WallClock
+from stopgo.runtime.context import Behaviour
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.ref import ActorRef
@@ -65,8 +66,24 @@ class Cast:
     """Names of the models that were started."""
 
 
+class OpenServer(Protocol):
+    """Makes the behaviour of a tool server out of its entry in the config."""
+
+    def __call__(
+        self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
+    ) -> Behaviour[ServerMessage]: ...
+
+
+class OpenModel(Protocol):
+    """Makes a model out of its name. Raises `ModelUnusable`."""
+
+    def __call__(self, name: str, *, folder: Path) -> Model: ...
+
+
 @asynccontextmanager
-async def open_cast(config: AgentConfig, journal: Journal, wall: WallClock) -> AsyncIterator[Cast]:
+async def open_cast(
+    config: AgentConfig, journal: Journal, wall: WallClock, open_server: OpenServer, open_model: OpenModel
+) -> AsyncIterator[Cast]:
     """Run the actors for the length of the block.
 
     Raises:
@@ -76,9 +93,9 @@ async def open_cast(config: AgentConfig, journal: Journal, wall: WallClock) -> A
     published = Published()
     async with open_supervisor(bus, grace=config.shutdown_grace) as kernel:
         registry_ref = await kernel.start("registry", registry(published.set_catalogue))
-        models = _Models(kernel, config)
+        models = _Models(kernel, config, open_model)
         await models.check()
-        await _start_servers(kernel, config, registry_ref, published)
+        await _start_servers(kernel, config, open_server, registry_ref, published)
         _warn_of_unasked(config, published.catalogue)
 
         def tree(stored: Json) -> Node:
@@ -112,6 +129,7 @@ class _Models:
 
     _kernel: Supervisor
     _config: AgentConfig
+    _open: OpenModel
     _refs: dict[str, ActorRef[ModelMessage]] = attrs.field(factory=dict)
     _starting: trio.Lock = attrs.field(factory=trio.Lock)
 
@@ -137,7 +155,7 @@ class _Models:
             if name not in self._refs:
                 source = self._config.source
                 try:
-                    model = open_model(name, folder=source.parent if source else Path())
+                    model = self._open(name, folder=source.parent if source else Path())
                 except ModelUnusable as error:
                     raise ModelFailed(str(error)) from error
                 self._refs[name] = await self._kernel.start(f"model:{name}", model_actor(model))
@@ -156,7 +174,11 @@ def _llm_nodes(node: Node) -> Iterator[LlmNode]:
 
 
 async def _start_servers(
-    kernel: Supervisor, config: AgentConfig, registry_ref: ActorRef[RegistryMessage], published: Published
+    kernel: Supervisor,
+    config: AgentConfig,
+    open_server: OpenServer,
+    registry_ref: ActorRef[RegistryMessage],
+    published: Published,
 ) -> None:
     """Connect all servers side by side; register them, or name every failure, in the order of the config."""
     started: dict[str, ActorRef[ServerMessage]] = {}
@@ -165,7 +187,7 @@ async def _start_servers(
     async def start(server: McpServerConfig) -> None:
         try:
             started[server.name] = await kernel.start(
-                f"mcp:{server.name}", mcp_server(server, report=published.set_server)
+                f"mcp:{server.name}", open_server(server, report=published.set_server)
             )
         except ServerStartFailed as error:
             failures[server.name] = str(error)

@@ -80,7 +80,7 @@ class _Reader:
         try:
             keys = self.mapping(root, "a script", ("replies",))
             if "replies" not in keys:
-                raise self.wrong(root, "a script needs `replies`, a list")
+                raise _Wrong if self.problems else self.wrong(root, "a script needs `replies`, a list")
             entries = [self.optional(self.entry, each) for each in self.items(keys["replies"], "replies")]
         except _Wrong:
             return ()
@@ -97,15 +97,19 @@ class _Reader:
             for other in ("text", "tool_calls", "usage"):
                 if other in keys:
                     self.note(keys[other], f"a reply with `error` cannot have `{other}` as well")
+        noted = len(self.problems)
+        when = self.field(keys, "when", self.when, When())
+        when_is_sound = len(self.problems) == noted
         entry = Entry(
-            when=self.field(keys, "when", self.when, When()),
+            when=when,
             text=self.field(keys, "text", self.string, ""),
             tool_calls=self.field(keys, "tool_calls", self.tool_calls, ()),
             delay=self.field(keys, "delay", self.seconds, 0.0),
             usage=self.field(keys, "usage", self.usage, Usage()),
             error=self.field(keys, "error", self.error, None),
         )
-        self.check_references(keys, entry)
+        if when_is_sound:
+            self.check_references(keys, entry)
         return entry
 
     def when(self, node: yaml.Node) -> When:
