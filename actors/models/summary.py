@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stopgo.actors.models.messages import ToolMessage
-from stopgo.actors.models.vocabulary import kinds, name_words, noun
+from stopgo.actors.models.vocabulary import kinds, name_words, singular
 
 _REJECTED = "Operation rejected"
 """How the result of a call begins that a human said no to."""
@@ -33,36 +33,43 @@ def _tell(result: ToolMessage) -> str:
 def _tell_object(tool: str, data: Mapping[str, Any]) -> str | None:
     """One of the shapes that tools that manage things answer with; None for any other."""
     for key, value in data.items():
-        if key.endswith("_count") and isinstance(value, int):
-            verb = key.removesuffix("_count").capitalize()
-            return f"{verb} {_counted(tool, value)}."
-    lists = [value for value in data.values() if isinstance(value, list)]
-    if len(lists) == 1 or (not lists and data.get("count") == 0):
-        return _tell_items(tool, lists[0] if lists else [])
+        if key.endswith("ed_count") and isinstance(value, int):
+            things = [word for word in name_words(tool) if not kinds(word)] or ["items"]
+            return f"{key.removesuffix('_count').capitalize()} {_counted(value, things[-1])}."
     if "name" in data:
         added = any("add" in kinds(word) for word in name_words(tool))
         return f"Added {_item(data)}." if added else f"{_item(data)}."
+    content = {key: value for key, value in data.items() if key != "count"}
+    if len(content) == 1:
+        ((key, value),) = content.items()
+        if isinstance(value, list) or (value is None and data.get("count") == 0):
+            return _tell_items(key, value or [])
     return None
 
 
-def _tell_items(tool: str, items: list[Any]) -> str:
+def _tell_items(things: str, items: list[Any]) -> str:
+    title = _counted(len(items), things).capitalize()
     lines = [f"- {_item(item)}" for item in items[:_ITEMS_SHOWN]]
     if len(items) > _ITEMS_SHOWN:
         lines.append(f"- and {len(items) - _ITEMS_SHOWN} more")
-    return "\n".join([f"{_counted(tool, len(items))}:", *lines] if items else [f"{_counted(tool, 0)}."])
+    return "\n".join([f"{title}:", *lines]) if items else f"{title}."
 
 
-def _counted(tool: str, count: int) -> str:
-    """`2 resources`, after the noun in the tool's name."""
-    nouns = [noun(word) for word in name_words(tool) if not kinds(word)]
-    thing = nouns[-1] if nouns else "item"
-    plural = thing[:-1] + "ies" if thing.endswith("y") else thing + "s"
-    return f"{count or 'no'} {thing if count == 1 else plural}"
+def _counted(count: int, things: str) -> str:
+    return f"1 {singular(things)}" if count == 1 else f"{count or 'no'} {things}"
 
 
 def _item(item: Any) -> str:
+    """`name = value (id 7, size 3)`; when it was made and changed is left out."""
     if not isinstance(item, dict) or "name" not in item:
-        return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-    value = f" = {item['value']}" if "value" in item else ""
-    identifier = f" (id {item['id']})" if "id" in item else ""
-    return f"{item['name']}{value}{identifier}"
+        return _text(item)
+    value = f" = {_text(item['value'])}" if "value" in item else ""
+    shown = {
+        key: each for key, each in item.items() if key not in {"name", "value"} and not key.endswith("_at")
+    }
+    details = ", ".join(f"{key} {_text(each)}" for key, each in shown.items())
+    return f"{_text(item['name'])}{value}{f' ({details})' if details else ''}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -72,13 +72,16 @@ def markers(parameters: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def singular(word: str) -> str:
+    return word[:-3] + "y" if word.endswith("ies") else re.sub(r"(?<=[^s])s$", "", word)
+
+
 def noun(word: str) -> str:
     """The one word for everything that means the same."""
-    singular = re.sub(r"ies$", "y", word) if word.endswith("ies") else re.sub(r"(?<=[^s])s$", "", word)
     for head, words in NOUNS.items():
-        if word in words or singular in words:
+        if word in words or singular(word) in words:
             return head
-    return singular
+    return singular(word)
 
 
 def name_words(name: str) -> tuple[str, ...]:

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+
+from stopgo.actors.models.messages import Complete, ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.models.model import Model, model_actor
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff
+from stopgo.runtime.supervisor import open_supervisor
+
+REQUEST = ModelRequest(system="", messages=(), tools=(), user="hello", node="main", turn=1, call=1)
+FIXED = Backoff(first=1.0, factor=3.0, limit=100.0, jitter=0.0)
+
+
+class Scripted:
+    """A model that does one thing after another, and keeps what it was asked."""
+
+    def __init__(self, *steps: Callable[[], Awaitable[ModelReply]]) -> None:
+        self.steps = list(steps)
+        self.asked: list[tuple[float, ModelRequest]] = []
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked.append((trio.current_time(), request))
+        return await self.steps.pop(0)()
+
+
+def fails(error: Exception) -> Callable[[], Awaitable[ModelReply]]:
+    async def step() -> ModelReply:
+        raise error
+
+    return step
+
+
+def answers(text: str, after: float = 0.0) -> Callable[[], Awaitable[ModelReply]]:
+    async def step() -> ModelReply:
+        await trio.sleep(after)
+        return ModelReply(text)
+
+    return step
+
+
+async def ask(model: Model, *, timeout: float = 60.0) -> ModelReply:
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("model", model_actor(model, timeout=timeout, backoff=FIXED))
+        return await ref.ask(Complete(REQUEST))
+
+
+def overloaded() -> ModelFailed:
+    return ModelFailed.from_status("overloaded", 529)
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [
+        (400, False),
+        (401, False),
+        (403, False),
+        (404, False),
+        (408, True),
+        (409, True),
+        (413, False),
+        (422, False),
+        (429, True),
+        (500, True),
+        (529, True),
+        (599, True),
+    ],
+)
+def test_what_is_retryable(status: int, retryable: bool) -> None:
+    failure = ModelFailed.from_status("no", status)
+    assert failure.retryable is retryable
+    assert failure.status == status
+    assert str(failure) == f"no (status {status})"
+
+
+async def test_answers(autojump_clock: trio.testing.MockClock) -> None:
+    assert await ask(Scripted(answers("hi"))) == ModelReply("hi")
+
+
+async def test_retryable_failures_are_tried_again_with_back_off(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    model = Scripted(fails(overloaded()), fails(ExceptionGroup("", [overloaded()])), answers("at last"))
+    assert await ask(model) == ModelReply("at last")
+    assert [request.attempt for _, request in model.asked] == [1, 2, 3]
+    times = [at for at, _ in model.asked]
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1.0, 3.0]
+
+
+async def test_gives_up_after_three_tries(autojump_clock: trio.testing.MockClock) -> None:
+    model = Scripted(*[fails(overloaded()) for _ in range(4)])
+    with pytest.raises(ModelFailed, match=r"overloaded \(status 529\)"):
+        await ask(model)
+    assert len(model.asked) == 3
+
+
+async def test_what_is_not_retryable_is_tried_once(autojump_clock: trio.testing.MockClock) -> None:
+    model = Scripted(fails(ModelFailed.from_status("no such model", 404)), answers("never"))
+    with pytest.raises(ModelFailed, match="no such model"):
+        await ask(model)
+    assert len(model.asked) == 1
+
+
+async def test_one_deadline_for_the_call(autojump_clock: trio.testing.MockClock) -> None:
+    began = trio.current_time()
+    with pytest.raises(ModelFailed, match=r"^the model did not answer within 60 s$"):
+        await ask(Scripted(answers("too late", after=61)))
+    assert trio.current_time() - began == pytest.approx(60)
+
+
+async def test_the_deadline_covers_all_tries(autojump_clock: trio.testing.MockClock) -> None:
+    began = trio.current_time()
+
+    async def slow() -> ModelReply:
+        await trio.sleep(5)
+        raise overloaded()
+
+    with pytest.raises(ModelFailed, match="did not answer within 10 s"):
+        await ask(Scripted(slow, slow, answers("never")), timeout=10)
+    assert trio.current_time() - began == pytest.approx(10)
+
+
+async def test_no_back_off_beyond_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
+    model = Scripted(fails(overloaded()), fails(overloaded()), answers("never"))
+    with pytest.raises(ModelFailed, match="overloaded"):
+        await ask(model, timeout=2)
+    assert len(model.asked) == 2
+
+
+async def test_a_bug_of_a_model_is_its_reply_and_not_a_crash(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Scripted(fails(KeyError("secret")), answers("next"))
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("model", model_actor(model))
+        with caplog.at_level(logging.ERROR), pytest.raises(ModelFailed) as failed:
+            await ref.ask(Complete(REQUEST))
+        assert await ref.ask(Complete(REQUEST)) == ModelReply("next")
+    (record,) = caplog.records
+    assert "secret" not in str(failed.value)
+    assert str(failed.value).split()[-1] in record.getMessage()
+    assert record.exc_info is not None
+
+
+async def test_a_timeout_of_its_own_is_a_bug_of_the_model(autojump_clock: trio.testing.MockClock) -> None:
+    with pytest.raises(ModelFailed, match="failed unexpectedly"):
+        await ask(Scripted(fails(trio.TooSlowError())))
+
+
+async def test_what_unwinding_raises_at_the_deadline_is_no_crash(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def breaks_when_cancelled() -> ModelReply:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise RuntimeError("connection already closed")
+        raise AssertionError
+
+    with pytest.raises(ModelFailed, match="failed unexpectedly"):
+        await ask(Scripted(breaks_when_cancelled))
+
+
+async def test_calls_run_side_by_side_up_to_the_bound(autojump_clock: trio.testing.MockClock) -> None:
+    class Counting:
+        running = 0
+        most = 0
+
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await trio.sleep(1)
+            self.running -= 1
+            return ModelReply(request.user)
+
+    model = Counting()
+    replies: list[str] = []
+
+    async def one(ref: ActorRef[Complete], number: int) -> None:
+        reply = await ref.ask(Complete(ModelRequest("", (), (), f"{number}", "main", 1, 1)))
+        replies.append(reply.text)
+
+    began = trio.current_time()
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("model", model_actor(model, max_concurrency=4))
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(one, ref, number)
+    assert model.most == 4
+    assert sorted(replies) == sorted(str(number) for number in range(10))
+    assert trio.current_time() - began == pytest.approx(3)
+
+
+async def test_an_asker_that_leaves_takes_its_call_along(autojump_clock: trio.testing.MockClock) -> None:
+    left = trio.Event()
+
+    async def waits() -> ModelReply:
+        try:
+            await trio.sleep_forever()
+        finally:
+            left.set()
+        raise AssertionError
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("model", model_actor(Scripted(waits, answers("next"))))
+        with trio.move_on_after(5):
+            await ref.ask(Complete(REQUEST))
+        await left.wait()
+        assert await ref.ask(Complete(REQUEST)) == ModelReply("next")
