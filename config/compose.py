@@ -48,15 +48,20 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str, file: str) -> None:
         self._file = file
         self._depth = 0
+        self._composed = 0
         self._count = 0
         self.problems: list[Problem] = []
         super().__init__(text)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        # The composer recurses, so the bound has to hold before it does.
+        # The composer recurses and is slow, so the bounds have to hold before it is done. A key is a
+        # node, too.
         self._depth += 1
+        self._composed += 1
         if self._depth > MAX_DEPTH:
             self._refuse_depth(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        if self._composed > 2 * MAX_VALUES:
+            self._refuse_size(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -65,7 +70,7 @@ class _Loader(yaml.SafeLoader):
         # Aliases are followed here, so depth and number have to be looked at once more.
         self._count += 1
         if self._count > MAX_VALUES:
-            self.refuse("too_large", f"more than {MAX_VALUES} values, aliases included", node.start_mark)
+            self._refuse_size(node.start_mark)
         if len(path) >= MAX_DEPTH:
             self._refuse_depth(node.start_mark)
         match node:
@@ -126,6 +131,9 @@ class _Loader(yaml.SafeLoader):
 
     def _refuse_depth(self, mark: yaml.Mark | None) -> NoReturn:
         self.refuse("too_deep", f"nested deeper than {MAX_DEPTH} levels", mark)
+
+    def _refuse_size(self, mark: yaml.Mark | None) -> NoReturn:
+        self.refuse("too_large", f"more than {MAX_VALUES} values, aliases included", mark)
 
     def refuse(self, code: str, message: str, mark: yaml.Mark | None) -> NoReturn:
         self._report(code, message, mark, ())

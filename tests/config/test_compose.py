@@ -116,6 +116,19 @@ def test_an_alias_bomb_is_refused() -> None:
     assert refused("\n".join(lines)).code == "too_large"
 
 
+def test_a_long_file_is_refused_before_all_of_it_is_composed() -> None:
+    problem = refused("- a\n" * 50_000)
+    assert (problem.code, problem.line) == ("too_large", 2 * MAX_VALUES)
+
+
+def test_as_many_keys_as_allowed_are_read() -> None:
+    text = "".join(f"k{number}: 1\n" for number in range(MAX_VALUES - 1))
+    value, problems = compose(text, "f.yaml")
+    assert problems == ()
+    assert isinstance(value, Table)
+    assert len(value.entries) == MAX_VALUES - 1
+
+
 def test_as_deep_as_allowed_is_read() -> None:
     text = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     value, problems = compose(text, "f.yaml")
