@@ -1,0 +1,270 @@
+"""The contract: what is written is found again, by stream, page, state and time; and forgotten when told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stopgo.runtime.journal.protocol import (
+    BadCursor,
+    CloseQuestion,
+    Journal,
+    NewEvent,
+    NewIntent,
+    NewQuestion,
+    Summary,
+)
+
+# ------------------------------------------------------------------------- events
+
+
+async def test_events_are_read_after_a_seq_and_up_to_a_limit(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    await journal.save(fence, 1, [NewEvent("e", {"n": number}) for number in range(2, 11)])
+
+    async def seqs(*args: Any) -> list[int]:
+        return [each.seq for each in await journal.events_since("s", *args)]
+
+    assert await seqs(0) == list(range(1, 11))
+    assert await seqs(7) == [8, 9, 10]
+    assert await seqs(10) == await seqs(2**80) == []
+    assert await seqs(-5) == list(range(1, 11))
+    assert await seqs(2, 3) == [3, 4, 5]
+    assert await seqs(2, 100) == list(range(3, 11))
+    assert await seqs(0, 0) == []
+    assert await journal.events_since("nobody", 0) == ()
+
+
+async def test_long_streams_are_read_whole(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    seq = 1
+    for _ in range(5):
+        await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 700}) for _ in range(90)])
+        seq += 90
+    await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 200_000})] * 2)
+    seq += 2
+    assert [each.seq for each in await journal.events_since("s", 0)] == list(range(1, seq + 1))
+    assert [each.seq for each in await journal.events_since("s", 5, 300)] == list(range(6, 306))
+
+
+# ------------------------------------------------------------------------ streams
+
+
+async def fill(begin: Any, wall: Any, number: int) -> list[str]:
+    names = [f"s{each:02}" for each in range(number)]
+    for index, name in enumerate(names):
+        wall.now += index % 2  # some are made in the same moment
+        await begin(name, status=("active", "waiting")[index % 2], title=f"Title {index}")
+    return names[::-1]
+
+
+async def pages(journal: Journal, **filters: Any) -> list[list[str]]:
+    found, cursor = [], None
+    while True:
+        page = await journal.list(cursor=cursor, **filters)
+        found.append([row.stream for row in page.rows])
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def test_streams_are_listed_newest_first_in_pages(journal: Journal, begin: Any, wall: Any) -> None:
+    names = await fill(begin, wall, 10)
+    assert await pages(journal, limit=4) == [names[:4], names[4:8], names[8:]]
+    assert await pages(journal, limit=5) == [names[:5], names[5:]]
+    assert await pages(journal) == [names]
+    assert await pages(journal, limit=0) == await pages(journal, limit=1) == [[name] for name in names]
+
+
+async def test_a_row_is_the_same_in_a_list(journal: Journal, begin: Any) -> None:
+    await begin("s", status="active", title="T", open=True, body={"a": 1})
+    assert (await journal.list()).rows == (await journal.row("s"),)
+
+
+async def test_new_streams_do_not_disturb_paging(journal: Journal, begin: Any, wall: Any) -> None:
+    names = await fill(begin, wall, 6)
+    first = await journal.list(limit=3)
+    await begin("late")
+    second = await journal.list(limit=3, cursor=first.next_cursor)
+    assert [row.stream for row in (*first.rows, *second.rows)] == names
+
+
+async def test_streams_are_filtered_by_status_but_the_tally_counts_all(
+    journal: Journal, begin: Any, wall: Any
+) -> None:
+    names = await fill(begin, wall, 7)
+    assert await pages(journal, status="waiting", limit=2) == [[names[1], names[3]], [names[5]]]
+    assert await pages(journal, status="no such") == [[]]
+    for page in (await journal.list(), await journal.list(status="waiting", q="7", limit=1)):
+        assert dict(page.tally) == {"active": 4, "waiting": 3}
+
+
+async def test_the_tally_follows_every_change(journal: Journal, begin: Any) -> None:
+    async def tally() -> dict[str, int]:
+        return dict((await journal.list()).tally)
+
+    first, second = await begin("a", status="active"), await begin("b", status="active")
+    await journal.deliver("unwritten", "k", "message", {}, new=True)
+    assert await tally() == {"active": 2}
+    await journal.save(first, 1, summary=Summary("done", "", open=False, body={}))
+    await journal.save(second, 1, [NewEvent("a", {})])
+    assert await tally() == {"active": 1, "done": 1}
+    await journal.delete(second)
+    assert await tally() == {"done": 1}
+    unwritten = await journal.claim("unwritten", "me")
+    await journal.save(unwritten, 0, summary=Summary("early", "", open=False, body={}))
+    assert await tally() == {"done": 1}, "a stream without event is not listed"
+    await journal.save(unwritten, 0, [NewEvent("a", {})])
+    assert await tally() == {"done": 1, "early": 1}
+    await journal.delete(first)
+    assert await tally() == {"early": 1}
+
+
+@pytest.mark.parametrize(
+    ("q", "found"),
+    [
+        ("title", True),
+        ("TITLE", True),
+        ("100%", True),
+        ("0%_o", True),
+        ("straße", True),
+        ("STRASSE", True),
+        ("ÉTÉ", True),
+        ("", True),
+        ("a%e", False),
+        ("_", True),
+        ("__", False),
+        ("nothing", False),
+        ("\\", False),
+    ],
+)
+async def test_titles_are_searched_as_text(journal: Journal, begin: Any, q: str, found: bool) -> None:
+    await begin("s", title="A Title of 100%_or Straße, été")
+    await begin("empty", title="")
+    names = [row.stream for row in (await journal.list(q=q)).rows]
+    assert ("s" in names) == found
+    assert ("empty" in names) == (q == "")
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "!!!", "bm90IGpzb24=", "WzEsMl0=", "é", "W10=" * 1000])
+async def test_a_cursor_is_ours_or_refused(journal: Journal, begin: Any, cursor: str) -> None:
+    await begin()
+    for listing in (journal.list, journal.questions):
+        with pytest.raises(BadCursor):
+            await listing(cursor=cursor)
+
+
+async def test_a_cursor_belongs_to_its_list(journal: Journal, begin: Any, wall: Any) -> None:
+    await fill(begin, wall, 3)
+    cursor = (await journal.list(limit=1)).next_cursor
+    with pytest.raises(BadCursor):
+        await journal.questions(cursor=cursor)
+
+
+# ---------------------------------------------------------------------- questions
+
+
+async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begin: Any) -> None:
+    fences = {name: await begin(name) for name in "ab"}
+    for number in range(7):
+        await journal.save(
+            fences["ab"[number % 2]],
+            1,
+            questions=[NewQuestion(f"q{number}", ("tool", "proxy")[number % 3 == 0], {})],
+        )
+    await journal.decide("q1", {}, "d", now=0.0)
+    await journal.save(fences["a"], 1, questions=[CloseQuestion("q2", "void")])
+
+    async def ids(**filters: Any) -> list[str]:
+        found: list[str] = []
+        cursor = None
+        while True:
+            page = await journal.questions(limit=2, cursor=cursor, **filters)
+            found += [each.id for each in page.questions]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    assert await ids() == ["q0", "q3", "q4", "q5", "q6"]
+    assert await ids(state=None) == [f"q{number}" for number in range(7)]
+    assert await ids(state="decided") == ["q1"]
+    assert await ids(kind="proxy") == ["q0", "q3", "q6"]
+    assert await ids(streams=["b"]) == ["q3", "q5"]
+    assert await ids(streams=["b", "a", "b", "c"], state=None) == [f"q{number}" for number in range(7)]
+    assert await ids(streams=["a"], state="void") == ["q2"]
+    assert await ids(streams=[]) == []
+
+
+async def test_what_is_due(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    await journal.save(
+        fence,
+        1,
+        questions=[
+            NewQuestion("late", "tool", {}, expires=30.0),
+            NewQuestion("never", "tool", {}),
+            NewQuestion("early", "tool", {}, expires=10.0),
+            NewQuestion("decided", "tool", {}, expires=10.0),
+            NewQuestion("closed", "tool", {}, expires=10.0),
+        ],
+    )
+    await journal.decide("decided", {}, "d", now=0.0)
+    await journal.save(fence, 1, questions=[CloseQuestion("closed", "expired")])
+    assert await journal.due(9.9) == ()
+    assert [each.id for each in await journal.due(10.0)] == ["early"]
+    assert [each.id for each in await journal.due(100.0)] == ["early", "late"]
+
+
+async def test_at_most_a_hundred_are_due_at_once(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    questions = [NewQuestion(f"q{number}", "tool", {}, expires=200.0 - number) for number in range(120)]
+    await journal.save(fence, 1, questions=questions)
+    due = await journal.due(1000.0)
+    assert [each.id for each in due] == [f"q{number}" for number in range(119, 19, -1)]
+
+
+# ---------------------------------------------------------------------- start-up
+
+
+async def test_open_work_is_what_start_up_wakes(journal: Journal, begin: Any) -> None:
+    quiet, waiting, running = await begin("quiet"), await begin("waiting"), await begin("running", open=True)
+    await journal.deliver("waiting", "k", "message", {})
+    await journal.deliver("unwritten", "k", "message", {}, new=True)
+    assert await journal.open_work() == ("waiting", "running", "unwritten")
+    await journal.save(waiting, 1, ack=["k"])
+    await journal.save(running, 1, summary=Summary("", "", open=False, body={}))
+    await journal.save(quiet, 1, summary=Summary("", "", open=True, body={}))
+    assert await journal.open_work() == ("quiet", "unwritten")
+
+
+async def test_the_store_can_be_checked(journal: Journal) -> None:
+    await journal.check()
+
+
+async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin: Any) -> None:
+    fence, other = await begin("s", status="active", open=True, title="T"), await begin("t", status="active")
+    for name, owner in (("s", fence), ("t", other)):
+        await journal.deliver(name, "k", "message", {})
+        await journal.save(
+            owner,
+            1,
+            [NewEvent("a", {})],
+            questions=[NewQuestion(f"q-{name}", "tool", {}, expires=1.0)],
+            intents=[NewIntent("c", 1, "once", {})],
+            replies={"k": {}},
+        )
+    await journal.delete(fence)
+    assert await journal.row("s") is None
+    assert await journal.events_since("s", 0) == ()
+    assert await journal.inbox("s") == ()
+    assert await journal.reply("s", "k") is None
+    assert await journal.intents("s") == ()
+    assert await journal.question("q-s") is None
+    assert [each.id for each in (await journal.questions(state=None)).questions] == ["q-t"]
+    assert [each.id for each in await journal.due(5.0)] == ["q-t"]
+    assert await journal.open_work() == ("t",)
+    page = await journal.list()
+    assert ([row.stream for row in page.rows], dict(page.tally)) == (["t"], {"active": 1})
+    assert len(await journal.events_since("t", 0)) == 2
+    assert await begin("s"), "its name, keys and question ids are free again"
