@@ -1,0 +1,112 @@
+"""Request bodies: bounded while they arrive, JSON objects once they are here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from quart import request
+from quart_trio.wrappers import TrioRequest
+from quart_trio.wrappers.request import TrioBody
+
+from stopgo.gateway.errors import RequestError
+
+MAX_BODY = 1024 * 1024
+"""Bytes; more is 413."""
+MAX_DISCARDED = 16 * MAX_BODY
+"""Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
+
+
+class BoundedBody(TrioBody):
+    """Reads a body that is too large to its end, and forgets it.
+
+    Answering and closing while the client still sends resets the connection, and the answer with it.
+    """
+
+    def __init__(self, expected_content_length: int | None, max_content_length: int | None) -> None:
+        super().__init__(None, None)
+        self._arrived = 0
+
+    @property
+    def too_large(self) -> bool:
+        return self._arrived > MAX_BODY
+
+    def append(self, data: bytes) -> None:
+        self._arrived += len(data)
+        if not self.too_large:
+            super().append(data)
+            return
+        self.clear()
+        if self._arrived > MAX_DISCARDED:
+            self.set_complete()
+
+
+class BoundedRequest(TrioRequest):
+    body_class = BoundedBody
+
+
+async def read_json() -> dict[str, Any]:
+    """The body of the current request as an object, whatever its content type; nothing is ``{}``."""
+    body = request.body
+    data = await request.get_data(cache=False, as_text=False, parse_form_data=False)
+    if isinstance(body, BoundedBody) and body.too_large:
+        raise RequestError(413, "body_too_large", f"the body is larger than {MAX_BODY} bytes")
+    return parse_object(data)
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs."""
+    if not data or data.isspace():
+        return {}
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _invalid(f"not UTF-8 at byte {error.start}") from None
+    except UnicodeEncodeError:
+        raise _invalid("half of a surrogate pair in a string") from None
+    except json.JSONDecodeError as error:
+        raise _invalid(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise _invalid("nested too deeply") from None
+    except ValueError as error:
+        raise _invalid(str(error)) from None
+    if not isinstance(value, dict):
+        raise _invalid(f"expected an object, not {kind(value)}")
+    return value
+
+
+def text_field(body: Mapping[str, Any], name: str) -> str | None:
+    """A string of the body; absent, null and blank are all None."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _invalid(f"{name} must be a string, not {kind(value)}", {"field": name})
+    return value if value.strip() else None
+
+
+_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+def kind(value: object) -> str:
+    """What a JSON value is called."""
+    return _KINDS.get(type(value), "a number")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    if math.isfinite(number := float(digits)):
+        return number
+    raise ValueError("a number is out of range")
+
+
+def _invalid(why: str, details: Mapping[str, Any] | None = None) -> RequestError:
+    return RequestError(400, "invalid_request_body", f"invalid request body: {why}", details=details)

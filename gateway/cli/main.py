@@ -1,0 +1,37 @@
+"""The `stopgo` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from stopgo.gateway.cli import config_command, mcp_resources_command, serve_command
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line. Exit code 2: it, or the configuration, is wrong; 1: what it asked for failed."""
+    args = _parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; flushing at exit would complain of it once more.
+        sys.stdout = None
+        code = 1
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stopgo",
+        description="An agent runtime that stops before it does harm, and goes on when a human says so.",
+    )
+    parser.add_argument("--version", action="version", version=f"stopgo {version('agent-stop-and-go')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve_command.register(commands)
+    config_command.register(commands)
+    mcp_resources_command.register(commands)
+    return parser

@@ -1,0 +1,87 @@
+"""`stopgo serve`: one agent over HTTP, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stopgo.config.model import AgentConfig
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `serve` to the command line."""
+    serve = subparsers.add_parser("serve", help="serve an agent over HTTP")
+    serve.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
+    )
+    serve.add_argument("--host", help="address to listen on, in place of the file's")
+    serve.add_argument("--port", type=_port, help="port to listen on, in place of the file's; 0: any")
+    serve.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="where everything durable lives, in place of the file's"
+    )
+    serve.add_argument("--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's")
+    serve.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes.
+
+    Exit code 0 after an orderly shutdown, 128 + signal after a hurried one, 2 for a configuration that
+    cannot be used, 1 when the agent cannot start or has to stop.
+    """
+    from stopgo.config.errors import ConfigError
+    from stopgo.config.load import load_config
+
+    try:
+        config = load_config(args.config, data_dir=args.data_dir, model=args.model)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    host = config.host if args.host is None else args.host
+    port = config.port if args.port is None else args.port
+
+    # The command line answers at once; what serves takes a second to import.
+    from stopgo.gateway.process import run_process
+
+    # A log in a pipe is followed line by line.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    _say_what_is_served(config, host)
+    code, failures = run_process(config, host, port)
+    for failure in failures:
+        print(f"stopgo serve: {failure}", file=sys.stderr)
+    return code
+
+
+def _say_what_is_served(config: AgentConfig, host: str) -> None:
+    if config.packaged:
+        print(f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}")
+    for warning in config.warnings:
+        print(f"stopgo serve: warning: {warning}", file=sys.stderr)
+    if not _is_loopback(host):
+        print(
+            f"stopgo serve: warning: {host} can be reached from other machines, and there is no "
+            "authentication: whoever reaches it can talk to the agent and approve what it asks for",
+            file=sys.stderr,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
+    return int(text)

@@ -1,0 +1,126 @@
+"""The routes of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from quart import Response, request
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.result import Turn
+from stopgo.gateway import headers, query, views
+from stopgo.gateway.body import read_json, text_field
+from stopgo.gateway.errors import RequestError
+from stopgo.gateway.exchange import View, answer, concerns, reply, session_id
+
+
+@attrs.frozen
+class Conversations:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {
+            "createConversation": self.create,
+            "listConversations": self.list,
+            "getConversation": self.get,
+            "sendMessage": self.send,
+            "cancelConversation": self.cancel,
+            "completeConversation": self.complete,
+            "resumeConversation": self.resume,
+            "deleteConversation": self.delete,
+        }
+
+    async def create(self) -> Response:
+        key = post_key()
+        message = text_field(await read_json(), "message")
+        turn = await self.agent.start_conversation(
+            message, key=key, session_id=session_id(key), token=headers.bearer(request.headers)
+        )
+        location = {"Location": f"/conversations/{turn.conversation.id}"}
+        return turn_reply(self.agent, turn, status=201, headers=location)
+
+    async def list(self) -> Response:
+        args = request.args
+        query.known(args, ("status", "q", "limit", "cursor", "view"))
+        page = await self.agent.conversations(
+            status=query.word(args, "status", views.STATUSES),
+            q=query.text(args, "q"),
+            limit=query.limit(args),
+            cursor=query.text(args, "cursor"),
+            full=query.word(args, "view", ("full",)) == "full",
+        )
+        tree = self.agent.config.has_tree
+        body: views.Json = {
+            "conversations": [views.item_view(item, tree=tree) for item in page.conversations],
+            "summary": views.tally_view(page.tally),
+        }
+        if page.next_cursor is not None:
+            body["next_cursor"] = page.next_cursor
+        return reply(body)
+
+    async def get(self, id: str) -> Response:
+        conversation = await self.agent.get(id)
+        concerns(conversation)
+        return reply({"conversation": views.conversation_view(conversation, tree=self.agent.config.has_tree)})
+
+    async def send(self, id: str) -> Response:
+        key = post_key()
+        message = text_field(await read_json(), "message")
+        if message is None:
+            raise RequestError(400, "message_required", "message is required")
+        wait = not headers.wants_async(request.headers)
+        turn = await self.agent.send(id, message, key=key, token=headers.bearer(request.headers), wait=wait)
+        return turn_reply(self.agent, turn) if wait else accepted(self.agent, turn)
+
+    async def cancel(self, id: str) -> Response:
+        key = post_key()
+        await read_json()
+        return turn_reply(self.agent, await self.agent.cancel(id, key=key))
+
+    async def complete(self, id: str) -> Response:
+        key = post_key()
+        await read_json()
+        return turn_reply(self.agent, await self.agent.complete(id, key=key))
+
+    async def resume(self, id: str) -> Response:
+        key = post_key()
+        await read_json()
+        token = headers.bearer(request.headers)
+        if token is None:
+            raise RequestError(
+                400,
+                "token_required",
+                "a bearer token is required",
+                hint="Send it as `Authorization: Bearer TOKEN`.",
+            )
+        return turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
+
+    async def delete(self, id: str) -> Response:
+        headers.refuse_cross_site(request.headers)
+        await self.agent.delete(id)
+        response = answer(b"", "application/json", 204)
+        del response.headers["Content-Type"], response.headers["Content-Length"]
+        return response
+
+
+def post_key() -> str | None:
+    """What every POST begins with; its idempotency key."""
+    headers.refuse_cross_site(request.headers)
+    return headers.idempotency_key(request.headers, request.method, request.path)
+
+
+def turn_reply(
+    agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    concerns(turn.conversation)
+    return reply(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
+
+
+def accepted(agent: Agent, turn: Turn) -> Response:
+    """The answer to `Prefer: respond-async`: it is durable, and here is where to look."""
+    location = f"/conversations/{turn.conversation.id}"
+    return turn_reply(
+        agent, turn, status=202, headers={"Location": location, "Preference-Applied": "respond-async"}
+    )

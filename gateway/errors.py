@@ -1,0 +1,123 @@
+"""Every failure as JSON: ``{"error": sentence, "code": word, "hint"?: ...}``."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from quart import Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from stopgo.actors.errors import AgentError, ErrorCode
+from stopgo.gateway.exchange import reply
+
+log = logging.getLogger(__name__)
+
+STATUS: Mapping[ErrorCode, int] = {
+    "already_decided": 409,
+    "approval_not_found": 404,
+    "conversation_broken": 500,
+    "conversation_completed": 409,
+    "conversation_not_found": 404,
+    "conversation_read_only": 409,
+    "decision_required": 400,
+    "denied_by_policy": 422,
+    "expired": 410,
+    "idempotency_key_reused": 422,
+    "invalid_arguments": 422,
+    "invalid_cursor": 400,
+    "invalid_request": 400,
+    "invalid_session_id": 400,
+    "message_required": 400,
+    "not_waiting_for_credential": 409,
+    "queue_full": 429,
+    "run_in_progress": 409,
+    "shutting_down": 503,
+    "void": 410,
+}
+
+RETRY_AFTER: Mapping[str, int] = {"queue_full": 1, "shutting_down": 5}
+"""Seconds after which asking again may help."""
+
+
+class RequestError(Exception):
+    """A request that is refused at the edge, before the agent hears of it."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.details: Mapping[str, Any] = details or {}
+
+
+def error_reply(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    hint: str | None = None,
+    details: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    body: dict[str, Any] = {"error": message, "code": code}
+    if hint is not None:
+        body["hint"] = hint
+    for key, value in (details or {}).items():
+        body.setdefault(key, value)
+    if code in RETRY_AFTER:
+        headers = {"Retry-After": str(RETRY_AFTER[code]), **(headers or {})}
+    return reply(body, status, headers)
+
+
+async def on_request_error(error: RequestError) -> Response:
+    return error_reply(error.status, error.code, error.message, hint=error.hint, details=error.details)
+
+
+async def on_agent_error(error: AgentError) -> Response:
+    return error_reply(STATUS[error.code], error.code, error.message, hint=error.hint, details=error.details)
+
+
+async def on_http_exception(error: HTTPException) -> Response:
+    """What the framework refuses: no such route or method, a body that does not come."""
+    status = error.code or 500
+    headers: dict[str, str] = {}
+    match status:
+        case 404:
+            code, message = "not_found", f"there is no {request.path}"
+        case 405:
+            code, message = "method_not_allowed", f"{request.path} does not know {request.method}"
+            if isinstance(error, MethodNotAllowed) and error.valid_methods:
+                headers["Allow"] = ", ".join(sorted(error.valid_methods))
+        case 408:
+            code, message = "request_timeout", "the body of the request did not arrive in time"
+        case _:
+            phrase = HTTPStatus(status).phrase
+            code, message = phrase.lower().replace(" ", "_").replace("-", "_"), phrase.lower()
+    hint = "GET /docs lists every route." if status in (404, 405) else None
+    return error_reply(status, code, message, hint=hint, headers=headers)
+
+
+async def on_exception(error: Exception) -> Response:
+    """A fault of ours: the client gets an id, the log gets the id and the rest."""
+    id = secrets.token_hex(6)
+    log.error("internal error id=%s", id, exc_info=error)
+    return error_reply(
+        500,
+        "internal_error",
+        "something went wrong on the server",
+        hint="The server's log tells more under this id.",
+        details={"id": id},
+    )

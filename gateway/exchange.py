@@ -1,0 +1,69 @@
+"""One request and its answer: what the log is told of it, and the answer as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from quart import Response, request
+
+from stopgo.actors.state import Conversation
+
+View: TypeAlias = Callable[..., Awaitable[Response]]
+"""Answers one operation; takes the variables of its path."""
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+SESSION_HEADER = "X-Session-ID"
+
+
+def facts() -> dict[str, Any]:
+    """What is known of the current request beside its ASGI scope; the access log reads it from there."""
+    state: dict[str, Any] = request.scope["state"]
+    return state
+
+
+def session_id(key: str | None = None) -> str:
+    """The session of the current request: its header, else one that is made now.
+
+    A request with an idempotency `key` gets the same one each time it is repeated.
+    """
+    known = facts()
+    if "sid" not in known:
+        given = request.headers.get(SESSION_HEADER, "")
+        known["sid"] = given if _SESSION_ID.fullmatch(given) else _made(key)
+    sid: str = known["sid"]
+    return sid
+
+
+def _made(key: str | None) -> str:
+    return key[:8] if key is not None else secrets.token_hex(4)
+
+
+def concerns(conversation: Conversation) -> None:
+    """The current request is about this conversation: its id and stored session go to the log and back."""
+    known = facts()
+    known["conversation"] = conversation.id
+    if conversation.head.session_id:
+        known["sid"] = conversation.head.session_id
+
+
+def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    # Text that is no text (a lone surrogate out of some tool) must not fail the answer it is in.
+    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return answer(data, "application/json", status, headers)
+
+
+def answer(
+    data: bytes, content_type: str, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    response = Response(data, status, content_type=content_type)
+    response.headers[SESSION_HEADER] = session_id()
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-store"
+    if headers is not None:
+        response.headers.update(headers)
+    return response

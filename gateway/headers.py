@@ -1,0 +1,67 @@
+"""The request headers that mean something here. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from werkzeug.datastructures import Headers
+
+from stopgo.gateway.errors import RequestError
+
+MAX_KEY = 255
+"""Characters of an Idempotency-Key."""
+MAX_TOKEN = 8192
+"""Characters of a bearer token."""
+
+_PRINTABLE = re.compile(r"[\x20-\x7e]+")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+def bearer(headers: Headers) -> str | None:
+    """The bearer token, if there is one. Other schemes are not ours to forward.
+
+    A token that cannot be forwarded is refused, for without it the calls would go out anonymously.
+    """
+    scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    token = token.strip()
+    if not _TOKEN.fullmatch(token) or len(token) > MAX_TOKEN:
+        raise RequestError(
+            400,
+            "invalid_token",
+            "the bearer token is not valid",
+            hint=f"Send `Authorization: Bearer TOKEN`, at most {MAX_TOKEN} characters without spaces.",
+        )
+    return token
+
+
+def idempotency_key(headers: Headers, method: str, path: str) -> str | None:
+    """The Idempotency-Key, scoped to this route and path."""
+    given = headers.get("Idempotency-Key")
+    if given is None:
+        return None
+    if len(given) > MAX_KEY or not _PRINTABLE.fullmatch(given):
+        raise RequestError(
+            400,
+            "invalid_idempotency_key",
+            f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters",
+        )
+    return hashlib.sha256(f"{method}\n{path}\n{given}".encode()).hexdigest()
+
+
+def wants_async(headers: Headers) -> bool:
+    """Whether the client asks to be answered before the work is done (RFC 7240)."""
+    preferences = headers.get("Prefer", "").lower().split(",")
+    return any(preference.partition(";")[0].strip() == "respond-async" for preference in preferences)
+
+
+def refuse_cross_site(headers: Headers) -> None:
+    """Refuse what a page of another site makes a browser send.
+
+    Bodies are read as JSON whatever their content type, so without this any page a person looks at could
+    talk to an agent on their machine. Browsers set the header, pages cannot.
+    """
+    if headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
+        raise RequestError(403, "cross_site", "a page of another site may not change anything here")

@@ -1,0 +1,385 @@
+"""The one table of routes: what is served is what is described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from stopgo.gateway import examples as ex
+from stopgo.gateway.query import MAX_LIMIT, MAX_TEXT
+from stopgo.gateway.schemas import (
+    APPROVAL_KINDS,
+    APPROVAL_STATES,
+    COUNT,
+    STATUSES,
+    STRING,
+    Schema,
+    array,
+    ref,
+    shape,
+    words,
+)
+
+Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+
+
+@attrs.frozen
+class Parameter:
+    name: str
+    where: Literal["path", "query", "header"]
+    description: str
+    schema: Schema = STRING
+    example: Any = None
+
+
+@attrs.frozen
+class Answer:
+    status: int
+    description: str
+    schema: Schema | None = None
+    example: Any = None
+    content_type: str = "application/json"
+
+
+@attrs.frozen
+class Operation:
+    id: str
+    method: Method
+    path: str
+    """Variables in braces, as OpenAPI writes them."""
+    tag: str
+    summary: str
+    answers: tuple[Answer, ...]
+    parameters: tuple[Parameter, ...] = ()
+    body: Schema | None = None
+    example: Mapping[str, Any] | None = None
+    """Of the body."""
+    description: str = ""
+
+
+CONVERSATION = Parameter("id", "path", "Id of the conversation", example=ex.CONVERSATION_ID)
+APPROVAL = Parameter("uuid", "path", "UUID of the approval", example=ex.APPROVAL_ID)
+LIMIT = Parameter(
+    "limit",
+    "query",
+    "How many at most",
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 50},
+)
+CURSOR = Parameter("cursor", "query", "`next_cursor` of the page before")
+KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "Makes the request safe to send again: a repeat does nothing and gets the first answer",
+    {"type": "string", "minLength": 1, "maxLength": 255},
+)
+PREFER = Parameter(
+    "Prefer", "header", "`respond-async`: 202 as soon as the request is on disk", words("respond-async")
+)
+SESSION = Parameter(
+    "X-Session-ID",
+    "header",
+    "Session of a new conversation; one is made when absent",
+    {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+)
+TOKEN = Parameter("Authorization", "header", "`Bearer TOKEN`, forwarded to tool servers, never stored")
+
+MESSAGE_BODY = shape({}, {"message": STRING})
+PAGE = {"next_cursor": STRING}
+
+
+def error(status: int, description: str) -> Answer:
+    return Answer(status, description, ref("Error"))
+
+
+INVALID = error(400, "Malformed JSON, a wrong type, an unknown word")
+NO_CONVERSATION = error(404, "`conversation_not_found`")
+NO_APPROVAL = error(404, "`approval_not_found`")
+TOO_LARGE = error(413, "The body is larger than 1 MiB")
+KEY_REUSED = error(422, "`idempotency_key_reused`: the key came with another body before")
+FULL = error(429, "`queue_full`: too many messages wait in this conversation")
+STOPPING = error(503, "`shutting_down`; `accepted` says whether the request is on disk")
+ACCEPTED = Answer(
+    202,
+    "With `Prefer: respond-async`: on disk, `Location` tells where to look",
+    ref("Turn"),
+    {"conversation": ex.NEW},
+)
+
+
+def turn(description: str, example: Mapping[str, Any], status: int = 200) -> Answer:
+    return Answer(status, description, ref("Turn"), example)
+
+
+SYSTEM = (
+    Operation(
+        "getHealth",
+        "GET",
+        "/health",
+        "system",
+        "Is the process alive?",
+        (Answer(200, "It is", shape({"status": STRING}), {"status": "ok"}),),
+    ),
+    Operation(
+        "getReadiness",
+        "GET",
+        "/health/ready",
+        "system",
+        "Are the tool servers, the models and the store ready?",
+        (
+            Answer(200, "All of them", ref("Readiness"), ex.READINESS),
+            Answer(503, "Not all of them", ref("Readiness")),
+        ),
+    ),
+    Operation(
+        "listTools",
+        "GET",
+        "/tools",
+        "system",
+        "Every tool, and whether it runs, asks or is denied",
+        (Answer(200, "The tools", shape({"tools": array(ref("Tool"))}), {"tools": [ex.TOOL]}),),
+    ),
+    Operation(
+        "getDocs",
+        "GET",
+        "/docs",
+        "system",
+        "This documentation",
+        (Answer(200, "A page", STRING, content_type="text/html"),),
+    ),
+    Operation(
+        "getOpenApi",
+        "GET",
+        "/openapi.json",
+        "system",
+        "This documentation for programs: OpenAPI 3.1",
+        (Answer(200, "The document", {"type": "object"}),),
+    ),
+)
+
+CONVERSATIONS = (
+    Operation(
+        "createConversation",
+        "POST",
+        "/conversations",
+        "conversations",
+        "Begin a conversation",
+        (
+            turn("Begun; `result` only if there was a message", {"conversation": ex.NEW}, 201),
+            INVALID,
+            TOO_LARGE,
+            KEY_REUSED,
+            STOPPING,
+        ),
+        (KEY, SESSION, TOKEN),
+        MESSAGE_BODY,
+        {"message": "list all resources"},
+        "With a `message` the answer comes when the turn has finished, or when only a person can move it on. "
+        "If you stop waiting, the turn goes on.",
+    ),
+    Operation(
+        "listConversations",
+        "GET",
+        "/conversations",
+        "conversations",
+        "Conversations, the newest first",
+        (
+            Answer(
+                200,
+                "A page of them; `summary` counts all there are",
+                shape({"conversations": array(ref("ConversationItem")), "summary": ref("Summary")}, PAGE),
+                {
+                    "conversations": [ex.ITEM],
+                    "summary": {"total": 1, "active": 0, "waiting_approval": 1, "completed": 0},
+                },
+            ),
+            INVALID,
+        ),
+        (
+            Parameter("status", "query", "Only those in this status", STATUSES),
+            Parameter("q", "query", "Only those with this in the title", {**STRING, "maxLength": MAX_TEXT}),
+            LIMIT,
+            CURSOR,
+            Parameter("view", "query", "`full` adds the messages", words("full")),
+        ),
+    ),
+    Operation(
+        "getConversation",
+        "GET",
+        "/conversations/{id}",
+        "conversations",
+        "One conversation with all its messages and approvals",
+        (
+            Answer(
+                200,
+                "The conversation",
+                shape({"conversation": ref("Conversation")}),
+                {"conversation": ex.WAITING},
+            ),
+            NO_CONVERSATION,
+        ),
+        (CONVERSATION,),
+    ),
+    Operation(
+        "sendMessage",
+        "POST",
+        "/conversations/{id}/messages",
+        "conversations",
+        "Say something",
+        (
+            turn(
+                "What it came to. While an approval is pending the message is not stored: "
+                "`waiting_approval` is true and `code` is `waiting_approval`",
+                {"conversation": ex.WAITING, "result": ex.WAITING_RESULT},
+            ),
+            ACCEPTED,
+            INVALID,
+            NO_CONVERSATION,
+            error(409, "`conversation_completed`"),
+            TOO_LARGE,
+            KEY_REUSED,
+            FULL,
+            STOPPING,
+        ),
+        (CONVERSATION, KEY, PREFER, TOKEN),
+        shape({"message": STRING}),
+        {"message": "add a server web-1 with value 42"},
+        "The answer comes when the turn has finished, or when only a person or a credential can move it on. "
+        "If you stop waiting, the turn goes on.",
+    ),
+    Operation(
+        "cancelConversation",
+        "POST",
+        "/conversations/{id}/cancel",
+        "conversations",
+        "Stop what is going on; pending approvals become void",
+        (turn("Stopped", {"conversation": ex.ENDED}), NO_CONVERSATION, STOPPING),
+        (CONVERSATION, KEY),
+    ),
+    Operation(
+        "completeConversation",
+        "POST",
+        "/conversations/{id}/complete",
+        "conversations",
+        "Close the conversation; it takes no more messages",
+        (
+            turn("Closed", {"conversation": {**ex.NEW, "status": "completed"}}),
+            NO_CONVERSATION,
+            error(409, "`run_in_progress`"),
+            STOPPING,
+        ),
+        (CONVERSATION, KEY),
+    ),
+    Operation(
+        "resumeConversation",
+        "POST",
+        "/conversations/{id}/resume",
+        "conversations",
+        "Go on with this request's bearer token",
+        (
+            turn("What it came to", {"conversation": ex.ENDED, "result": ex.FINISHED_RESULT}),
+            INVALID,
+            NO_CONVERSATION,
+            error(409, "`not_waiting_for_credential`"),
+            STOPPING,
+        ),
+        (CONVERSATION, KEY, attrs.evolve(TOKEN, example="Bearer TOKEN")),
+    ),
+    Operation(
+        "deleteConversation",
+        "DELETE",
+        "/conversations/{id}",
+        "conversations",
+        "Stop it and forget everything about it",
+        (Answer(204, "Nothing of it is left"), NO_CONVERSATION, STOPPING),
+        (CONVERSATION,),
+    ),
+    Operation(
+        "followConversation",
+        "GET",
+        "/conversations/{id}/events",
+        "conversations",
+        "Everything that happened, then everything that happens",
+        (
+            Answer(
+                200,
+                "Server-sent events; the id of each is its seq",
+                ref("Event"),
+                ex.EVENT,
+                "text/event-stream",
+            ),
+            INVALID,
+            NO_CONVERSATION,
+        ),
+        (
+            CONVERSATION,
+            Parameter("after", "query", "Only events after this seq", {**COUNT, "default": 0}),
+            Parameter("Last-Event-ID", "header", "The same, as clients that come back send it", COUNT),
+        ),
+        description="A stream that ends is one to come back to, with the seq of the last event that came.",
+    ),
+)
+
+APPROVALS = (
+    Operation(
+        "listApprovals",
+        "GET",
+        "/approvals",
+        "approvals",
+        "Approvals of all conversations, the oldest first",
+        (
+            Answer(
+                200,
+                "A page of them",
+                shape({"approvals": array(ref("Approval"))}, PAGE),
+                {"approvals": [ex.APPROVAL]},
+            ),
+            INVALID,
+        ),
+        (
+            Parameter(
+                "state", "query", "Only those in this state", {**APPROVAL_STATES, "default": "pending"}
+            ),
+            Parameter("kind", "query", "Only those of this kind", APPROVAL_KINDS),
+            LIMIT,
+            CURSOR,
+        ),
+    ),
+    Operation(
+        "getApproval",
+        "GET",
+        "/approvals/{uuid}",
+        "approvals",
+        "One approval, whatever became of it",
+        (
+            Answer(200, "The approval", shape({"approval": ref("Approval")}), {"approval": ex.APPROVAL}),
+            NO_APPROVAL,
+        ),
+        (APPROVAL,),
+    ),
+    Operation(
+        "decideApproval",
+        "POST",
+        "/approvals/{uuid}",
+        "approvals",
+        "Decide; the first decision is the one that counts",
+        (
+            turn("What the run came to since", {"conversation": ex.ENDED, "result": ex.FINISHED_RESULT}),
+            ACCEPTED,
+            error(400, "`decision_required`: nothing was decided"),
+            NO_APPROVAL,
+            error(409, "`already_decided`, with the approval and the decision that stands"),
+            error(410, "`expired` or `void`, with `superseded_by` if another took its place"),
+            TOO_LARGE,
+            error(422, "`invalid_arguments` or `denied_by_policy`: the approval is still pending"),
+            STOPPING,
+        ),
+        (APPROVAL, KEY, PREFER, TOKEN),
+        ref("DecisionRequest"),
+        {"approved": True},
+        "The answer comes when the run has finished, or when only a person or a credential can move it on.",
+    ),
+)
+
+OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *SYSTEM)

@@ -1,0 +1,120 @@
+"""The process that serves one agent: signals, shutdown under one deadline, exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+import attrs
+import trio
+
+from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.errors import StartError
+from stopgo.config.model import AgentConfig
+from stopgo.gateway.app import make_app
+from stopgo.gateway.log import configure
+from stopgo.gateway.server import BindError, Server, bind, open_server
+from stopgo.runtime.journal.protocol import JournalError
+
+log = logging.getLogger(__name__)
+
+LAST_RESORT = 15.0
+"""Seconds after which a process that should have ended is ended, whatever it hangs in."""
+ANSWERING = 0.1
+"""Part of the grace that is kept for telling those who still wait that we stop."""
+
+
+def run_process(config: AgentConfig, host: str, port: int) -> tuple[int, tuple[str, ...]]:
+    """Serve until a signal comes; the exit code, and for people why the agent could not go on."""
+    configure()
+    failures: tuple[str, ...] = ()
+    code = 1
+    try:
+        code = trio.run(_serve, config, host, port)
+    except* (StartError, BindError, JournalError, OSError, sqlite3.Error) as group:
+        failures = tuple(_sentences(group))
+    return code, failures
+
+
+async def _serve(config: AgentConfig, host: str, port: int) -> int:
+    with ExitStack() as stack, trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        sockets = bind(host, port)
+        for sock in sockets:
+            stack.enter_context(sock)
+        async with trio.open_nursery() as nursery:
+            shutdown = Shutdown(config.shutdown_grace, nursery.cancel_scope)
+            nursery.start_soon(shutdown.listen, signals)
+            async with open_agent(config) as agent, open_server(make_app(agent), sockets) as server:
+                _announce(config, server)
+                await shutdown.asked()
+                await _drain(agent, server, config.shutdown_grace)
+            nursery.cancel_scope.cancel()
+    return shutdown.code
+
+
+def _announce(config: AgentConfig, server: Server) -> None:
+    print(f"listening on {server.url}")
+    for mcp_server in config.mcp_servers:
+        print(f"MCP Server [{mcp_server.name}]: {mcp_server.as_written}")
+    if not config.mcp_servers:
+        print("No MCP servers configured")
+
+
+async def _drain(agent: Agent, server: Server, grace: float) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(agent.drain, grace * (1 - ANSWERING))
+        nursery.start_soon(server.drain)
+
+
+@attrs.define(eq=False)
+class Shutdown:
+    """What signals mean: the first stops in an orderly way within the grace, the second at once.
+
+    Until the agent serves there is nothing to finish, so then the first already stops at once. Stopping at
+    once is cancellation: what has to be cleaned up, such as processes of tool servers, still is.
+    """
+
+    grace: float
+    scope: trio.CancelScope
+    """Of everything that serves."""
+    code: int = 0
+    """The exit code."""
+    _serving: bool = False
+    _asked: trio.Event = attrs.field(factory=trio.Event)
+
+    async def asked(self) -> None:
+        """Returns when an orderly shutdown has to begin; from then on all of it has `grace` seconds."""
+        self._serving = True
+        await self._asked.wait()
+
+    async def listen(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            name = signal.Signals(number).name
+            if self._serving and not self._asked.is_set():
+                log.info("%s: stopping within %gs, a second signal stops at once", name, self.grace)
+                self._asked.set()
+                self.scope.deadline = trio.current_time() + self.grace
+                _exit_at_last(self.grace + LAST_RESORT, 1)
+            else:
+                log.info("%s: stopping at once", name)
+                self.code = 128 + number
+                self.scope.cancel()
+                _exit_at_last(LAST_RESORT, self.code)
+
+
+def _exit_at_last(seconds: float, code: int) -> None:
+    # In a thread of its own, for what hangs may be the event loop. A daemon: it never keeps us alive.
+    timer = threading.Timer(seconds, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+
+
+def _sentences(error: BaseException) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return [sentence for inner in error.exceptions for sentence in _sentences(inner)]
+    return [str(error) or type(error).__name__]

@@ -1,0 +1,63 @@
+"""Query parameters. Pure; what is wrong is a 400 that names the parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from stopgo.gateway.errors import RequestError
+
+W = TypeVar("W", bound=str)
+
+MAX_LIMIT = 200
+MAX_TEXT = 1000
+MAX_SEQ = 2**53
+"""Beyond it JSON numbers are no longer exact."""
+
+
+def known(query: Mapping[str, str], names: Sequence[str]) -> None:
+    """Refuse parameters this route does not know: a misspelt filter would quietly show everything."""
+    for name in query:
+        if name not in names:
+            hint = f"This route knows {', '.join(names)}." if names else "This route knows none."
+            raise invalid(name, f'unknown query parameter "{name[:50]}"', hint)
+
+
+def limit(query: Mapping[str, str]) -> int:
+    return number(query, "limit", default=50, least=1, most=MAX_LIMIT)
+
+
+def number(query: Mapping[str, str], name: str, *, default: int, least: int, most: int = MAX_SEQ) -> int:
+    given = query.get(name)
+    if given is None:
+        return default
+    return whole_number(given, name, least=least, most=most)
+
+
+def whole_number(given: str, name: str, *, least: int, most: int = MAX_SEQ) -> int:
+    # int() would also take " 5", "+5", "1_000" and digits of other scripts.
+    if given.isascii() and given.isdigit() and len(given) <= 16 and least <= int(given) <= most:
+        return int(given)
+    upper = f"from {least} to {most}" if most < MAX_SEQ else f"not less than {least}"
+    raise invalid(name, f"{name} must be a whole number {upper}")
+
+
+def word(query: Mapping[str, str], name: str, words: Sequence[W]) -> W | None:
+    given = query.get(name)
+    if given is None:
+        return None
+    for known_word in words:
+        if known_word == given:
+            return known_word
+    raise invalid(name, f"{name} must be one of {', '.join(words)}")
+
+
+def text(query: Mapping[str, str], name: str) -> str | None:
+    given = query.get(name)
+    if given is not None and len(given) > MAX_TEXT:
+        raise invalid(name, f"{name} must be at most {MAX_TEXT} characters")
+    return given or None
+
+
+def invalid(name: str, message: str, hint: str | None = None) -> RequestError:
+    return RequestError(400, "invalid_request", message, hint=hint, details={"field": name})

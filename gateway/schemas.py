@@ -1,0 +1,194 @@
+"""The shapes of the contract as JSON Schema 2020-12, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Schema: TypeAlias = Mapping[str, Any]
+
+STRING: Schema = {"type": "string"}
+BOOLEAN: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TIME: Schema = {"type": "string", "format": "date-time"}
+OBJECT: Schema = {"type": "object"}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def words(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def shape(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """An object. More keys than these may come with later versions."""
+    schema: dict[str, Any] = {"type": "object", "properties": {**required, **(optional or {})}}
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+APPROVAL_STATES = words("pending", "decided", "expired", "void")
+APPROVAL_KINDS = words("tool", "proxy", "outcome_unknown", "elicitation", "checkpoint")
+STATUSES = words("active", "waiting_approval", "completed")
+RUN_STATES = ("running", "waiting", "auth_required", "finished", "failed", "cancelled")
+CALL_STATES = words(
+    "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
+)
+
+_CONVERSATION = {
+    "id": STRING,
+    "session_id": STRING,
+    "status": STATUSES,
+    "created_at": TIME,
+    "updated_at": TIME,
+    "title": STRING,
+    "last_seq": COUNT,
+    "pending_approvals": array(ref("Approval")),
+    "approvals": array(ref("Approval")),
+}
+_CONVERSATION_OPTIONAL = {
+    "pending_approval": ref("Approval"),
+    "pipeline_state": ref("PipelineState"),
+    "run": ref("Run"),
+}
+
+SCHEMAS: Mapping[str, Schema] = {
+    "Conversation": {
+        "description": "`messages[0]` is the system prompt; `pending_approval` is the oldest pending one.",
+        **shape({**_CONVERSATION, "messages": array(ref("Message"))}, _CONVERSATION_OPTIONAL),
+    },
+    "ConversationItem": {
+        "description": "A conversation in a list: `messages` only with `view=full`.",
+        **shape(_CONVERSATION, {**_CONVERSATION_OPTIONAL, "messages": array(ref("Message"))}),
+    },
+    "Message": shape(
+        {
+            "id": STRING,
+            "role": words("system", "user", "assistant", "tool"),
+            "content": STRING,
+            "created_at": TIME,
+        },
+        {"tool_call": ref("ToolCall"), "node": STRING},
+    ),
+    "ToolCall": shape(
+        {"id": STRING, "name": STRING, "arguments": OBJECT, "state": CALL_STATES},
+        {"result": STRING, "is_error": BOOLEAN, "server": STRING},
+    ),
+    "Run": shape({"id": STRING, "state": words(*RUN_STATES), "usage": ref("Usage")}, {"code": STRING}),
+    "Usage": shape({"input_tokens": COUNT, "output_tokens": COUNT}, {"cost_usd": {"type": "number"}}),
+    "Approval": shape(
+        {
+            "uuid": STRING,
+            "conversation_id": STRING,
+            "tool_name": STRING,
+            "tool_args": OBJECT,
+            "description": STRING,
+            "created_at": TIME,
+            "kind": APPROVAL_KINDS,
+            "state": APPROVAL_STATES,
+            "rule": {"type": ["string", "null"]},
+        },
+        {
+            "decision": ref("Decision"),
+            "server": STRING,
+            "node": STRING,
+            "input_schema": OBJECT,
+            "expires_at": TIME,
+            "replaces": STRING,
+            "superseded_by": STRING,
+            "remote_task_id": STRING,
+            "remote_agent_name": STRING,
+        },
+    ),
+    "Decision": shape(
+        {"decided_at": TIME},
+        {
+            "approved": BOOLEAN,
+            "action": STRING,
+            "arguments": OBJECT,
+            "reason": STRING,
+            "decided_by": STRING,
+        },
+    ),
+    "DecisionRequest": {
+        "description": (
+            "For `tool`, `proxy` and `checkpoint`: `answer` wins over `action` over `approved`; words count "
+            "in any case. For `outcome_unknown` only `action`: `retry`, `done` or `failed`. "
+            "For `elicitation` only `action`: `accept`, `decline` or `cancel`."
+        ),
+        **shape(
+            {},
+            {
+                "approved": BOOLEAN,
+                "action": {"type": "string", "examples": ["approve", "reject", "retry", "done", "failed"]},
+                "answer": {"type": "string", "examples": ["yes", "no"]},
+                "arguments": {"type": "object", "description": "Replaces the shown arguments in full."},
+                "reason": {"type": "string", "description": "Told to the model with a rejection."},
+                "decided_by": STRING,
+                "result": {"type": "string", "description": "With `done`: what the call came to."},
+                "content": {"type": "object", "description": "With `accept`."},
+            },
+        ),
+    },
+    "PipelineState": shape(
+        {
+            "paused_node_path": array({"type": "integer"}),
+            "paused_node_output_key": STRING,
+            "session_state": {"type": "object", "additionalProperties": STRING},
+            "user_message": STRING,
+        }
+    ),
+    "Result": shape(
+        {
+            "response": STRING,
+            "waiting_approval": BOOLEAN,
+            "auth_required": BOOLEAN,
+            "state": words("queued", *RUN_STATES),
+            "approvals": array(ref("Approval")),
+        },
+        {"approval": ref("Approval"), "code": STRING, "usage": ref("Usage"), "run_id": STRING},
+    ),
+    "Tool": shape(
+        {
+            "name": STRING,
+            "description": STRING,
+            "inputSchema": OBJECT,
+            "policy": words("run", "ask", "deny"),
+        },
+        {
+            "server": STRING,
+            "title": STRING,
+            "destructiveHint": BOOLEAN,
+            "readOnlyHint": BOOLEAN,
+            "idempotentHint": BOOLEAN,
+        },
+    ),
+    "Summary": shape(
+        {"total": COUNT, "active": COUNT, "waiting_approval": COUNT, "completed": COUNT},
+    ),
+    "PartHealth": shape({"name": STRING, "state": STRING}, {"error": STRING}),
+    "Readiness": shape(
+        {
+            "status": words("ready", "not_ready"),
+            "mcp_servers": array(ref("PartHealth")),
+            "models": array(ref("PartHealth")),
+            "store": ref("PartHealth"),
+        }
+    ),
+    "Error": {
+        "description": "`error` is for people, `code` is stable for programs.",
+        **shape({"error": STRING, "code": STRING}, {"hint": STRING, "field": STRING}),
+    },
+    "Event": {
+        "description": "The data of a server-sent event.",
+        **shape({"conversation_id": STRING, "seq": COUNT, "type": STRING, "at": TIME, "body": OBJECT}),
+    },
+    "Turn": shape({"conversation": ref("Conversation")}, {"result": ref("Result")}),
+}

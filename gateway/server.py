@@ -1,0 +1,195 @@
+"""Hypercorn's connections inside our own nursery.
+
+Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours, for three reasons:
+
+* Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
+  stopping, and no cancellation helps.
+* What an application sends to a client that left is dropped without a checkpoint, so an application that
+  only sends starves every other task of the process.
+* A connection that fails in an unforeseen way takes the whole server down.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import (
+    AppWrapper,
+    ASGIFramework,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    ASGISendEvent,
+    ConnectionState,
+    Scope,
+)
+
+from stopgo.gateway.log import ServerLog
+
+log = logging.getLogger(__name__)
+
+SEND_TIMEOUT = 30.0
+"""Seconds a client may leave bytes unread before its connection is closed."""
+KEEP_ALIVE = 60.0
+"""Seconds an idle connection is kept."""
+BACKLOG = 256
+
+
+class BindError(Exception):
+    """The address cannot be listened on; the text says why."""
+
+
+def bind(host: str, port: int) -> tuple[socket.socket, ...]:
+    """Sockets for every address of `host`, not listening yet; port 0 picks one port for all of them.
+
+    Raises `BindError`.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ):
+            sock = socket.socket(family, kind, protocol)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind((address[0], port or sockets[0].getsockname()[1], *address[2:]))
+    except (OSError, UnicodeError) as error:
+        for sock in sockets:
+            sock.close()
+        reason = getattr(error, "strerror", None) or error
+        raise BindError(f"cannot listen on {host}:{port}: {reason}") from error
+    return tuple(sockets)
+
+
+class Connection(TCPServer):
+    """One client. Its sends are bounded and can be cancelled."""
+
+    async def protocol_send(self, event: Event) -> None:
+        if not isinstance(event, RawData):
+            await super().protocol_send(event)
+            return
+        async with self.send_lock:
+            sent = await self._send(event.data)
+        if not sent:
+            await self.protocol.handle(Closed())
+
+    async def _send(self, data: bytes) -> bool:
+        sent = False
+        try:
+            with trio.move_on_after(SEND_TIMEOUT):
+                await self.stream.send_all(data)
+                sent = True
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            if not sent:
+                # Part of it may have left, so nothing that follows would make sense to the client.
+                await trio.aclose_forcefully(self.stream)
+        return sent
+
+
+class Server:
+    """Accepts connections from when it is opened until it drains."""
+
+    def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket]) -> None:
+        self._app = _yielding(app)
+        self._listeners = [_listener(sock) for sock in sockets]
+        self._config = _config()
+        self._context = WorkerContext(None)
+        self._accepting = trio.CancelScope()
+        self._done = trio.Event()
+        self.host, self.port = sockets[0].getsockname()[:2]
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    async def drain(self) -> None:
+        """Accept nothing more, close idle connections, and return when the others have their answers.
+
+        How long that may take is the caller's to bound.
+        """
+        self._accepting.cancel()
+        await self._context.terminated.set()
+        await self._done.wait()
+
+    async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as connections:
+            with self._accepting:
+                task_status.started()
+                await trio.serve_listeners(self._connection, self._listeners, handler_nursery=connections)
+        self._done.set()
+
+    async def _connection(self, stream: trio.SocketStream) -> None:
+        # Annotated for TLS only, a connection takes any stream.
+        connection = Connection(
+            self._app, self._config, self._context, ConnectionState({}), cast(Any, stream)
+        )
+        try:
+            await connection.run()
+        except Exception as error:
+            log.error("a connection failed", exc_info=error)
+
+
+@asynccontextmanager
+async def open_server(app: ASGIFramework, sockets: Sequence[socket.socket]) -> AsyncIterator[Server]:
+    """Serve `app` on `sockets` of `bind`. Leaving closes every connection at once; drain first.
+
+    Raises `BindError`.
+    """
+    try:
+        server = Server(app, sockets)
+    except OSError as error:
+        host, port = sockets[0].getsockname()[:2]
+        raise BindError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve)
+        try:
+            yield server
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def _listener(sock: socket.socket) -> trio.SocketListener:
+    sock.setblocking(False)
+    sock.listen(BACKLOG)
+    return trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+
+
+def _config() -> Config:
+    config = Config()
+    config.keep_alive_timeout = KEEP_ALIVE
+    config.include_server_header = False
+    config.errorlog = logging.getLogger("stopgo.server")
+    config.logger_class = ServerLog
+    return config
+
+
+def _yielding(app: ASGIFramework) -> AppWrapper:
+    """The same application, but every send lets other tasks run, also one that goes nowhere."""
+
+    async def yielding(
+        scope: Scope,
+        receive: ASGIReceiveCallable,
+        send: ASGISendCallable,
+        sync_spawn: object,
+        call_soon: object,
+    ) -> None:
+        async def send_and_yield(message: ASGISendEvent) -> None:
+            await send(message)
+            await trio.lowlevel.checkpoint()
+
+        await app(scope, receive, send_and_yield)
+
+    return yielding

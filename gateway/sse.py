@@ -1,0 +1,25 @@
+"""Server-sent events on the wire (WHATWG HTML, 9.2). Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+CONTENT_TYPE = "text/event-stream"
+
+
+def encode(id: int, event: str, data: Mapping[str, Any]) -> bytes:
+    """One event. The data is one line, for JSON escapes line ends within strings."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {id}\nevent: {event}\ndata: {text}\n\n".encode("utf-8", "replace")
+
+
+def comment(text: str) -> bytes:
+    """What clients ignore and connections are kept alive by."""
+    return f": {text}\n\n".encode()
+
+
+def retry(seconds: float) -> bytes:
+    """How long a client waits before it comes back."""
+    return f"retry: {round(seconds * 1000)}\n\n".encode()

@@ -1,0 +1,116 @@
+"""The events of one conversation as a stream: replayed from a cursor, then followed."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+
+import attrs
+import trio
+from quart import Response, request
+from quart.wrappers.response import ResponseBody
+from werkzeug.datastructures import Headers
+
+from stopgo.actors.agent import Agent
+from stopgo.gateway import query, sse
+from stopgo.gateway.exchange import View, answer, concerns
+from stopgo.gateway.views import event_view
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = 15.0
+"""Seconds without an event after which a comment shows that the stream is alive."""
+RETRY = 1.0
+"""Seconds after which a client whose stream ended comes back."""
+
+
+@attrs.frozen
+class Stream:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {"followConversation": self.follow}
+
+    async def follow(self, id: str) -> Response:
+        after = _cursor(request.headers, request.args)
+        conversation = await self.agent.get(id)
+        concerns(conversation)
+        if after > conversation.last_seq:
+            raise query.invalid("after", f"the last event is {conversation.last_seq}, not {after}")
+        response = answer(b"", sse.CONTENT_TYPE)
+        # A proxy that buffers would hold events back.
+        response.headers["X-Accel-Buffering"] = "no"
+        if request.method != "HEAD":
+            del response.headers["Content-Length"]
+            response.response = _Body(self.agent, id, after)
+        return response
+
+
+def _cursor(headers: Headers, args: Mapping[str, str]) -> int:
+    """A client that comes back says where it was; that is newer than the address it first asked for."""
+    if "Last-Event-ID" in headers:
+        return query.whole_number(headers["Last-Event-ID"], "Last-Event-ID", least=0)
+    return query.number(args, "after", default=0, least=0)
+
+
+class _Body(ResponseBody):
+    """The stream as the framework takes it: entered, iterated and left by the task that sends."""
+
+    def __init__(self, agent: Agent, id: str, after: int) -> None:
+        self._followed = _follow(agent, id, after)
+
+    async def __aenter__(self) -> _Body:
+        self._chunks = await self._followed.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._followed.__aexit__(kind, error, trace)
+
+    def __aiter__(self) -> _Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with trio.move_on_after(HEARTBEAT):
+            try:
+                return await self._chunks.receive()
+            except trio.EndOfChannel:
+                raise StopAsyncIteration from None
+        return sse.comment("keep-alive")
+
+
+@asynccontextmanager
+async def _follow(agent: Agent, id: str, after: int) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
+    """Chunks of the stream. It ends with the conversation, or when the server begins to shut down."""
+    # Without a buffer: a client that reads slowly holds up nobody but its own subscription.
+    send, receive = trio.open_memory_channel[bytes](0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_pump, agent, id, after, send)
+        try:
+            yield receive
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+async def _pump(agent: Agent, id: str, after: int, out: trio.MemorySendChannel[bytes]) -> None:
+    async with out, trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_when, agent.draining, nursery.cancel_scope)
+        try:
+            await out.send(sse.retry(RETRY))
+            async with aclosing(agent.events(id, after)) as events:
+                async for event in events:
+                    await out.send(sse.encode(event.seq, event.type, event_view(event)))
+        except Exception as error:
+            # The status line has left: all that can be done is to end, and the client comes back.
+            log.error("internal error id=%s conversation=%s", secrets.token_hex(6), id, exc_info=error)
+        nursery.cancel_scope.cancel()
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

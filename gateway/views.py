@@ -1,0 +1,240 @@
+"""What the runtime's values look like as JSON. Pure.
+
+Keys that existing clients rely on come first in each function and keep their names and types;
+what was added stands below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from stopgo.actors.head import Head, RunHead
+from stopgo.actors.health import Health, PartHealth
+from stopgo.actors.listing import ConversationItem, ListedTool
+from stopgo.actors.result import Result, Turn
+from stopgo.actors.state import Conversation, Message
+from stopgo.runtime.journal.protocol import Event, Question
+
+Json: TypeAlias = dict[str, Any]
+
+STATUSES = ("active", "waiting_approval", "completed")
+
+
+def timestamp(at: float) -> str:
+    """UTC seconds since the epoch as RFC 3339."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def conversation_view(conversation: Conversation, *, tree: bool) -> Json:
+    """`tree`: the agent has a tree of nodes, so a pause has a place in it."""
+    approvals = conversation.approvals
+    view = _conversation(
+        conversation.id,
+        conversation.head,
+        conversation.created,
+        conversation.updated,
+        conversation.last_seq,
+        [approvals[id] for id in conversation.head.pending],
+        approvals.values(),
+        tree,
+    )
+    view["messages"] = [message_view(message) for message in conversation.messages]
+    return view
+
+
+def item_view(item: ConversationItem, *, tree: bool) -> Json:
+    """A conversation as lists show it: without messages, unless the item has the full conversation."""
+    if item.conversation is not None:
+        return conversation_view(item.conversation, tree=tree)
+    return _conversation(
+        item.id, item.head, item.created, item.updated, item.last_seq, item.pending, item.approvals, tree
+    )
+
+
+def _conversation(
+    id: str,
+    head: Head,
+    created: float,
+    updated: float,
+    last_seq: int,
+    pending: Iterable[Question],
+    approvals: Iterable[Question],
+    tree: bool,
+) -> Json:
+    waiting = tuple(pending)
+    view: Json = {
+        "id": id,
+        "session_id": head.session_id,
+        "status": head.status,
+        "created_at": timestamp(created),
+        "updated_at": timestamp(updated),
+        "title": head.title,
+        "last_seq": last_seq,
+        "pending_approvals": [approval_view(question) for question in waiting],
+        "approvals": [approval_view(question) for question in approvals],
+    }
+    if waiting:
+        view["pending_approval"] = view["pending_approvals"][0]
+        if tree:
+            view["pipeline_state"] = _pipeline_state(waiting[0].body)
+    if head.run is not None:
+        view["run"] = run_view(head.run)
+    return view
+
+
+def _pipeline_state(body: Mapping[str, Any]) -> Json:
+    return {
+        "paused_node_path": list(body.get("path") or ()),
+        "paused_node_output_key": body.get("output_key") or "",
+        "session_state": dict(body.get("session_state") or {}),
+        "user_message": body.get("user_message") or "",
+    }
+
+
+def run_view(run: RunHead) -> Json:
+    view: Json = {
+        "id": run.id,
+        "state": run.state,
+        "usage": {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens},
+    }
+    if run.code is not None:
+        view["code"] = run.code
+    return view
+
+
+def message_view(message: Message) -> Json:
+    view: Json = {
+        "id": message.id,
+        "role": message.role,
+        "content": message.content,
+        "created_at": timestamp(message.created),
+    }
+    if message.node is not None:
+        view["node"] = message.node
+    if (call := message.call) is not None:
+        tool_call: Json = {"name": call.name, "arguments": call.arguments, "id": call.id, "state": call.state}
+        for key, value in (("result", call.result), ("is_error", call.is_error), ("server", call.server)):
+            if value is not None:
+                tool_call[key] = value
+        view["tool_call"] = tool_call
+    return view
+
+
+_OPTIONAL_OF_APPROVAL = (
+    "remote_task_id",
+    "remote_agent_name",
+    "server",
+    "node",
+    "input_schema",
+    "replaces",
+    "superseded_by",
+)
+
+
+def approval_view(question: Question) -> Json:
+    body = question.body
+    view: Json = {
+        "uuid": question.id,
+        "conversation_id": question.stream,
+        "tool_name": body.get("tool_name") or "",
+        "tool_args": body.get("tool_args") or {},
+        "description": body.get("description") or "",
+        "created_at": timestamp(question.created),
+        "kind": question.kind,
+        "state": question.state,
+        "rule": body.get("rule"),
+    }
+    for key in _OPTIONAL_OF_APPROVAL:
+        if body.get(key) is not None:
+            view[key] = body[key]
+    if question.expires is not None:
+        view["expires_at"] = timestamp(question.expires)
+    if question.decision is not None:
+        view["decision"] = _decision(question)
+    return view
+
+
+def _decision(question: Question) -> Json:
+    decision = dict(question.decision or {})
+    at = decision.get("decided_at", question.settled)
+    decision["decided_at"] = timestamp(at) if isinstance(at, int | float) else at
+    return decision
+
+
+def result_view(result: Result, approvals: Mapping[str, Question]) -> Json:
+    """`approvals` are those of the conversation by id."""
+    asked = [approval_view(approvals[id]) for id in result.approvals if id in approvals]
+    view: Json = {
+        "response": result.response,
+        "waiting_approval": result.waiting_approval,
+        "auth_required": result.auth_required,
+        "state": result.state,
+        "approvals": asked,
+    }
+    if asked:
+        view["approval"] = asked[0]
+    if result.code is not None:
+        view["code"] = result.code
+    if result.run_id is not None:
+        view["run_id"] = result.run_id
+        view["usage"] = {"input_tokens": result.input_tokens, "output_tokens": result.output_tokens}
+    return view
+
+
+def turn_view(turn: Turn, *, tree: bool) -> Json:
+    view: Json = {"conversation": conversation_view(turn.conversation, tree=tree)}
+    if turn.result is not None:
+        view["result"] = result_view(turn.result, turn.conversation.approvals)
+    return view
+
+
+def tally_view(tally: Mapping[str, int]) -> Json:
+    counts = {status: tally.get(status, 0) for status in STATUSES}
+    return {"total": sum(counts.values()), **counts}
+
+
+def tool_view(listed: ListedTool) -> Json:
+    tool = listed.tool
+    view: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "server": tool.server,
+        "policy": listed.policy,
+    }
+    optional = (
+        ("title", tool.title),
+        ("destructiveHint", tool.hints.destructive),
+        ("readOnlyHint", tool.hints.read_only),
+        ("idempotentHint", tool.hints.idempotent),
+    )
+    view.update((key, value) for key, value in optional if value is not None)
+    return view
+
+
+def health_view(health: Health) -> Json:
+    return {
+        "status": "ready" if health.ready else "not_ready",
+        "mcp_servers": [_part(server) for server in health.servers],
+        "models": [_part(model) for model in health.models],
+        "store": _part(health.store),
+    }
+
+
+def _part(part: PartHealth) -> Json:
+    view = {"name": part.name, "state": part.state}
+    if part.error is not None:
+        view["error"] = part.error
+    return view
+
+
+def event_view(event: Event) -> Json:
+    return {
+        "conversation_id": event.stream,
+        "seq": event.seq,
+        "type": event.type,
+        "at": timestamp(event.at),
+        "body": event.body,
+    }
