@@ -139,8 +139,8 @@ class StdioTransport:
                     if framer.pending > MAX_MESSAGE:
                         self._log.error("a message is longer than %d bytes", MAX_MESSAGE)
                         return
+                self._read_to_end.set()
         finally:
-            self._read_to_end.set()
             self._end(incoming)
 
     async def _deliver(self, line: bytes, incoming: Incoming) -> None:
@@ -209,6 +209,8 @@ class StdioTransport:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
+        # One whose output has ended is leaving by itself; how it does that is worth knowing.
+        self._told_to_go = not self._read_to_end.is_set()
         await process.stdin.aclose()
         if await _exits_within(EXIT_GRACE, process):
             self._note_exit(process)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import trio
-from mcp.server.lowlevel import Server
-from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from stopgo.actors.mcp.framing import LineFramer
@@ -23,6 +21,8 @@ from stopgo.actors.mcp.framing import LineFramer
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from hypercorn.typing import Framework
+    from mcp.server.lowlevel import Server
+    from mcp.shared.message import SessionMessage
 
 SHUTDOWN_GRACE = 5.0
 """Seconds that requests in flight get."""
@@ -30,8 +30,8 @@ SHUTDOWN_GRACE = 5.0
 
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve the process's stdin and stdout until stdin ends, or SIGINT or SIGTERM comes."""
-    incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    writes, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+    writes, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
     stdin, stdout = _take_standard_streams()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with stdin, stdout, incoming, reads, writes, outgoing, trio.open_nursery() as nursery:
@@ -69,6 +69,8 @@ async def _read(
 
 
 def _parse(line: bytes) -> SessionMessage | Exception:
+    from mcp.shared.message import SessionMessage
+
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:

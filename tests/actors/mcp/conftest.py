@@ -1,0 +1,186 @@
+"""Real servers to be a client of: child processes, and an HTTP server that fails on demand."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from stopgo.actors.mcp.server import ServerStatus, mcp_server
+from stopgo.actors.tools import ServerMessage
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.supervisor import open_supervisor
+
+SERVERS = Path(__file__).parents[3] / "testdata" / "servers"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """What `echo_server.py` really did, one JSON line for each call."""
+    return tmp_path / "ledger.jsonl"
+
+
+@pytest.fixture
+def echo(ledger: Path) -> Callable[..., McpServerConfig]:
+    def config(**changes: Any) -> McpServerConfig:
+        script = str(SERVERS / "echo_server.py")
+        env = {"LEDGER": str(ledger)}
+        return McpServerConfig(
+            **{"name": "echo", "command": sys.executable, "args": ("-S", script), "env": env, **changes}
+        )
+
+    return config
+
+
+@pytest.fixture
+def unruly() -> Callable[..., McpServerConfig]:
+    def config(modes: str = "", env: dict[str, str] | None = None, **changes: Any) -> McpServerConfig:
+        script = str(SERVERS / "unruly_server.py")
+        env = {"UNRULY": modes, **(env or {})}
+        return McpServerConfig(name="unruly", command=sys.executable, args=("-S", script), env=env, **changes)
+
+    return config
+
+
+Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+
+@pytest.fixture
+def statuses() -> list[ServerStatus]:
+    """What the actor of `serving` reported."""
+    return []
+
+
+@pytest.fixture
+def serving(statuses: list[ServerStatus]) -> Open:
+    """Run the actor of a server for a block."""
+
+    @asynccontextmanager
+    async def serving(config: McpServerConfig) -> Any:
+        async with open_supervisor(EventBus()) as supervisor:
+            yield await supervisor.start(config.name, mcp_server(config, report=statuses.append))
+
+    return serving
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    yield
+    assert psutil.Process().children(recursive=True) == []
+
+
+@attrs.define
+class HttpPeer:
+    """A Streamable HTTP server of our own, which does what the test wants."""
+
+    url: str = ""
+    calls: list[tuple[str, str | None]] = attrs.field(factory=list)
+    """Tool and `Authorization` header of each call that arrived."""
+    other_bearers: list[str] = attrs.field(factory=list)
+    """`Authorization` headers of requests that are no call."""
+    on_call: str = "answer"
+    """answer, hang_up, or an HTTP status."""
+    session: str = "first"
+    slow: threading.Event = attrs.field(factory=threading.Event)
+    """Set: the call of `slow` returns."""
+
+
+@pytest.fixture
+def http_peer() -> Iterator[HttpPeer]:
+    peer = HttpPeer()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            answer_http(peer, self, message)
+
+        def do_GET(self) -> None:
+            reply(self, 405)
+
+        def do_DELETE(self) -> None:
+            reply(self, 200)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    peer.url = f"http://127.0.0.1:{server.server_port}/mcp"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield peer
+    finally:
+        peer.slow.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
+    authorization = handler.headers["authorization"]
+    if message["method"] != "tools/call" and authorization is not None:
+        peer.other_bearers.append(authorization)
+    session = handler.headers["mcp-session-id"]
+    if session not in (None, peer.session):
+        return reply(handler, 404)
+    match message["method"]:
+        case "initialize":
+            result: dict[str, Any] = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "peer", "version": "1"},
+            }
+        case "tools/list":
+            schema = {"type": "object"}
+            result = {"tools": [{"name": name, "inputSchema": schema} for name in ("echo", "slow")]}
+        case "tools/call":
+            tool = message["params"]["name"]
+            peer.calls.append((tool, authorization))
+            if peer.on_call == "hang_up":
+                handler.close_connection = True
+                return None
+            if peer.on_call != "answer":
+                return reply(handler, int(peer.on_call), b"<h1>sorry</h1>", "text/html")
+            if tool == "slow":
+                peer.slow.wait(10)
+            result = {"content": [{"type": "text", "text": tool}]}
+        case _ if "id" not in message:
+            return reply(handler, 202)
+        case _:
+            error = {"code": -32601, "message": "Method not found"}
+            return reply_json(peer, handler, {"id": message["id"], "error": error})
+    return reply_json(peer, handler, {"id": message["id"], "result": result})
+
+
+def reply_json(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
+    reply(handler, 200, json.dumps({"jsonrpc": "2.0", **message}).encode(), session=peer.session)
+
+
+def reply(
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    body: bytes = b"",
+    content_type: str = "application/json",
+    session: str | None = None,
+) -> None:
+    handler.send_response(status)
+    handler.send_header("content-type", content_type)
+    handler.send_header("content-length", str(len(body)))
+    if session is not None:
+        handler.send_header("mcp-session-id", session)
+    handler.end_headers()
+    handler.wfile.write(body)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.mcp.content import error_result, repair_listing, result_from_wire, tool_from_wire
+from stopgo.actors.tools import Hints
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def result(**fields: Any) -> types.CallToolResult:
+    return types.CallToolResult.model_validate({"content": [], **fields}, by_name=False)
+
+
+def test_hints_come_from_annotations_and_what_is_not_said_stays_unsaid() -> None:
+    wire = types.Tool.model_validate(
+        {
+            "name": "wipe",
+            "description": "Destroy",
+            "inputSchema": {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}},
+            "annotations": {"title": "Wipe it", "destructiveHint": True, "readOnlyHint": False},
+        },
+        by_name=False,
+    )
+    tool = tool_from_wire(wire, "files")
+    assert (tool.name, tool.description, tool.server, tool.title) == ("wipe", "Destroy", "files", "Wipe it")
+    assert tool.hints == Hints(read_only=False, destructive=True, idempotent=None, open_world=None)
+    assert tool.input_schema == {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}}
+
+
+def test_a_tool_that_says_nothing_has_no_hints() -> None:
+    wire = types.Tool(name="plain", input_schema={"type": "object"})
+    tool = tool_from_wire(wire, "files")
+    assert (tool.hints, tool.description, tool.title) == (Hints(), "", None)
+
+
+def test_text_parts_are_joined_and_every_other_part_leaves_a_line() -> None:
+    answer = result_from_wire(
+        result(
+            content=[
+                {"type": "text", "text": "first"},
+                {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"},
+                {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
+                {"type": "resource_link", "uri": "file:///b", "name": "b"},
+                {"type": "text", "text": "last"},
+            ]
+        )
+    )
+    assert answer.content.splitlines() == [
+        "first",
+        "[image: image/png, 6 bytes]",
+        "inside",
+        "[resource: b, file:///b]",
+        "last",
+    ]
+    assert [part["type"] for part in answer.parts] == ["text", "image", "resource", "resource_link", "text"]
+    assert answer.parts[1] == {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"}
+    assert not answer.is_error
+
+
+def test_nothing_is_said_to_be_nothing() -> None:
+    assert result_from_wire(result()).content == "(empty result)"
+    assert result_from_wire(result(content=[{"type": "text", "text": ""}])).content == "(empty result)"
+
+
+def test_structure_without_text_is_shown_as_json() -> None:
+    answer = result_from_wire(result(structuredContent={"größe": 3}))
+    assert (answer.content, answer.structured) == ('{"größe": 3}', {"größe": 3})
+
+
+def test_errors_are_results() -> None:
+    assert result_from_wire(result(isError=True, content=[{"type": "text", "text": "no"}])).is_error
+    assert error_result("no").is_error
+    assert error_result("no").parts == ({"type": "text", "text": "no"},)
+
+
+def fine(_tool: Mapping[str, Any]) -> str | None:
+    return None
+
+
+def test_a_schema_without_type_is_one_of_an_object() -> None:
+    page: dict[str, Any] = {
+        "tools": [
+            {"name": "a", "inputSchema": {"properties": {}}},
+            {"name": "b"},
+            {"name": "c", "inputSchema": {"type": "string"}},
+        ]
+    }
+    assert repair_listing(page, fine) == []
+    assert [tool["inputSchema"] for tool in page["tools"]] == [
+        {"type": "object", "properties": {}},
+        {"type": "object"},
+        {"type": "string"},
+    ]
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["name", "inputSchema"]), json_values) | json_values))
+def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(tools: list[Any]) -> None:
+    def problem_with(tool: Mapping[str, Any]) -> str | None:
+        return None if isinstance(tool.get("name"), str) else "no name"
+
+    page = {"tools": copy.deepcopy(tools), "nextCursor": "more"}
+    problems = repair_listing(page, problem_with)
+    names = [tool["name"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+    assert [tool["name"] for tool in page["tools"]] == names  # type: ignore[index]
+    assert len(problems) == len(tools) - len(names)
+    assert page["nextCursor"] == "more"
+
+
+def test_what_is_no_page_is_left_to_the_sdk() -> None:
+    page = {"tools": "none"}
+    assert repair_listing(page, fine) == []
+    assert page == {"tools": "none"}

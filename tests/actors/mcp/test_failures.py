@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from stopgo.actors.mcp.failures import (
+    REQUEST_REFUSED,
+    SERVER_FAILED,
+    SESSION_LOST,
+    UNREACHABLE,
+    Meaning,
+    meaning,
+    worth_retrying,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "data", "expected"),
+    [
+        (UNREACHABLE, "refused", {"sent": False}, "never_ran"),
+        (UNREACHABLE, "reset", {"sent": True}, "connection_lost"),
+        (UNREACHABLE, "who knows", None, "connection_lost"),
+        (SESSION_LOST, "", {}, "never_ran"),
+        (SERVER_FAILED, "HTTP 502", {}, "outcome_unknown"),
+        (REQUEST_REFUSED, "HTTP 401", {}, "answered"),
+        (-32000, "Connection closed", None, "connection_lost"),
+        (-32000, "SSE stream ended without a response", None, "connection_lost"),
+        (-32000, "database is locked", None, "answered"),
+        (-32601, "Method not found", None, "answered"),
+        (-32001, "the server's own timeout", None, "answered"),
+    ],
+)
+def test_what_an_error_says_about_the_call(code: int, message: str, data: object, expected: Meaning) -> None:
+    assert meaning(code, message, data) == expected
+
+
+def test_only_a_server_that_may_not_be_up_yet_is_tried_again() -> None:
+    assert [
+        code for code in (UNREACHABLE, SERVER_FAILED, REQUEST_REFUSED, -32601) if worth_retrying(code)
+    ] == [
+        UNREACHABLE,
+        SERVER_FAILED,
+    ]

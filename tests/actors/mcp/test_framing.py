@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.mcp.framing import LineFramer
+
+lines = st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")))
+
+
+@given(lines, st.binary().map(lambda rest: rest.replace(b"\n", b"")), st.lists(st.integers(1, 7)))
+def test_lines_come_out_whole_however_they_are_cut(lines: list[bytes], rest: bytes, cuts: list[int]) -> None:
+    stream = b"".join(line + b"\n" for line in lines) + rest
+    framer, found = LineFramer(), []
+    for size in cuts:
+        found += framer.feed(stream[:size])
+        stream = stream[size:]
+    found += framer.feed(stream)
+    assert found == lines
+    assert framer.pending == len(rest)
+    assert framer.take_rest() == rest
+    assert framer.pending == 0
+
+
+def test_a_line_in_many_chunks_takes_time_in_proportion() -> None:
+    def seconds(chunks: int) -> float:
+        framer, chunk = LineFramer(), b"x" * 4096
+        began = time.process_time()
+        for _ in range(chunks):
+            assert list(framer.feed(chunk)) == []
+        [line] = framer.feed(b"\n")
+        assert len(line) == chunks * len(chunk)
+        return time.process_time() - began
+
+    seconds(2000)
+    # Quadratic would be 64 times; linear is 8, and the machine may be noisy.
+    assert min(seconds(16000) for _ in range(3)) < 30 * min(seconds(2000) for _ in range(3))

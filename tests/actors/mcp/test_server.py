@@ -1,0 +1,309 @@
+"""The actor against real child processes: answers, losses, repair."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import trio
+
+from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus, forwards_bearer
+from stopgo.actors.tools import (
+    CallTool,
+    Hints,
+    ListTools,
+    ServerMessage,
+    ToolOutcomeUnknown,
+    ToolResult,
+    ToolUnavailable,
+)
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+
+Config = Callable[..., McpServerConfig]
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+
+def executed(ledger: Path) -> list[str]:
+    """The tools that really ran, in order."""
+    return [json.loads(line)["tool"] for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    with trio.fail_after(20):
+        while not condition():  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(0.01)
+
+
+def child() -> psutil.Process:
+    [process] = psutil.Process().children()
+    return process
+
+
+def states(statuses: list[ServerStatus]) -> list[tuple[str, str | None]]:
+    return [(status.state, status.error) for status in statuses]
+
+
+async def outcome(asking: Awaitable[ToolResult], into: list[object]) -> None:
+    try:
+        into.append(await asking)
+    except (ToolOutcomeUnknown, ToolUnavailable) as error:
+        into.append(error)
+
+
+async def test_tools_are_listed_with_their_server_and_hints(
+    echo: Config, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(echo()) as server:
+        tools = {tool.name: tool for tool in await server.ask(ListTools())}
+    assert list(tools) == ["echo", "slow", "crash", "wipe", "bump", "plain"]
+    assert {tool.server for tool in tools.values()} == {"echo"}
+    assert tools["wipe"].hints == Hints(read_only=False, destructive=True)
+    assert tools["bump"].hints == Hints(read_only=False, destructive=False, idempotent=True)
+    assert tools["plain"].hints == Hints()
+    assert states(statuses) == [("connecting", None), ("connected", None)]
+    assert statuses[-1].tools == tuple(tools.values())
+
+
+async def test_a_call_runs_once_and_gives_its_result(echo: Config, serving: Open, ledger: Path) -> None:
+    async with serving(echo()) as server:
+        result = await server.ask(CallTool("wipe", {"text": "gone"}))
+    assert result == ToolResult("gone", parts=({"type": "text", "text": "gone"},))
+    assert executed(ledger) == ["wipe"]
+
+
+async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_started_again(
+    echo: Config, serving: Open, ledger: Path, statuses: list[ServerStatus]
+) -> None:
+    async with serving(echo()) as server:
+        with pytest.raises(ToolOutcomeUnknown, match=r"^connection lost"):
+            await server.ask(CallTool("crash", {}))
+        assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
+    assert executed(ledger) == ["crash", "echo"]
+    assert states(statuses) == [
+        ("connecting", None),
+        ("connected", None),
+        ("disconnected", "exited with code 7"),
+        ("connecting", None),
+        ("connected", None),
+    ]
+
+
+async def test_a_kill_ends_every_call_in_flight_at_once(echo: Config, serving: Open, ledger: Path) -> None:
+    found: list[object] = []
+    async with serving(echo(max_concurrency=3)) as server:
+        with trio.fail_after(10):
+            async with trio.open_nursery() as asking:
+                for _ in range(3):
+                    asking.start_soon(outcome, server.ask(CallTool("slow", {"seconds": 60})), found)
+                await until(lambda: len(executed(ledger)) == 3)
+                child().kill()
+    assert [type(error) for error in found] == [ToolOutcomeUnknown] * 3
+    assert executed(ledger) == ["slow"] * 3
+
+
+async def test_calls_wait_for_a_slot(echo: Config, serving: Open, ledger: Path) -> None:
+    async with serving(echo()) as server:
+        async with trio.open_nursery() as asking:
+            asking.start_soon(server.ask, CallTool("slow", {"seconds": 0.3}))
+            await until(lambda: executed(ledger) == ["slow"])
+            asking.start_soon(server.ask, CallTool("echo", {"text": "second"}))
+            await trio.sleep(0.1)
+            assert executed(ledger) == ["slow"]
+    assert executed(ledger) == ["slow", "echo"]
+
+
+async def test_a_call_that_takes_too_long_is_unknown_and_harms_nobody(
+    echo: Config, serving: Open, ledger: Path
+) -> None:
+    async with serving(echo(timeout=0.3)) as server:
+        before = child().pid
+        with pytest.raises(ToolOutcomeUnknown, match=r"^timed out after 0\.3 s$"):
+            await server.ask(CallTool("slow", {"seconds": 60}))
+        assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
+        assert child().pid == before
+    assert executed(ledger) == ["slow", "echo"]
+
+
+async def test_cancelling_the_asker_cancels_the_call(echo: Config, serving: Open, ledger: Path) -> None:
+    async with serving(echo()) as server:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as asking:
+                asking.start_soon(server.ask, CallTool("slow", {"seconds": 60}))
+                await until(lambda: executed(ledger) == ["slow"])
+                scope.cancel()
+        with trio.fail_after(5):
+            assert (await server.ask(CallTool("echo", {"text": "free"}))).content == "free"
+
+
+async def test_a_call_waits_for_the_repair_and_no_longer_than_a_call_may_take(
+    echo: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
+) -> None:
+    config = echo(timeout=1.0)
+    script = Path(shutil.copy(config.args[1], tmp_path / "server.py"))
+    async with serving(echo(timeout=1.0, args=("-S", str(script)))) as server:
+        parked = tmp_path / "parked.py"
+        os.rename(script, parked)
+        child().kill()
+        await until(lambda: statuses[-1].state == "disconnected")
+        with trio.fail_after(5), pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected$'):
+            await server.ask(CallTool("echo", {"text": "too early"}))
+        # It has been gone for long enough: nobody else waits as well.
+        with trio.fail_after(0.5), pytest.raises(ToolUnavailable, match="not connected"):
+            await server.ask(CallTool("echo", {"text": "too early"}))
+        assert "exited with code 2" in (statuses[-1].error or statuses[-2].error or "")
+        os.rename(parked, script)
+        await until(lambda: statuses[-1].state == "connected")
+        assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
+
+
+async def test_idle_death_is_noticed_and_repaired_before_the_next_call(
+    echo: Config, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(echo()) as server:
+        child().kill()
+        await until(lambda: len(statuses) >= 5)
+        assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
+    assert states(statuses)[2] == ("disconnected", "was killed by SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"modes": "exit"}, r"exited with code 3: fatal: no database"),
+        ({"modes": "mute", "connect_timeout": 1.0}, r"no answer within 1 s"),
+    ],
+)
+async def test_a_server_that_does_not_start_is_the_starters_error(
+    unruly: Config, serving: Open, changes: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ServerStartFailed, match=f'^MCP server "unruly" failed to start: {reason}$') as raised:
+        async with serving(unruly(**changes)):
+            pass
+    assert raised.value.name == "unruly"
+    assert raised.value.code == "mcp_server_failed"
+
+
+async def test_a_missing_command_fails_at_once(echo: Config, serving: Open) -> None:
+    with trio.fail_after(5), pytest.raises(ServerStartFailed, match="command not found: no-such-thing"):
+        async with serving(echo(command="no-such-thing")):
+            pass
+
+
+async def test_a_command_that_cannot_run_fails_at_once(echo: Config, serving: Open, tmp_path: Path) -> None:
+    command = tmp_path / "not-a-program"
+    command.write_bytes(b"\x7fELF nonsense")
+    command.chmod(0o755)
+    with trio.fail_after(5), pytest.raises(ServerStartFailed, match="Exec format error"):
+        async with serving(echo(command=str(command))):
+            pass
+
+
+async def test_garbage_between_messages_is_survived(unruly: Config, serving: Open) -> None:
+    async with serving(unruly("noise")) as server:
+        assert (await server.ask(CallTool("broken_utf8", {}))).content == "caf\ufffd"
+
+
+async def test_very_long_messages_arrive(unruly: Config, serving: Open) -> None:
+    async with serving(unruly()) as server:
+        assert len((await server.ask(CallTool("big", {"size": 30_000_000}))).content) == 30_000_000
+
+
+async def test_a_message_without_end_ends_the_connection(
+    unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stopgo.actors.mcp.stdio.MAX_MESSAGE", 100_000)
+    async with serving(unruly()) as server:
+        with pytest.raises(ToolOutcomeUnknown, match="connection lost"):
+            await server.ask(CallTool("big", {"size": 1_000_000}))
+        assert (await server.ask(CallTool("big", {"size": 10}))).content == "x" * 10
+
+
+async def test_one_malformed_tool_does_not_lose_the_others(
+    unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(unruly("mixed")) as server:
+        tools = {tool.name: tool for tool in await server.ask(ListTools())}
+    assert next(iter(tools)) == "big"
+    assert list(tools)[-1] == "no_type"
+    assert tools["no_type"].input_schema["type"] == "object"
+    assert not {"bad_schema", "bad_hint"} & tools.keys()
+    for name in ("bad_schema", "nameless", "bad_hint"):
+        assert f"({name})" in caplog.text
+
+
+async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
+    unruly: Config, serving: Open
+) -> None:
+    async with serving(unruly("pages")) as server:
+        names = [tool.name for tool in await server.ask(ListTools())]
+    assert len(names) == len(set(names)) == 8
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("fails", "the disk is full"),
+        ("refuses", "database is locked"),
+        ("invalid", "the server's result is not valid: content: Input should be a valid list"),
+        ("structured", "the server's result is not valid: .*'seven' is not of type 'integer'"),
+    ],
+)
+async def test_every_answer_is_a_result(unruly: Config, serving: Open, tool: str, text: str) -> None:
+    async with serving(unruly()) as server:
+        result = await server.ask(CallTool(tool, {}))
+    assert result.is_error
+    assert re.fullmatch(text, result.content)
+
+
+async def test_a_changed_list_is_reported(
+    unruly: Config, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(unruly()) as server:
+        await server.ask(CallTool("relist", {}))
+        await until(lambda: "fresh" in [tool.name for tool in statuses[-1].tools])
+        assert "fresh" in [tool.name for tool in await server.ask(ListTools())]
+
+
+async def test_a_child_gets_the_safe_environment_and_its_own_variables(
+    unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    async with serving(unruly(env={"OWN": "1"})) as server:
+        names = set((await server.ask(CallTool("environment", {}))).content.split())
+    assert {"OWN", "UNRULY", "PATH"} <= names
+    assert "SOME_API_KEY" not in names
+
+
+async def test_stderr_goes_to_the_log_of_that_server(
+    unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stopgo.mcp.unruly")
+    with pytest.raises(ServerStartFailed):
+        async with serving(unruly("exit")):
+            pass
+    assert ("stopgo.mcp.unruly", logging.INFO, "fatal: no database") in caplog.record_tuples
+
+
+def test_only_servers_that_speak_http_get_bearers(echo: Config) -> None:
+    assert not forwards_bearer(echo())
+    assert forwards_bearer(McpServerConfig(name="web", url="http://127.0.0.1:1/mcp"))
+
+
+def test_the_sdk_is_not_imported_before_a_server_is_connected() -> None:
+    heavy = {"mcp", "mcp_types", "httpx2", "pydantic"}
+    code = f"import sys, stopgo.actors.mcp.server; print({heavy} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"

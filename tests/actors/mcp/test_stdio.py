@@ -1,0 +1,111 @@
+"""No process survives its server's end, however it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+
+from stopgo.actors.mcp import stdio
+from stopgo.actors.tools import ServerMessage
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+
+Config = Callable[..., McpServerConfig]
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+
+@pytest.fixture(autouse=True)
+def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "EXIT_GRACE", 0.3)
+
+
+def family(file: Path) -> list[psutil.Process]:
+    return [psutil.Process(int(pid)) for pid in file.read_text().split()]
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+async def all_gone(processes: list[psutil.Process]) -> None:
+    # A grandchild is reaped by init, which has no duty to hurry.
+    with trio.fail_after(5):
+        while alive(processes):  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(0.01)
+
+
+async def test_a_polite_server_leaves_when_its_input_ends(
+    echo: Config, serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with serving(echo()):
+        [child] = psutil.Process().children()
+    assert not child.is_running()
+    assert "SIGTERM" not in caplog.text
+
+
+async def test_a_server_that_does_not_listen_is_killed(
+    unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with serving(unruly("stubborn")):
+        [child] = psutil.Process().children()
+    assert not child.is_running()
+    assert "sending SIGTERM" in caplog.text
+    assert "sending SIGKILL" in caplog.text
+
+
+@pytest.mark.parametrize("modes", ["family", "family,stubborn"])
+async def test_the_whole_group_is_killed(unruly: Config, serving: Open, tmp_path: Path, modes: str) -> None:
+    file = tmp_path / "pids"
+    async with serving(unruly(modes, env={"FAMILY": str(file)})):
+        processes = family(file)
+        assert len(alive(processes)) == 2
+    await all_gone(processes)
+
+
+async def test_cancellation_leaves_nothing_behind(unruly: Config, serving: Open, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with trio.CancelScope() as scope:
+        async with serving(unruly("family,stubborn", env={"FAMILY": str(file)})):
+            processes = family(file)
+            scope.cancel()
+    assert scope.cancelled_caught
+    await all_gone(processes)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.2])
+async def test_cancellation_while_it_connects_leaves_nothing_behind(
+    unruly: Config, serving: Open, after: float
+) -> None:
+    with trio.move_on_after(after):
+        async with serving(unruly("mute")):
+            pass
+    assert psutil.Process().children(recursive=True) == []
+
+
+async def test_a_dead_leaders_children_do_not_keep_the_connection_up(
+    unruly: Config, serving: Open, tmp_path: Path, statuses: list[object]
+) -> None:
+    file = tmp_path / "pids"
+    async with serving(unruly("family", env={"FAMILY": str(file)})):
+        leader, grandchild = processes = family(file)
+        leader.kill()
+        await all_gone([grandchild])
+        with trio.fail_after(10):
+            while len(statuses) < 5:  # noqa: ASYNC110 - there is no event for it
+                await trio.sleep(0.01)
+    await all_gone(processes)
+
+
+async def test_ctrl_c_at_our_terminal_does_not_reach_the_child(echo: Config, serving: Open) -> None:
+    async with serving(echo()):
+        [child] = psutil.Process().children()
+        assert os.getpgid(child.pid) == child.pid != os.getpgid(0)
+        assert os.getsid(child.pid) == child.pid
