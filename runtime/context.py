@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
@@ -26,10 +25,11 @@ import trio
 
 from stopgo.runtime import trace
 from stopgo.runtime.background import Ts
+from stopgo.runtime.envelope import Envelope, handling
 from stopgo.runtime.errors import Refused, leaf
-from stopgo.runtime.events import ACTORS, Crashed, Started, Stopped, TellRefused
+from stopgo.runtime.events import ACTORS, TellRefused
 from stopgo.runtime.life import Life
-from stopgo.runtime.mailbox import Envelope, Mailbox, handling
+from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.message import A
 from stopgo.runtime.ref import ActorRef, Address
 
@@ -48,9 +48,12 @@ def _not_busy() -> bool:
 class Context(Generic[A]):
     """One life's view of the runtime."""
 
-    ref: ActorRef[A]
-    """This actor, for others."""
     _life: Life
+
+    @property
+    def ref(self) -> ActorRef[A]:
+        """This actor, for others."""
+        return ActorRef(self._life.address)
 
     def publish(self, topic: str, event: object) -> None:
         """Publish an event on the bus; never waits."""
@@ -82,17 +85,18 @@ class Context(Generic[A]):
         """
         if concurrency < 1 or idle_timeout <= 0:
             raise ValueError("concurrency and idle_timeout must be positive")
+        mailbox = self._life.mailbox
         self._life.serving()
         try:
             if concurrency == 1:
-                while (envelope := await self._next(idle_timeout, busy)) is not None:
+                while (envelope := await mailbox.receive(idle_timeout, busy)) is not None:
                     await self._handle(handle, envelope)
             else:
                 await self._serve_side_by_side(handle, concurrency, idle_timeout, busy)
         except BaseException as error:
             # Askers hear of it now, not when the behaviour has torn down what it holds.
             cause = leaf(error)
-            self._life.mailbox.end(cause if isinstance(cause, Exception) else None)
+            mailbox.end(cause if isinstance(cause, Exception) else None)
             raise
 
     def start_soon(
@@ -107,15 +111,9 @@ class Context(Generic[A]):
         Messages queue while it starts. Its crash reaches those who asked it, as ActorCrashed,
         and the bus; this actor lives on.
         """
-        publish = self._life.bus.publish
-        life = Life(
-            Mailbox(name, mailbox),
-            self._life.bus,
-            self._life.background,
-            lambda: publish(ACTORS, Started(name, 1)),
-        )
-        address = Address(name, life.mailbox)
-        self._life.background.start_soon(_live_once, address, life, behaviour, name=name)
+        address = Address(name)
+        life = Life(address, Mailbox(name, mailbox), self._life.bus, self._life.background)
+        self._life.background.start_soon(_live_once, life, behaviour, name=name)
         return ActorRef(address)
 
     async def _serve_side_by_side(
@@ -133,25 +131,13 @@ class Context(Generic[A]):
             while True:
                 # A slot first: a message is taken only when there is room to handle it.
                 await slots.acquire()
-                envelope = await self._next(idle_timeout, lambda: bool(handlers.child_tasks) or busy())
+                envelope = await self._life.mailbox.receive(
+                    idle_timeout, lambda: bool(handlers.child_tasks) or busy()
+                )
                 if envelope is None:
                     return
                 name = f"{self.ref.name}<{type(envelope.message).__name__}>"
                 handlers.start_soon(handle_in_slot, envelope, name=name)
-
-    async def _next(self, idle_timeout: float, busy: Callable[[], bool]) -> Envelope | None:
-        """The next message; None when there will be no more."""
-        mailbox = self._life.mailbox
-        try:
-            if idle_timeout == math.inf:
-                return await mailbox.receive()
-            while True:
-                with trio.move_on_after(idle_timeout):
-                    return await mailbox.receive()
-                if not busy():
-                    mailbox.close()
-        except trio.EndOfChannel:
-            return None
 
     async def _handle(self, handle: Handler[A], envelope: Envelope) -> None:
         if envelope.settled:
@@ -181,12 +167,11 @@ Behaviour: TypeAlias = Callable[[Context[A]], Awaitable[None]]
 """An actor: called once for every life."""
 
 
-async def _live_once(address: Address, life: Life, behaviour: Behaviour[B]) -> None:
+async def _live_once(life: Life, behaviour: Behaviour[B]) -> None:
     try:
-        crash = await life.run(partial(behaviour, Context(ActorRef(address), life)))
+        await life.run(behaviour, Context(life))
     finally:
-        address.mailbox, address.absence = None, "has stopped"
-    life.bus.publish(ACTORS, Crashed(address.name, crash) if crash else Stopped(address.name))
+        life.address.absence = "has stopped"
 
 
 def _refusal(error: Exception) -> Refused | None:

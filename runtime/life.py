@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import TypeVar, cast
 
 import attrs
 import trio
 
 from stopgo.runtime import trace
 from stopgo.runtime.background import Background, TaskHost
+from stopgo.runtime.envelope import handling
 from stopgo.runtime.errors import leaf
-from stopgo.runtime.events import EventBus
-from stopgo.runtime.mailbox import Mailbox, handling
+from stopgo.runtime.events import ACTORS, Crashed, EventBus, Started, Stopped
+from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.ref import Address
+
+C = TypeVar("C")
+"""A behaviour's context."""
 
 
 @attrs.define(eq=False)
 class Life:
     """From one call of a behaviour to its end."""
 
+    address: Address
     mailbox: Mailbox
     bus: EventBus
     host: TaskHost
     """Where the actor's background lives: beside the actor itself."""
-    on_serving: Callable[[], None]
-    """Called once, when the behaviour begins to serve."""
+    incarnation: int = 1
+    starter: trio.TaskStatus[None] | None = None
+    """Who waits for this life to serve, and hears of its crash instead of the bus."""
     began_serving: float | None = None
     """trio's clock."""
     progressed: bool = False
@@ -35,14 +41,20 @@ class Life:
     _background: Background | None = None
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
-    async def run(self, behaviour: Callable[[], Awaitable[None]]) -> Exception | None:
+    def __attrs_post_init__(self) -> None:
+        self.address.mailbox = self.mailbox
+
+    async def run(self, behaviour: Callable[[C], Awaitable[None]], context: C) -> Exception | None:
         """Live to the end; return the crash, if that was the end. Cancellation passes through."""
         # An actor is nested in nothing, whoever happened to start it.
-        handling.set(None)
-        trace.current.set(trace.NO_TRACE)
+        # Set only where it differs, for changing a task's context takes memory.
+        if handling.get() is not None:
+            handling.set(None)
+        if trace.current.get() is not trace.NO_TRACE:
+            trace.current.set(trace.NO_TRACE)
         try:
             with self._scope:
-                await behaviour()
+                await behaviour(context)
         except* Exception as group:
             self._fail(cast(Exception, leaf(group)))
         finally:
@@ -50,12 +62,21 @@ class Life:
             self.mailbox.end(self._crash)
             if self._background is not None:
                 await self._background.close()
+            self.address.mailbox = None
+        if self.starter is None:
+            name = self.address.name
+            self.bus.publish(ACTORS, Crashed(name, self._crash) if self._crash else Stopped(name))
         return self._crash
 
     def serving(self) -> None:
-        if self.began_serving is None:
-            self.began_serving = trio.current_time()
-            self.on_serving()
+        """The behaviour serves: whoever asks from now on need not wait for its set-up."""
+        if self.began_serving is not None:
+            return
+        self.began_serving = trio.current_time()
+        self.bus.publish(ACTORS, Started(self.address.name, self.incarnation))
+        if self.starter is not None:
+            self.starter.started()
+            self.starter = None
 
     @property
     def served(self) -> float:
@@ -67,8 +88,8 @@ class Life:
         """The tasks beside the behaviour. Raises RuntimeError when the life is over."""
         if self._background is None:
             if self._over:
-                raise RuntimeError(f"{self.mailbox.name} has ended")
-            self._background = Background(self.host, self.mailbox.name, self._background_crashed)
+                raise RuntimeError(f"{self.address.name} has ended")
+            self._background = Background(self.host, self.address.name, self._background_crashed)
         return self._background
 
     def cancel(self) -> None:
@@ -83,7 +104,7 @@ class Life:
     def _fail(self, error: Exception) -> None:
         """Record a crash and tell the askers at once; tear-down may take its time."""
         if self._crash is not None:
-            error = ExceptionGroup(f"{self.mailbox.name} crashed", [self._crash, error])
+            error = ExceptionGroup(f"{self.address.name} crashed", [self._crash, error])
         self._crash = error
         self.mailbox.end(error)
 
@@ -95,19 +116,18 @@ class Seat(Address):
     incarnation: int = 0
     stopping: bool = False
     """No further life begins."""
-    ended: trio.Event = attrs.field(factory=trio.Event)
     life: Life | None = None
+    """The present one, or the last."""
     _resting: trio.CancelScope | None = None
+    _over: bool = False
+    _ended: trio.Event | None = None
+    """Made by the first who waits: hardly any actor is waited for."""
 
-    async def live(self, life: Life, behaviour: Callable[[], Awaitable[None]]) -> Exception | None:
-        """Live that life here; return its crash."""
+    def begin(self, size: int, bus: EventBus, host: TaskHost) -> Life:
+        """A new life here, whose mailbox already accepts `size` messages."""
         self.incarnation += 1
-        self.life, self.mailbox = life, life.mailbox
-        self.absence = "has stopped"
-        try:
-            return await life.run(behaviour)
-        finally:
-            self.life = self.mailbox = None
+        self.life = Life(self, Mailbox(self.name, size), bus, host, self.incarnation)
+        return self.life
 
     async def rest(self, seconds: float) -> None:
         """Wait for the next life; not longer than until this is stopped."""
@@ -121,17 +141,28 @@ class Seat(Address):
     def close(self) -> None:
         """Begin to end: what was accepted is still served."""
         self.stopping = True
-        if self.life is not None:
-            self.life.mailbox.close()
-        elif self._resting is not None:
+        if self.mailbox is not None:
+            self.mailbox.close()
+        if self._resting is not None:
             self._resting.cancel()
 
     async def stop(self, deadline: float) -> None:
         """Close, let it finish until `deadline` (trio's clock), cancel it then; wait for its end."""
         self.close()
+        if self._over:
+            return
+        if self._ended is None:
+            self._ended = trio.Event()
         with trio.CancelScope(deadline=deadline):
-            await self.ended.wait()
+            await self._ended.wait()
             return
         if self.life is not None:
             self.life.cancel()
-        await self.ended.wait()
+        await self._ended.wait()
+
+    def end(self) -> None:
+        """There will be no further life."""
+        self.absence = "has stopped"
+        self._over = True
+        if self._ended is not None:
+            self._ended.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -12,9 +11,8 @@ import trio
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorUnavailable, RestartLimitReached, leaf
-from stopgo.runtime.events import ACTORS, Crashed, EventBus, Restarting, Started, Stopped
-from stopgo.runtime.life import Life, Seat
-from stopgo.runtime.mailbox import Mailbox
+from stopgo.runtime.events import ACTORS, EventBus, Restarting
+from stopgo.runtime.life import Seat
 from stopgo.runtime.message import A
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff, Intensity, Restart, RestartWindow, Streak
@@ -136,35 +134,23 @@ class Supervisor:
 
     async def _keep(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
         """The task of a child: one life after another until it ends for good."""
-        first = True
-
-        def serving() -> None:
-            nonlocal first
-            self.bus.publish(ACTORS, Started(child.name, child.incarnation))
-            if first:
-                first = False
-                task_status.started()
-
+        starter: trio.TaskStatus[None] | None = task_status
+        del task_status  # It holds on to the starter's nursery.
         try:
             while not (child.stopping or self._closing):
-                life = Life(Mailbox(child.name, child.mailbox_size), self.bus, self._nursery, serving)
-                context: Context[Any] = Context(ActorRef(child), life)
-                crash = await child.live(life, partial(child.behaviour, context))
-                if first:
+                life = child.begin(child.mailbox_size, self.bus, self._nursery)
+                life.starter, starter = starter, None
+                crash = await life.run(child.behaviour, Context(life))
+                if life.starter is not None:
                     raise crash or ActorUnavailable(f"{child.name} ended before it served")
-                if crash is None:
-                    self.bus.publish(ACTORS, Stopped(child.name))
-                    return
-                self.bus.publish(ACTORS, Crashed(child.name, crash))
-                if child.restart is Restart.NEVER or child.stopping or self._closing:
+                if crash is None or child.restart is Restart.NEVER or child.stopping or self._closing:
                     return
                 await self._rest(child, crash, life.served)
-            if first:
+            if starter is not None:
                 raise ActorUnavailable(f"{child.name} was stopped before it served")
         finally:
-            child.absence = "has stopped"
             self._remove(child.name, child)
-            child.ended.set()
+            child.end()
 
     async def _rest(self, child: _Child, crash: Exception, served: float) -> None:
         if not self._window.admit(trio.current_time()):

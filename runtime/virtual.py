@@ -10,12 +10,11 @@ import attrs
 import trio
 
 from stopgo.runtime import trace
+from stopgo.runtime.background import TaskHost
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.events import ACTORS, Crashed, Restarting, Started, Stopped
+from stopgo.runtime.events import ACTORS, EventBus, Restarting
 from stopgo.runtime.life import Life, Seat
-from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.message import A, Message
-from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import Supervisor
 
@@ -38,9 +37,11 @@ class _Activation(Seat):
             self._woken_at = self.mailbox.taken
             self.mailbox.offer(hint, self.hint_trace)
 
-    def begin(self, life: Life) -> None:
-        self._woken_at = None
+    def begin_woken(self, bus: EventBus, host: TaskHost) -> Life:
+        life = self.begin(_MAILBOX, bus, host)
         life.mailbox.offer(self.hint, self.hint_trace)
+        self._woken_at = None
+        return life
 
     def woken_since(self, life: Life) -> bool:
         """Whether a wake came after this life took its last message."""
@@ -119,8 +120,8 @@ class VirtualActors(Generic[A]):
         failures = 0
         try:
             while not activation.stopping:
-                life = self._begin(activation)
-                crash = await self._live(activation, life, partial(self._behaviour, key))
+                life = activation.begin_woken(self._bus, self._nursery)
+                crash = await life.run(lambda context: self._behaviour(key)(context), Context(life))
                 if crash is not None:
                     failures = 1 if life.progressed else failures + 1
                     if activation.stopping:
@@ -128,8 +129,8 @@ class VirtualActors(Generic[A]):
                     if failures < self._attempts:
                         await self._rest(activation, failures)
                         continue
-                    life = self._begin(activation)
-                    crash = await self._live(activation, life, partial(self._poisoned, key, crash))
+                    life = activation.begin_woken(self._bus, self._nursery)
+                    crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
                 if not activation.woken_since(life):
                     return
                 if crash is not None:
@@ -138,24 +139,10 @@ class VirtualActors(Generic[A]):
         finally:
             # No checkpoint since the last look for a wake: the next one finds no entry, and makes one.
             del self._activations[key]
-            activation.ended.set()
+            activation.end()
 
-    def _begin(self, activation: _Activation) -> Life:
-        def serving() -> None:
-            self._bus.publish(ACTORS, Started(activation.name, activation.incarnation))
-
-        life = Life(Mailbox(activation.name, _MAILBOX), self._bus, self._nursery, serving)
-        activation.begin(life)
-        return life
-
-    async def _live(
-        self, activation: _Activation, life: Life, make: Callable[[], Behaviour[A]]
-    ) -> Exception | None:
-        context: Context[A] = Context(ActorRef(activation), life)
-        crash = await activation.live(life, lambda: make()(context))
-        name = activation.name
-        self._bus.publish(ACTORS, Crashed(name, crash) if crash else Stopped(name))
-        return crash
+    async def _run_poisoned(self, key: str, error: Exception, context: Context[A]) -> None:
+        await self._poisoned(key, error)(context)
 
     async def _rest(self, activation: _Activation, failures: int) -> None:
         delay = self._backoff.delay(failures)
