@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -76,7 +77,8 @@ class Reading:
     def _sort(self, words: list[Word]) -> list[Word]:
         """Say what each word is; what the name of an argument announces is bound at once.
 
-        Returns the words that name things, but none this tool has to do with: they are no values.
+        Returns the words that are no values either: they name things this tool has nothing to do with,
+        or announce what does not follow.
         """
         announced = vocabulary.markers(self.parameters)
         strange: list[Word] = []
@@ -92,7 +94,8 @@ class Reading:
             ):
                 self.mentioned.add(word.key)
             elif not kinds(word.key):
-                (strange if noun(word.key) in vocabulary.NOUNS else self.free).append(word)
+                is_strange = noun(word.key) in vocabulary.NOUNS or word.key in announced
+                (strange if is_strange else self.free).append(word)
             elif not kinds(word.key) & kinds(self.verb):
                 self.conflicts.append(word.key)
         return strange
@@ -115,8 +118,7 @@ class Reading:
             # Which of two texts is the path and which the content, a change does not guess.
             if not fitting or (self.changes and not numeric and texts):
                 continue
-            is_path = "path" in name
-            word = min(fitting, key=lambda each: (each.text.isdecimal(), ("/" in each.text) != is_path))
+            word = fitting[0] if numeric else min(fitting, key=partial(_unlikeliness, name))
             self._bind(name, word, literal=True)
             self.free.remove(word)
             texts += not numeric
@@ -210,6 +212,11 @@ def _question(reading: Reading, words: list[Word]) -> str | None:
             f"I would call {call}, but what about {words_left}? One thing at a time, long values in quotes."
         )
     return None
+
+
+def _unlikeliness(name: str, word: Word) -> tuple[bool, bool]:
+    """Orders the words a text could be: paths to what is called a path, numbers last."""
+    return word.text.isdecimal(), ("/" in word.text) != ("path" in name)
 
 
 def _convert(word: Word, schema: Mapping[str, Any]) -> Any:
