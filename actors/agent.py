@@ -146,7 +146,7 @@ class Agent:
             self._cast.services.tokens.put(question.stream, key, token)
         outcome = await self._journal.decide(approval, decided, key, self._cast.services.wall())
         if not isinstance(outcome, Won | Repeated):
-            self._cast.services.tokens.drop(question.stream, key)
+            self._cast.services.tokens.drop(question.stream, [key])
         match outcome:
             case Won():
                 self._cast.services.wake(question.stream)
@@ -201,7 +201,7 @@ class Agent:
             services.tokens.put(id, key, token)
         outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
         if not isinstance(outcome, Accepted | Repeated):
-            services.tokens.drop(id, key)
+            services.tokens.drop(id, [key])
         match outcome:
             case Accepted():
                 services.wake(id)

@@ -16,6 +16,8 @@ import trio
 
 from stopgo.actors import events as e
 from stopgo.actors import result as results
+from stopgo.actors.errors import ErrorCode
+from stopgo.actors.head import RunState
 from stopgo.actors.log import BrokenConversation, ConversationLog, Settled, open_log, refusal, reply_of, topic
 from stopgo.actors.run import (
     Failure,
@@ -25,6 +27,7 @@ from stopgo.actors.run import (
     internal_error,
 )
 from stopgo.actors.services import Services
+from stopgo.actors.state import Run
 from stopgo.actors.tree import tree_id
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Command, NewEvent, QuestionTaken, UnknownStream
@@ -34,6 +37,11 @@ logger = logging.getLogger(__name__)
 
 IDLE = 1.0
 """Seconds without a command after which a conversation whose run does not move leaves memory."""
+
+
+@attrs.frozen
+class Idle:
+    """Published when a conversation has looked through its inbox and nothing in it moves by itself."""
 
 
 @attrs.frozen
@@ -111,6 +119,8 @@ class _Conversation:
     _scope: trio.CancelScope | None = None
     """Of the run that is being executed in this life."""
     _over: trio.Event = attrs.field(factory=trio.Event)
+    _told: set[str] = attrs.field(factory=set)
+    """Queued messages whose senders know that they wait for a human."""
     _deleted: bool = False
 
     def busy(self) -> bool:
@@ -122,6 +132,8 @@ class _Conversation:
 
     async def look(self) -> None:
         """Read the inbox, carry out what can be, and see that a run that can move does."""
+        if self._services.pulse.draining.is_set():
+            return  # what is in the inbox stays there for the next start
         waiting: list[Command] = []
         for command in await self._services.journal.inbox(self._log.state.id):
             if self._deleted:
@@ -136,6 +148,8 @@ class _Conversation:
         run = self._log.state.head.run
         if run is not None and run.state == "running" and self._scope is None:
             self._start()
+        if not self._log.active:
+            self._services.bus.publish(topic(self._log.state.id), Idle())
 
     async def _carry_out(self, command: Command) -> None:
         match command.kind:
@@ -158,7 +172,8 @@ class _Conversation:
                     command, "invalid_request", f"this version does not know {kind!r} commands"
                 )
 
-    async def _refuse(self, command: Command, code: str, message: str) -> None:
+    async def _refuse(self, command: Command, code: ErrorCode, message: str) -> None:
+        self._services.tokens.drop(command.stream, [command.key])
         await self._log.save(ack=[command.key], replies={command.key: refusal(code, message)})
 
     def _run_is_live(self) -> bool:
@@ -204,18 +219,24 @@ class _Conversation:
         )
 
     async def _decision(self, command: Command) -> None:
-        state = self._log.state
-        id = command.body["question"]
-        if state.run is None or id not in state.head.pending:
-            await self._refuse(command, "void", "the approval is void: its run has ended")
-            return
-        decision = command.body["decision"]
+        log, id, decision = self._log, command.body["question"], command.body["decision"]
         token = "token" in decision
-        assert state.head.run is not None
-        events = [e.approval_resolved(id, decision, command.key, token)]
-        if state.head.run.state != "running":
-            events.append(e.run_resumed(state.head.run.id, command.key, token, answer=False))
-        await self._log.save(*events, ack=[command.key])
+        while id in log.state.head.pending:
+            run = log.state.head.run
+            assert run is not None
+            events = [e.approval_resolved(id, decision, command.key, token)]
+            if run.state != "running":
+                events.append(e.run_resumed(run.id, command.key, token, answer=False))
+
+            def unchanged(state: RunState = run.state) -> bool:
+                now = log.state.head
+                return id in now.pending and now.run is not None and now.run.state == state
+
+            # The run may begin to wait, or end, while this save waits for its turn.
+            if await log.save(*events, ack=[command.key], when=unchanged):
+                return
+        if log.state.approvals[id].state != "decided":  # it is when the run took it in as it ended
+            await self._refuse(command, "void", "the approval is void: its run has ended")
 
     async def _resume(self, command: Command) -> None:
         head = self._log.state.head.run
@@ -238,7 +259,10 @@ class _Conversation:
                     return
         if head.state == "waiting":
             reply = reply_of(results.queued(self._log.state.head.pending))
-            await self._log.save(replies={command.key: reply for command in waiting})
+            replies = {command.key: reply for command in waiting if command.key not in self._told}
+            if replies:
+                await self._log.save(replies=replies)
+                self._told.update(replies)
 
     async def _complete(self, command: Command) -> None:
         if self._run_is_live():
@@ -251,7 +275,9 @@ class _Conversation:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live():  # it may have finished on its own meanwhile
-            await self._close(e.run_cancelled, ack=(command.key,))
+            await self._close(
+                lambda run: e.run_cancelled(run.id, [*run.unsettled, command.key]), (command.key,)
+            )
         else:
             await self._log.save(ack=[command.key], replies={command.key: reply_of(None)})
 
@@ -259,12 +285,12 @@ class _Conversation:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live():
-            await self._close(e.run_cancelled)
+            await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
         id = self._log.state.id
         with trio.CancelScope(shield=True):
             await self._services.journal.delete(self._log.fence)
         self._deleted = True
-        self._services.tokens.keep_only(id, frozenset())
+        self._services.tokens.forget(id)
         self._services.bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
 
     # --------------------------------------------------------------------- runs
@@ -294,24 +320,18 @@ class _Conversation:
             await self._over.wait()
 
     async def _close_with(self, outcome: str | Failure) -> None:
-        while True:
-            try:
-                await close(self._log, end_event(self._log, outcome))
-            except QuestionTaken:
-                await self._take_decisions()
-                continue
-            self._forget_tokens()
-            return
+        await self._close(lambda run: end_event(run, outcome))
 
-    async def _close(self, event: Callable[[str, list[str]], NewEvent], ack: tuple[str, ...] = ()) -> None:
+    async def _close(self, event: Callable[[Run], NewEvent], ack: tuple[str, ...] = ()) -> None:
+        """End the live run. A human who decides at this moment is heard first."""
         while True:
             run = self._log.run
             try:
-                await close(self._log, event(run.id, [*run.unsettled, *ack]), ack)
+                await close(self._log, event(run), ack)
             except QuestionTaken:
                 await self._take_decisions()
                 continue
-            self._forget_tokens()
+            self._services.tokens.drop(self._log.state.id, run.commands)
             return
 
     async def _take_decisions(self) -> None:
@@ -320,14 +340,14 @@ class _Conversation:
             if command.kind == "decision":
                 await self._decision(command)
 
-    def _forget_tokens(self) -> None:
-        self._services.tokens.keep_only(self._log.state.id, frozenset())
-
     async def give_up(self, crash: Exception) -> None:
-        """Fail the run that keeps crashing this conversation."""
+        """Fail the run that keeps crashing this conversation; without one, it must be the next command."""
         failure = internal_error(crash)
         if self._run_is_live():
             await self._close_with(failure)
+            return
+        for command in (await self._services.journal.inbox(self._log.state.id))[:1]:
+            await self._refuse(command, "internal_error", failure.message)
 
 
 _READ_ONLY = "the conversation was written by a newer version of the agent; this one can only read it"

@@ -18,6 +18,7 @@ ErrorCode: TypeAlias = Literal[
     "denied_by_policy",
     "expired",
     "idempotency_key_reused",
+    "internal_error",
     "invalid_arguments",
     "invalid_cursor",
     "invalid_request",

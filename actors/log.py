@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import fold_head
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.result import Result
@@ -355,6 +356,6 @@ def reply_of(result: Result | None) -> dict[str, Any]:
     return {"result": result.to_json() if result else None}
 
 
-def refusal(code: str, message: str) -> dict[str, Any]:
+def refusal(code: ErrorCode, message: str) -> dict[str, Any]:
     """A reply as it is kept: the command is not carried out."""
     return {"error": {"code": code, "message": message}}

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from stopgo.actors.head import RunHead
-from stopgo.actors.state import Conversation
+from stopgo.actors.state import CANCELLED_RUN, Conversation
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]
 
@@ -64,7 +64,7 @@ def failed(run: RunHead, code: str, text: str) -> Result:
 
 
 def cancelled(run: RunHead) -> Result:
-    return _of(run, "The run was cancelled.", "cancelled")
+    return _of(run, CANCELLED_RUN, "cancelled")
 
 
 def auth_required(run: RunHead, server: str) -> Result:

@@ -7,6 +7,7 @@ from functools import partial
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.conversation import Idle
 from stopgo.actors.log import topic
 from stopgo.actors.services import Services
 from stopgo.runtime.journal.protocol import Event
@@ -45,7 +46,7 @@ async def _resume(services: Services, id: str, done: partial[None]) -> None:
         with services.bus.subscribe(topic(id)) as live, trio.move_on_after(PATIENCE):
             services.wake(id)
             async for item in live:
-                if isinstance(item, Event) and item.type in _SETTLED:
+                if isinstance(item, Idle) or (isinstance(item, Event) and item.type in _SETTLED):
                     break
     finally:
         done()

@@ -18,7 +18,7 @@ from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, node
 from stopgo.actors.result import Result
 from stopgo.actors.services import Services
-from stopgo.actors.state import failure_text
+from stopgo.actors.state import Run, failure_text
 from stopgo.config.errors import ConfigError
 from stopgo.config.model import Node
 from stopgo.runtime.context import Context
@@ -50,7 +50,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     run = log.run
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_announce, log)
+        nursery.start_soon(_announce, log, services)
         root = ctx.spawn(f"{ctx.ref.name}/run", node(tree, scope))
         outcome = await _outcome(root.ask(Execute((), {}, Place())))
         nursery.cancel_scope.cancel()
@@ -102,11 +102,12 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 # --------------------------------------------------------------- telling people
 
 
-async def _announce(log: ConversationLog) -> None:
+async def _announce(log: ConversationLog, services: Services) -> None:
     """Whenever only somebody outside can move the run on, say so and answer who waits."""
     while True:
         if log.stalled:
             await _save_waiting(log)
+            services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
         else:
             await log.next_quiet()
 
@@ -132,8 +133,7 @@ def waiting_result(log: ConversationLog) -> Result:
     return results.waiting(head.run, shown)
 
 
-def end_event(log: ConversationLog, outcome: str | Failure) -> NewEvent:
-    run = log.run
+def end_event(run: Run, outcome: str | Failure) -> NewEvent:
     if isinstance(outcome, str):
         return e.run_finished(run.id, outcome, run.unsettled)
     return e.run_failed(run.id, outcome.code, outcome.message, run.unsettled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import attrs
 
@@ -28,19 +28,15 @@ class Tokens:
     def get(self, conversation: str, command: str) -> str | None:
         return self._held.get(conversation, {}).get(command)
 
-    def drop(self, conversation: str, command: str) -> None:
+    def drop(self, conversation: str, commands: Iterable[str]) -> None:
         held = self._held.get(conversation, {})
-        self.keep_only(conversation, frozenset(held.keys() - {command}))
-
-    def keep_only(self, conversation: str, commands: frozenset[str]) -> None:
-        """Forget the tokens of all other commands of a conversation."""
-        held = self._held.get(conversation)
-        if held is None:
-            return
-        for command in held.keys() - commands:
-            del held[command]
+        for command in commands:
+            held.pop(command, None)
         if not held:
-            del self._held[conversation]
+            self.forget(conversation)
+
+    def forget(self, conversation: str) -> None:
+        self._held.pop(conversation, None)
 
 
 @attrs.frozen(eq=False)

@@ -76,6 +76,8 @@ class Run:
     """Whether that command came with one."""
     unsettled: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
+    commands: list[str] = attrs.field(factory=list)
+    """All commands that were part of it."""
     steps: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     calls: dict[str, CallRecord] = attrs.field(factory=dict)
     asked: dict[str, str] = attrs.field(factory=dict)
@@ -131,6 +133,9 @@ class Conversation:
         self.messages.append(Message(self.message_id(event.seq), role, text, event.at, node))
 
 
+CANCELLED_RUN = "The run was cancelled."
+
+
 def fold(id: str, history: Iterable[Event]) -> Conversation:
     conversation = Conversation(id)
     for event in history:
@@ -162,6 +167,7 @@ def _run_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> None
         mover=body["command"],
         token=body["token"],
         unsettled=[body["command"]],
+        commands=[body["command"]],
     )
 
 
@@ -242,7 +248,7 @@ def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -
         c.approvals[body["id"]], state="decided", decision=decision, settled=event.at
     )
     run.decisions[approval.id] = decision
-    run.unsettled.append(body["command"])
+    _take_in(run, body["command"])
     _moved(run, body)
     record = run.calls[approval.body["key"]]
     if approval.kind == "tool" and is_rejection(decision):
@@ -261,7 +267,7 @@ def _approval_closed(c: Conversation, event: Event, body: Mapping[str, Any]) -> 
 def _run_resumed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     run = _live(c)
     if body["answer"]:
-        run.unsettled.append(body["command"])
+        _take_in(run, body["command"])
     _moved(run, body)
 
 
@@ -271,9 +277,15 @@ def _run_paused(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
 
 def _run_ended(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     run = _live(c)
-    answer = body.get("text") or body.get("message") or ""
-    if event.type == e.RUN_FAILED:
-        answer = failure_text(body["code"], body["message"])
+    match event.type:
+        case e.RUN_FINISHED:
+            answer = body["text"]
+        case e.RUN_FAILED:
+            answer = failure_text(body["code"], body["message"])
+        case _:
+            answer = CANCELLED_RUN
+    last = c.messages[-1]
+    if (last.role, last.content) != ("assistant", answer):  # most answers are what the last node said
         c.say(event, "assistant", answer)
     c.turns.append(Exchange(run.text, answer))
     for record in run.calls.values():
@@ -300,6 +312,11 @@ def _view(record: CallRecord) -> CallView:
     view = record.message.call
     assert view is not None
     return view
+
+
+def _take_in(run: Run, command: str) -> None:
+    run.unsettled.append(command)
+    run.commands.append(command)
 
 
 def _moved(run: Run, body: Mapping[str, Any]) -> None:
