@@ -12,6 +12,9 @@ from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, dotted
 PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """One placeholder; its group is the key. `${x}` is none: it is an escaped reference."""
 
+USER_MESSAGE = "user_message"
+"""Filled in every prompt with what the user said in this turn."""
+
 
 def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[str, ...]:
     """A sentence for every placeholder that no node running before its prompt can fill.
@@ -19,7 +22,7 @@ def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[st
     `written` is the same tree as it stands in the file: what a variable holds is not looked into.
     """
     warnings: list[str] = []
-    _visit(node, written, path, frozenset(), warnings)
+    _visit(node, written, path, frozenset({USER_MESSAGE}), warnings)
     return tuple(warnings)
 
 

@@ -27,6 +27,7 @@ from stopgo.actors.nodes.prompt import fill
 from stopgo.actors.registry import Catalogue
 from stopgo.actors.result import CANCELLED
 from stopgo.config.model import LlmNode
+from stopgo.config.placeholders import USER_MESSAGE
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 
@@ -48,7 +49,7 @@ class _Llm:
 
     async def execute(self, execute: Execute) -> NodeEnd:
         spec, scope, log = self._spec, self._scope, self._scope.log
-        system = fill(spec.prompt, {**execute.session, "user_message": scope.user})
+        system = fill(spec.prompt, {**execute.session, USER_MESSAGE: scope.user})
         messages = self._history()
         calls = Calls(scope, spec, execute)
         for turn in range(1, spec.max_turns + 1):

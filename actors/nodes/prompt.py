@@ -1,13 +1,12 @@
-"""Placeholders in prompts."""
+"""Filling the placeholders in prompts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+from stopgo.config.placeholders import PLACEHOLDER
 
 
 def fill(prompt: str, values: Mapping[str, str]) -> str:
     """Replace every `{key}` that has a value; the others stay as they are (FR-025)."""
-    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), prompt)
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), prompt)
