@@ -43,6 +43,7 @@ class Mailbox:
 
     async def ask(self, request: Request[A, R]) -> R:
         """Raises whatever `ActorRef.ask` does."""
+        await trio.lowlevel.checkpoint_if_cancelled()  # or it might still be handled for a moment
         answered = trio.Event()
         envelope = Envelope(request, self.name, self, handling.get(), trace.current.get(), answered)
         envelope.refuse_cycle()

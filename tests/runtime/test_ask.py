@@ -1,0 +1,421 @@
+"""An ask behaves like a call: values, refusals, crashes and cancellation cross it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, AskCycle, Refused
+from stopgo.runtime.events import EventBus, TellRefused
+from stopgo.runtime.message import Message, Request
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff, Restart
+from stopgo.runtime.supervisor import Supervisor, open_supervisor
+
+pytestmark = pytest.mark.repeat(10)
+
+
+@attrs.frozen
+class Run(Request["ToolMessage", str]):
+    argument: str
+
+
+@attrs.frozen
+class Note(Message["ToolMessage"]):
+    text: str
+
+
+ToolMessage: TypeAlias = Run | Note
+
+
+def tool(log: list[str], *, concurrency: int = 1, slow_close: float = 0) -> Behaviour[ToolMessage]:
+    """Takes a second for each run; `crash` crashes, `no` is refused, `group ...` does it in a nursery."""
+
+    @asynccontextmanager
+    async def session() -> AsyncIterator[None]:
+        log.append("open")
+        try:
+            yield
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(slow_close)
+            log.append("close")
+
+    async def run(argument: str) -> str:
+        if argument.startswith("group "):
+            async with trio.open_nursery() as nursery:
+                for each in argument.removeprefix("group ").split("+"):
+                    nursery.start_soon(run, each)
+        if argument.startswith("crash"):
+            raise OSError("pipe closed")
+        if argument.startswith("no"):
+            raise Refused(f"refused {argument}")
+        try:
+            await trio.sleep(1)
+        except trio.Cancelled:
+            log.append(f"cancelled {argument}")
+            raise
+        return argument.upper()
+
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async with session():
+
+            async def handle(message: ToolMessage) -> object:
+                match message:
+                    case Run(argument=argument):
+                        log.append(f"run {argument}")
+                        return await run(argument)
+                    case Note(text=text):
+                        log.append(f"note {text}")
+                        if text.startswith("no"):
+                            raise Refused("not that")
+                        return None
+
+            await ctx.serve(handle, concurrency=concurrency)
+
+    return behaviour
+
+
+Asked: TypeAlias = dict[str, object]
+
+
+async def try_ask(asked: Asked, ref: ActorRef[Any], request: Request[Any, Any], key: str) -> None:
+    try:
+        asked[key] = await ref.ask(request)
+    except ActorError as error:
+        asked[key] = error
+
+
+async def ask_in_order(nursery: trio.Nursery, asked: Asked, ref: ActorRef[Any], *arguments: str) -> None:
+    for argument in arguments:  # one by one, for trio shuffles what is ready together
+        nursery.start_soon(try_ask, asked, ref, Run(argument), argument)
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_crash_fails_the_running_the_queued_and_the_blocked_at_that_instant(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    asked: Asked = {}
+    began = trio.current_time()
+    # The tear-down of the broken session takes 100 s, and nobody waits for it.
+    async with open_supervisor(EventBus(), backoff=Backoff(first=2, jitter=0), grace=1000) as supervisor:
+        ref = await supervisor.start("files", tool(log, slow_close=100), mailbox=2)
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "a", "crash", "queued1", "queued2", "blocked")
+        assert trio.current_time() == began + 1
+        assert asked["a"] == "A"
+        for argument in ["crash", "queued1"]:
+            error = asked[argument]
+            assert isinstance(error, ActorCrashed)
+            assert isinstance(error.__cause__, OSError)
+            assert str(error) == "files crashed: OSError('pipe closed')"
+        assert asked["crash"] is not asked["queued1"]  # or their tracebacks would mix
+        assert isinstance(asked["queued2"], ActorCrashed)  # room was made for it when `crash` was taken
+        assert isinstance(asked["blocked"], ActorUnavailable)
+        with pytest.raises(ActorUnavailable, match="files has crashed"):
+            await ref.ask(Run("early"))
+        await trio.sleep(101)
+        with pytest.raises(ActorUnavailable, match="files is waiting to be started again"):
+            await ref.ask(Run("early"))
+        await trio.sleep(1.5)
+        assert await ref.ask(Run("b")) == "B"  # the same ref, a new life
+    assert log == ["open", "run a", "run crash", "close", "open", "run b", "close"]
+
+
+async def test_whoever_waits_for_room_when_it_ends_was_never_accepted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    asked: Asked = {}
+
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def die() -> None:
+            await trio.sleep(1)
+            raise OSError("died")
+
+        async def handle(message: ToolMessage) -> None:
+            await trio.sleep_forever()
+
+        ctx.start_soon(die)
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", behaviour, mailbox=1, restart=Restart.NEVER)
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "running", "accepted", "blocked")
+    assert isinstance(asked["running"], ActorCrashed)
+    assert isinstance(asked["accepted"], ActorCrashed)
+    assert isinstance(asked["blocked"], ActorUnavailable)
+
+
+async def test_cancelling_an_asker_withdraws_its_request(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    asked: Asked = {}
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log), mailbox=1)
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "first")
+            with trio.move_on_after(0.5):
+                async with trio.open_nursery() as others:
+                    await ask_in_order(others, asked, ref, "queued", "blocked")
+        with trio.move_on_after(0.5) as gave_up:
+            await ref.ask(Run("running"))
+        assert gave_up.cancelled_caught
+        assert await ref.ask(Run("next")) == "NEXT"  # in the same life
+        with trio.CancelScope() as cancelled:
+            cancelled.cancel()
+            await ref.ask(Run("never"))
+        await trio.sleep(5)
+    assert asked == {"first": "FIRST"}
+    assert log == ["open", "run first", "run running", "cancelled running", "run next", "close"]
+
+
+async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+
+    async def relay(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> object:
+            return await last.ask(message) if isinstance(message, Run) else None
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        last = await supervisor.start("last", tool(log))
+        first = await supervisor.start("first", relay)
+        with trio.move_on_after(0.5):
+            await first.ask(Run("x"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["open", "run x", "cancelled x"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_refusal_reaches_its_asker_and_the_actor_lives(
+    autojump_clock: trio.testing.MockClock, concurrency: int
+) -> None:
+    log: list[str] = []
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log, concurrency=concurrency))
+        with pytest.raises(Refused, match=r"^refused no$"):
+            await ref.ask(Run("no"))
+        with pytest.raises(Refused, match=r"^refused no$"):
+            await ref.ask(Run("group no"))
+        assert await ref.ask(Run("a")) == "A"
+    assert log.count("open") == 1
+
+
+async def test_refusals_in_a_group_are_one_and_a_crash_among_them_is_a_crash(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool([]), restart=Restart.NEVER)
+        with pytest.raises(Refused, match=r"refused no.; refused no.") as refused:
+            await ref.ask(Run("group no1+no2"))
+        assert isinstance(refused.value.__cause__, ExceptionGroup)
+        with pytest.raises(ActorCrashed, match="pipe closed") as crashed:
+            await ref.ask(Run("group no1+crash"))
+        assert isinstance(crashed.value.__cause__, ExceptionGroup)
+
+
+async def test_a_refused_tell_is_published(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    bus = EventBus()
+    async with open_supervisor(bus) as supervisor:
+        ref = await supervisor.start("s", tool(log))
+        with bus.subscribe("actors") as seen:
+            await ref.tell(Note("yes"))
+            await ref.tell(Note("no thanks"))
+            assert await ref.ask(Run("a")) == "A"
+    events = [event async for event in seen]
+    assert len(events) == 1
+    assert isinstance(events[0], TellRefused)
+    assert events[0].actor == "s"
+    assert events[0].message == Note("no thanks")
+    assert str(events[0].error) == "not that"
+    assert log == ["open", "note yes", "note no thanks", "run a", "close"]
+
+
+async def test_a_tell_waits_for_room(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    asked: Asked = {}
+    began = trio.current_time()
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log), mailbox=1)
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "a", "b")
+            with trio.move_on_after(0.5) as gave_up:
+                await ref.tell(Note("given up"))
+            assert gave_up.cancelled_caught
+            await ref.tell(Note("kept"))
+            assert trio.current_time() == began + 1
+    assert log == ["open", "run a", "run b", "note kept", "close"]
+
+
+async def test_messages_are_handled_side_by_side_up_to_the_concurrency(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    began = trio.current_time()
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool([], concurrency=3))
+        async with trio.open_nursery() as askers:
+            for _ in range(6):
+                askers.start_soon(ref.ask, Run("x"))
+        assert trio.current_time() == began + 2
+
+
+async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    asked: Asked = {}
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log, concurrency=3), restart=Restart.NEVER)
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "a", "b", "crash")
+    assert all(isinstance(error, ActorCrashed) for error in asked.values())
+    assert {type(error.__cause__) for error in asked.values() if isinstance(error, ActorCrashed)} == {OSError}
+    assert sorted(log) == ["cancelled a", "cancelled b", "close", "open", "run a", "run b", "run crash"]
+
+
+async def test_a_withdrawn_request_that_waits_for_its_handler_task_is_not_handled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log, concurrency=2))
+        for _ in range(5):
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(ref.ask, Run("x"))
+                    await trio.lowlevel.checkpoint()
+                    scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.count("run x") == log.count("cancelled x")
+        assert await ref.ask(Run("y")) == "Y"
+
+
+async def test_a_crash_downstream_is_the_callers_to_handle(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_supervisor(EventBus()) as supervisor:
+
+        async def careful(ctx: Context[ToolMessage]) -> None:
+            files = await supervisor.start("files", tool([]), restart=Restart.NEVER)
+
+            async def handle(message: ToolMessage) -> object:
+                try:
+                    return await files.ask(Run("crash"))
+                except ActorError as error:
+                    raise Refused(f"tool failed: {error}") from error
+
+            await ctx.serve(handle)
+
+        ref = await supervisor.start("careful", careful)
+        with pytest.raises(Refused, match="tool failed: files crashed: OSError"):
+            await ref.ask(Run("x"))
+        with pytest.raises(Refused, match="tool failed: files has stopped"):
+            await ref.ask(Run("x"))
+
+
+def asks(refs: dict[str, ActorRef[ToolMessage]], other: str) -> Behaviour[ToolMessage]:
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> str:
+            return await refs[other].ask(Run("x"))
+
+        await ctx.serve(handle, concurrency=2)  # refused even if there is room: it would fail under load
+
+    return behaviour
+
+
+async def start_ring(supervisor: Supervisor, *names: str) -> dict[str, ActorRef[ToolMessage]]:
+    refs: dict[str, ActorRef[ToolMessage]] = {}
+    for name, other in zip(names, [*names[1:], names[0]], strict=True):
+        refs[name] = await supervisor.start(name, asks(refs, other), restart=Restart.NEVER)
+    return refs
+
+
+@pytest.mark.parametrize("names", [("self",), ("a", "b"), ("a", "b", "c")])
+async def test_a_cycle_of_asks_is_an_error_that_names_it(
+    autojump_clock: trio.testing.MockClock, names: tuple[str, ...]
+) -> None:
+    async with open_supervisor(EventBus()) as supervisor:
+        refs = await start_ring(supervisor, *names)
+        with pytest.raises(ActorCrashed) as crashed:
+            await refs[names[0]].ask(Run("x"))
+        error: BaseException | None = crashed.value
+        while isinstance(error, ActorCrashed):
+            error = error.__cause__
+        assert isinstance(error, AskCycle)
+        assert error.path == (*names, names[0])
+        assert str(error) == f"ask would deadlock: {' -> '.join(error.path)}"
+
+
+async def test_a_told_actor_that_asks_itself_is_a_cycle_too(autojump_clock: trio.testing.MockClock) -> None:
+    bus = EventBus()
+    async with open_supervisor(bus) as supervisor:
+        refs = await start_ring(supervisor, "a")
+        with bus.subscribe("actors") as seen:
+            await refs["a"].tell(Note("x"))
+            await trio.testing.wait_all_tasks_blocked()
+    assert any(isinstance(getattr(event, "error", None), AskCycle) for event in [e async for e in seen])
+
+
+async def test_a_task_that_outlives_its_handler_may_ask_back(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def later() -> None:
+            await trio.sleep(1)
+            log.append(await ctx.ref.ask(Run("back")))
+
+        async def handle(message: ToolMessage) -> str:
+            if message == Run("start"):
+                ctx.start_soon(later)
+            return "answer"
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", behaviour)
+        await ref.ask(Run("start"))
+        await trio.sleep(2)
+    assert log == ["answer"]
+
+
+async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.testing.MockClock) -> None:
+    asked: Asked = {}
+    async with trio.open_nursery() as askers:
+        with trio.CancelScope() as outer:
+            async with open_supervisor(EventBus()) as supervisor:
+                ref = await supervisor.start("s", tool([]))
+                await ask_in_order(askers, asked, ref, "running", "queued")
+                outer.cancel()
+                await trio.sleep_forever()
+    for error in asked.values():
+        assert isinstance(error, ActorCrashed)
+        assert str(error) == "s was stopped before it answered"
+        assert error.__cause__ is None
+    with pytest.raises(ActorUnavailable, match="s has stopped"):
+        await ref.ask(Run("late"))
+
+
+@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"idle_timeout": 0}])
+async def test_bounds_of_serve_must_be_positive(
+    autojump_clock: trio.testing.MockClock, wrong: dict[str, Any]
+) -> None:
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> None:
+            pass
+
+        await ctx.serve(handle, **wrong)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        with pytest.raises(ValueError, match="must be positive"):
+            await supervisor.start("s", behaviour)
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    kinds: list[Callable[..., ActorError]] = [ActorError, Refused, ActorUnavailable, ActorCrashed, AskCycle]
+    assert len({kind.code for kind in kinds}) == len(kinds)  # type: ignore[attr-defined]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.runtime.events import EventBus, Subscription
+
+
+async def rest_of(subscription: Subscription) -> list[object]:
+    return [event async for event in subscription]
+
+
+async def test_an_event_reaches_every_subscriber_of_its_topic_and_of_all_topics() -> None:
+    bus = EventBus()
+    with bus.subscribe("a") as first, bus.subscribe("a") as second, bus.subscribe("b") as other:
+        with bus.subscribe(None) as everything:
+            bus.publish("a", 1)
+            bus.publish("b", 2)
+    assert await rest_of(first) == await rest_of(second) == [1]
+    assert await rest_of(other) == [2]
+    assert await rest_of(everything) == [1, 2]
+
+
+async def test_a_slow_subscriber_keeps_the_newest_and_learns_how_many_it_missed() -> None:
+    bus = EventBus()
+    with bus.subscribe("a", buffer=2) as slow, bus.subscribe("a") as fast:
+        for number in range(5):
+            bus.publish("a", number)
+        assert slow.missed == 3
+        assert slow.take_missed() == 3
+        assert slow.take_missed() == slow.missed == 0
+        assert await anext(slow) == 3
+        bus.publish("a", 5)
+        assert slow.missed == 0
+    assert await rest_of(slow) == [4, 5]
+    assert fast.missed == 0
+    assert await rest_of(fast) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_waiting_subscriber_is_woken(autojump_clock: trio.testing.MockClock) -> None:
+    bus = EventBus()
+    seen: list[object] = []
+
+    async def follow(subscription: Subscription) -> None:
+        async for event in subscription:
+            seen.append((trio.current_time(), event))
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        with bus.subscribe("a") as subscription:
+            nursery.start_soon(follow, subscription)
+            await trio.sleep(1)
+            bus.publish("a", "x")
+            await trio.sleep(1)
+    assert seen == [(began + 1, "x")]
+
+
+def test_publishing_without_subscribers_is_nothing() -> None:
+    EventBus().publish("a", 1)
+
+
+def test_an_ended_subscription_leaves_nothing_behind() -> None:
+    bus = EventBus()
+    with bus.subscribe("a"), bus.subscribe(None):
+        pass
+    assert not bus._by_topic
+
+
+def test_subscribers_of_other_topics_cost_nothing() -> None:
+    class Counting(Subscription):
+        offered = 0
+
+        def _offer(self, event: object) -> None:
+            Counting.offered += 1
+
+    bus = EventBus()
+    bus._by_topic = {str(number): {Counting(1): None} for number in range(100)}
+    bus.publish("7", 1)
+    assert Counting.offered == 1
+
+
+def test_a_buffer_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        EventBus().subscribe("a", buffer=0).__enter__()
+
+
+@given(st.integers(1, 5), st.lists(st.booleans(), max_size=40))
+def test_what_is_read_and_what_is_missed_is_all_there_was(buffer: int, reads: list[bool]) -> None:
+    bus = EventBus()
+    published = read = missed = 0
+    with bus.subscribe("a", buffer) as subscription:
+        for is_read in reads:
+            if is_read and published > read + missed:
+                missed += subscription.take_missed()
+                event = subscription._receive.receive_nowait()
+                assert event == read + missed  # what was missed lies before it
+                read += 1
+            else:
+                bus.publish("a", published)
+                published += 1
+        missed += subscription.take_missed()
+        assert 0 <= published - read - missed <= buffer
