@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# Wall time says nothing on a busy machine.
+settings.register_profile("stopgo", deadline=None)
+settings.load_profile("stopgo")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

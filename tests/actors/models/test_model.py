@@ -83,6 +83,7 @@ async def test_answers(autojump_clock: trio.testing.MockClock) -> None:
     assert await ask(Scripted(answers("hi"))) == ModelReply("hi")
 
 
+@pytest.mark.repeat(20)
 async def test_retryable_failures_are_tried_again_with_back_off(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -153,6 +154,7 @@ async def test_a_timeout_of_its_own_is_a_bug_of_the_model(autojump_clock: trio.t
         await ask(Scripted(fails(trio.TooSlowError())))
 
 
+@pytest.mark.repeat(20)
 async def test_what_unwinding_raises_at_the_deadline_is_no_crash(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -169,6 +171,7 @@ async def test_what_unwinding_raises_at_the_deadline_is_no_crash(
         await ask(Scripted(breaks_when_cancelled))
 
 
+@pytest.mark.repeat(20)
 async def test_calls_run_side_by_side_up_to_the_bound(autojump_clock: trio.testing.MockClock) -> None:
     class Counting:
         running = 0
@@ -199,6 +202,7 @@ async def test_calls_run_side_by_side_up_to_the_bound(autojump_clock: trio.testi
     assert trio.current_time() - began == pytest.approx(3)
 
 
+@pytest.mark.repeat(20)
 async def test_an_asker_that_leaves_takes_its_call_along(autojump_clock: trio.testing.MockClock) -> None:
     left = trio.Event()
 

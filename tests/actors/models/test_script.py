@@ -191,6 +191,7 @@ replies:
     assert answer.tool_calls[0].arguments == {"value": "007", "count": 7}
 
 
+@pytest.mark.repeat(20)
 async def test_equal_requests_get_equal_replies_in_any_order() -> None:
     model = ScriptModel(parse_script(EXAMPLE, "demo.yaml"))
     requests = [request(f"add r-{number}") for number in range(20)]
