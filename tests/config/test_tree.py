@@ -19,7 +19,7 @@ prose = st.lists(
     st.sampled_from(
         ["${A}", "${NOT:-x}", "${EMPTY:-y}", "$${A}", "${TRAP}", "${data_dir}", "{key}", " ", "é\n", "$"]
     )
-).map(lambda parts: "".join(parts).replace("$${", "$${ "))
+).map(lambda parts: "".join(parts).replace("$${", "$${ ").replace("${key}", "$ {key}"))
 leaf = st.fixed_dictionaries(
     {"type": st.just("llm")},
     optional={
