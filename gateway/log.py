@@ -1,6 +1,6 @@
 """The log: lines on stdout for people and for what collects them.
 
-    2026-11-21T10:00:00.123Z INFO POST /conversations/9b2.../messages 200 12.3ms conversation=9b2... sid=1f0c
+    2026-11-21T10:00:00.123Z INFO stopgo.access: POST /conversations 201 12.3ms conversation=9b2... sid=1f0c
 
 Bodies, query strings and headers are never logged: they may hold what is secret.
 """
@@ -32,7 +32,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
-        line = f"{at.removesuffix('+00:00')}Z {record.levelname} {message}"
+        line = f"{at.removesuffix('+00:00')}Z {record.levelname} {record.name}: {message}"
         if record.exc_info:
             line = f"{line}\n{self.formatException(record.exc_info)}"
         return line

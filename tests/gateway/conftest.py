@@ -1,0 +1,238 @@
+"""The app over real sockets, in front of an agent whose answers the test decides."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import attrs
+import httpx2
+import pytest
+import trio
+
+from stopgo.actors import events
+from stopgo.actors.errors import AgentError
+from stopgo.actors.health import Health, PartHealth
+from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool
+from stopgo.actors.result import Result, Turn
+from stopgo.actors.state import Conversation, fold
+from stopgo.actors.tools import Hints, Tool
+from stopgo.config.model import AgentConfig, LlmNode
+from stopgo.gateway import examples as ex
+from stopgo.gateway.app import make_app
+from stopgo.gateway.server import Server, bind, open_server
+from stopgo.runtime.journal.protocol import Event, NewEvent, Question, QuestionPage
+
+AT = 1_795_255_200.0  # 2026-11-21T10:00:00Z
+
+APPROVAL_BODY = {
+    "id": ex.APPROVAL_ID,
+    "kind": "tool",
+    "key": "1/0:1.0",
+    "question": "1/0:1.0",
+    "tool_name": "resources_add",
+    "tool_args": {"name": "web-1", "value": 42},
+    "description": "**ADD Resource**\n\nName: web-1\nValue: 42",
+    "server": "resources",
+    "node": "agent",
+    "path": [0],
+    "output_key": "outcome",
+    "session_state": {"analysis": "add"},
+    "user_message": "add a server web-1 with value 42",
+}
+
+HISTORY = (
+    events.conversation_created("1f0c9a7e", "You manage resources."),
+    events.message_added("add a server web-1 with value 42", "c1"),
+    events.run_started(ex.RUN_ID, 1, "c1", "tree", {}, False),
+    events.step_finished(
+        "1/0:1",
+        "model",
+        "agent",
+        "f",
+        text="",
+        tool_calls=[
+            {"id": "call-1", "name": "resources_add", "arguments": {"name": "web-1", "value": 42}}
+        ],
+        usage={"input_tokens": 3, "output_tokens": 2},
+    ),
+    events.approval_requested(APPROVAL_BODY),
+    events.run_waiting(ex.RUN_ID, [ex.APPROVAL_ID], ["c1"]),
+)
+
+
+def history(new: tuple[NewEvent, ...] = HISTORY) -> list[Event]:
+    return [
+        Event(ex.CONVERSATION_ID, seq, event.type, AT + seq, event.body)
+        for seq, event in enumerate(new, start=1)
+    ]
+
+
+@attrs.define(eq=False)
+class FakeAgent:
+    """Answers what it is told to, with one conversation that waits for an approval."""
+
+    config: AgentConfig = AgentConfig(agent=LlmNode("agent", "", "offline:rules"), name="an agent")
+    draining: trio.Event = attrs.field(factory=trio.Event)
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = attrs.field(factory=list)
+    raises: dict[str, Exception] = attrs.field(factory=dict)
+    """By method."""
+    result: Result | None = None
+    gate: trio.Event | None = None
+    """What commands wait for, if anything; as with the real one, only the waiting is cancelled."""
+    finished: list[str] = attrs.field(factory=list)
+    log: list[Event] = attrs.field(factory=history)
+    ready: bool = True
+    _grown: trio.Event = attrs.field(factory=trio.Event)
+    following: int = 0
+
+    @property
+    def conversation(self) -> Conversation:
+        return fold(ex.CONVERSATION_ID, self.log)
+
+    def grow(self, new: NewEvent) -> None:
+        self.log.append(Event(ex.CONVERSATION_ID, len(self.log) + 1, new.type, AT, new.body))
+        grown, self._grown = self._grown, trio.Event()
+        grown.set()
+
+    async def _command(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Turn:
+        await self._read(name, args, options)
+        if self.gate is not None and options.get("wait", True):
+            await self.gate.wait()
+        return Turn(self.conversation, self.result)
+
+    async def _read(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.calls.append((name, args, options))
+        if name in self.raises:
+            raise self.raises[name]
+
+    async def start_conversation(self, message: str | None = None, **options: Any) -> Turn:
+        return await self._command("start_conversation", (message,), options)
+
+    async def send(self, id: str, text: str, **options: Any) -> Turn:
+        self._known(id)
+        return await self._command("send", (id, text), options)
+
+    async def decide(self, approval: str, decision: Mapping[str, Any], **options: Any) -> Turn:
+        return await self._command("decide", (approval, decision), options)
+
+    async def cancel(self, id: str, **options: Any) -> Turn:
+        return await self._command("cancel", (id,), options)
+
+    async def complete(self, id: str, **options: Any) -> Turn:
+        return await self._command("complete", (id,), options)
+
+    async def resume(self, id: str, **options: Any) -> Turn:
+        return await self._command("resume", (id,), options)
+
+    async def delete(self, id: str) -> None:
+        self._known(id)
+        await self._read("delete", (id,), {})
+
+    async def get(self, id: str) -> Conversation:
+        await self._read("get", (id,), {})
+        self._known(id)
+        return self.conversation
+
+    def _known(self, id: str) -> None:
+        if id != ex.CONVERSATION_ID:
+            raise AgentError("conversation_not_found", f"there is no conversation {id}")
+
+    async def conversations(self, **options: Any) -> ConversationPage:
+        await self._read("conversations", (), options)
+        c = self.conversation
+        item = ConversationItem(
+            c.id,
+            c.head,
+            c.created,
+            c.updated,
+            c.last_seq,
+            tuple(c.approvals.values()),
+            c if options["full"] else None,
+        )
+        return ConversationPage((item,), {"waiting_approval": 1, "": 4}, "next")
+
+    async def approvals(self, **options: Any) -> QuestionPage:
+        await self._read("approvals", (), options)
+        return QuestionPage(tuple(self.conversation.approvals.values()), None)
+
+    async def approval(self, id: str) -> Question:
+        await self._read("approval", (id,), {})
+        if id != ex.APPROVAL_ID:
+            raise AgentError("approval_not_found", f"there is no approval {id}")
+        return self.conversation.approvals[id]
+
+    def tools(self) -> tuple[ListedTool, ...]:
+        tool = Tool("resources_add", "Add", {"type": "object"}, "resources", None, Hints(destructive=True))
+        return (ListedTool(tool, "ask"),)
+
+    def health(self) -> Health:
+        server = PartHealth("resources", "connected" if self.ready else "connecting", None)
+        return Health(self.ready, (server,), (), PartHealth("journal", "ready"))
+
+    async def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]:
+        self.following += 1
+        try:
+            while True:
+                while after < len(self.log):
+                    yield self.log[after]
+                    after += 1
+                if "events" in self.raises:
+                    raise self.raises["events"]
+                if self.log[-1].type == events.CONVERSATION_DELETED:
+                    return
+                await self._grown.wait()
+        finally:
+            self.following -= 1
+
+
+@asynccontextmanager
+async def served(agent: Any) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+    async with (
+        open_server(make_app(agent), bind("127.0.0.1", 0)) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=None, verify=False) as client,
+    ):
+        yield server, client
+
+
+@pytest.fixture
+def agent() -> FakeAgent:
+    return FakeAgent()
+
+
+@pytest.fixture
+async def server_and_client(agent: FakeAgent) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+    async with served(agent) as both:
+        yield both
+
+
+@pytest.fixture
+def server(server_and_client: tuple[Server, httpx2.AsyncClient]) -> Server:
+    return server_and_client[0]
+
+
+@pytest.fixture
+def client(server_and_client: tuple[Server, httpx2.AsyncClient]) -> httpx2.AsyncClient:
+    return server_and_client[1]
+
+
+@pytest.fixture
+def serve() -> Callable[[Any], Any]:
+    """Serve another agent than the fake one: ``async with serve(agent) as (server, client)``."""
+    return served
+
+
+@pytest.fixture
+async def raw(server: Server) -> AsyncIterator[Callable[..., Awaitable[trio.SocketStream]]]:
+    """Open a bare connection and send bytes; for clients that misbehave."""
+    async with AsyncExitStack() as stack:
+
+        async def connect(data: bytes = b"") -> trio.SocketStream:
+            stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+            await stack.enter_async_context(stream)
+            await stream.send_all(data)
+            return stream
+
+        yield connect
