@@ -311,6 +311,12 @@ def test_a_sentence_without_a_verb_changes_nothing() -> None:
         }
 
 
+def test_a_destructive_tool_of_an_unknown_verb_is_never_called() -> None:
+    reboot = tool("reboot", "Reboots", destructive=True)
+    assert isinstance(decide("reboot", (reboot,)), str)
+    assert decide("reboot", (tool("reboot", "Reboots"),)) == ("reboot", {})
+
+
 def request(*messages: UserMessage | AssistantMessage | ToolMessage, user: str) -> ModelRequest:
     return ModelRequest("You manage resources.", messages, RESOURCES, user, node="main", turn=1, call=3)
 
