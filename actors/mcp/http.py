@@ -145,7 +145,7 @@ def _status_line(status: int) -> str:
 
 
 def _reason(error: httpx2.TransportError) -> str:
-    # Some of these have no text, and none of theirs names the address: it may carry a key.
+    # Some have no text. None has the URL, which may carry a key, in it.
     return str(error) or type(error).__name__
 
 

@@ -91,6 +91,8 @@ class HttpPeer:
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
     """answer, hang_up, or an HTTP status."""
+    on_connect: int = 200
+    """The status of what precedes any call."""
     session: str = "first"
     slow: threading.Event = attrs.field(factory=threading.Event)
     """Set: the call of `slow` returns."""
@@ -134,6 +136,8 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
     authorization = handler.headers["authorization"]
     if message["method"] != "tools/call" and authorization is not None:
         peer.other_bearers.append(authorization)
+    if message["method"] != "tools/call" and peer.on_connect != 200:
+        return reply(handler, peer.on_connect)
     session = handler.headers["mcp-session-id"]
     if session not in (None, peer.session):
         return reply(handler, 404)

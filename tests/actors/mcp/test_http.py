@@ -1,0 +1,225 @@
+"""The actor against servers that speak Streamable HTTP, over real sockets."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.tools import (
+    CallTool,
+    ListTools,
+    ServerMessage,
+    ToolOutcomeUnknown,
+    ToolUnavailable,
+)
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+
+def web(url: str, **changes: Any) -> McpServerConfig:
+    return McpServerConfig(name="web", url=url, **{"timeout": 10.0, "connect_timeout": 10.0, **changes})
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+@contextmanager
+def resource_server(db: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """`stopgo mcp-resources` over HTTP, listening when the block begins."""
+    code = (
+        "import argparse; from stopgo.gateway.cli.mcp_resources_command import register;"
+        "parser = argparse.ArgumentParser(); register(parser.add_subparsers());"
+        "args = parser.parse_args(); raise SystemExit(args.run(args))"
+    )
+    argv = [sys.executable, "-c", code, "mcp-resources", "--db", str(db), "--http", f"127.0.0.1:{port}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
+            yield process
+        finally:
+            process.kill()
+
+
+async def test_tools_and_calls(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url)) as server:
+        assert [tool.name for tool in await server.ask(ListTools())] == ["echo", "slow"]
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.calls == [("echo", None)]
+
+
+async def test_a_bearer_goes_with_its_own_call_and_nowhere_else(
+    http_peer: Any, serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    http_peer.slow.set()
+    async with serving(web(http_peer.url, max_concurrency=8)) as server:
+        async with trio.open_nursery() as asking:
+            for n in range(8):
+                tool = "echo" if n % 2 else "slow"
+                bearer = None if n == 0 else f"secret-{n}"
+                asking.start_soon(server.ask, CallTool(tool, {"n": n}, bearer=bearer))
+        await server.ask(CallTool("echo", {}))
+    expected = [("slow", None), *(("echo" if n % 2 else "slow", f"Bearer secret-{n}") for n in range(1, 8))]
+    assert sorted(http_peer.calls[:-1], key=str) == sorted(expected, key=str)
+    assert http_peer.calls[-1] == ("echo", None)
+    assert http_peer.other_bearers == []
+    assert "secret" not in caplog.text
+    assert "secret" not in repr(CallTool("echo", {}, bearer="secret"))
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(401, "HTTP 401 Unauthorized"), (403, "HTTP 403 Forbidden"), (429, "HTTP 429 Too Many Requests")],
+)
+async def test_a_call_that_was_refused_is_an_answer(
+    http_peer: Any, serving: Open, status: int, text: str
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = str(status)
+        result = await server.ask(CallTool("echo", {}, bearer="secret"))
+        http_peer.on_call = "answer"
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert (result.is_error, result.content) == (True, text)
+
+
+async def test_a_gateway_error_says_nothing_about_the_call(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = "502"
+        with pytest.raises(ToolOutcomeUnknown, match="HTTP 502 Bad Gateway"):
+            await server.ask(CallTool("echo", {}))
+        http_peer.on_call = "answer"
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert len(http_peer.calls) == 2
+    assert [status.state for status in statuses] == ["connecting", "connected"]
+
+
+async def test_a_lost_reply_is_unknown_and_does_not_touch_the_calls_beside_it(
+    http_peer: Any, serving: Open
+) -> None:
+    contents: list[str] = []
+
+    async def slow(server: ActorRef[ServerMessage]) -> None:
+        contents.append((await server.ask(CallTool("slow", {}))).content)
+
+    async with serving(web(http_peer.url, max_concurrency=2)) as server:
+        async with trio.open_nursery() as asking:
+            asking.start_soon(slow, server)
+            with trio.fail_after(5):
+                while not http_peer.calls:  # noqa: ASYNC110 - there is no event for it
+                    await trio.sleep(0.01)
+            http_peer.on_call = "hang_up"
+            with pytest.raises(ToolOutcomeUnknown, match="connection lost"):
+                await server.ask(CallTool("echo", {}))
+            http_peer.on_call = "answer"
+            http_peer.slow.set()
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert contents == ["slow"]
+    assert [tool for tool, _ in http_peer.calls] == ["slow", "echo", "echo"]
+
+
+async def test_a_lost_session_is_opened_again_and_the_call_runs_once(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.session = "second"
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.calls == [("echo", None)]
+    connect = ["connecting", "connected"]
+    assert [status.state for status in statuses] == [*connect, "disconnected", *connect]
+
+
+async def test_a_server_that_hangs_is_timed_out(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url, timeout=0.3)) as server:
+        with trio.fail_after(5), pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.3 s"):
+            await server.ask(CallTool("slow", {}))
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
+async def test_a_reply_without_end_is_bounded(
+    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
+        with pytest.raises(ToolOutcomeUnknown, match="longer than 10 bytes"):
+            await server.ask(CallTool("echo", {}))
+
+
+async def test_a_refused_connection_is_tried_until_the_time_is_up(
+    free_port: int, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    began = trio.current_time()
+    with pytest.raises(ServerStartFailed, match=r'^MCP server "web" failed to start: ') as raised:
+        async with serving(web(f"http://127.0.0.1:{free_port}/mcp?key=secret", connect_timeout=1.5)):
+            pass
+    assert 0.5 < trio.current_time() - began < 5
+    assert len([status for status in statuses if status.state == "connecting"]) > 2
+    assert "secret" not in str(raised.value)
+    assert str(raised.value).endswith(f"all attempts to connect to 127.0.0.1:{free_port} failed")
+
+
+async def test_what_will_not_change_is_not_tried_again(http_peer: Any, serving: Open) -> None:
+    http_peer.on_connect = 403
+    with trio.fail_after(3), pytest.raises(ServerStartFailed, match="HTTP 403 Forbidden"):
+        async with serving(web(http_peer.url, connect_timeout=30)):
+            pass
+
+
+async def test_a_server_that_comes_late_is_waited_for(free_port: int, serving: Open, tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        begun = threading.Event()
+
+        def come_late() -> None:
+            begun.wait(1)
+            with resource_server(tmp_path / "r.db", free_port):
+                done.wait(20)
+
+        done = threading.Event()
+        thread = threading.Thread(target=come_late)
+        thread.start()
+        try:
+            async with serving(web(f"http://127.0.0.1:{free_port}/mcp")) as server:
+                assert len(await server.ask(ListTools())) == 3
+        finally:
+            done.set()
+            await trio.to_thread.run_sync(thread.join)
+
+
+async def test_a_server_that_is_gone_makes_calls_unavailable_until_it_is_back(
+    free_port: int, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
+) -> None:
+    db = tmp_path / "r.db"
+    add = CallTool("resources_add", {"name": "a", "value": 1})
+    with resource_server(db, free_port) as process:
+        async with serving(web(f"http://127.0.0.1:{free_port}/mcp", timeout=1.0)) as server:
+            assert not (await server.ask(add)).is_error
+            process.kill()
+            await trio.to_thread.run_sync(process.wait)
+            with trio.fail_after(10), pytest.raises(ToolUnavailable, match='MCP server "web" not connected'):
+                await server.ask(add)
+            assert statuses[-1].state in ("connecting", "disconnected")
+            with resource_server(db, free_port):
+                with trio.fail_after(20):
+                    while statuses[-1].state != "connected":  # noqa: ASYNC110 - there is no event for it
+                        await trio.sleep(0.01)
+                listing = (await server.ask(CallTool("resources_list", {}))).content
+    assert '"count": 1' in listing

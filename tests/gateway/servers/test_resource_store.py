@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.gateway.servers.resource_store import ResourceStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ResourceStore]:
+    store = ResourceStore(tmp_path / "new folder" / "resources.db")
+    yield store
+    store.close()
+
+
+def test_what_was_added_is_listed_by_name(store: ResourceStore) -> None:
+    b, a, again = store.add("b", 1), store.add("a", "two"), store.add("b", 3)
+    assert store.all() == [a, b, again]
+    assert re.fullmatch(r"\d{19}", a.id)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", a.created_at)
+    assert a.updated_at == a.created_at
+
+
+@pytest.mark.parametrize(
+    ("given_value", "stored"),
+    [
+        (10, 10),
+        ("10", 10),
+        ("-3", -3),
+        ("0", 0),
+        ("-0", "-0"),
+        ("007", "007"),
+        ("1.50", "1.50"),
+        ("1e3", "1e3"),
+        (" 1 ", " 1 "),
+        ("٣", "٣"),
+        ("9" * 30, "9" * 30),
+        ("", ""),
+        ("ten", "ten"),
+        (2**63 - 1, 2**63 - 1),
+    ],
+)
+def test_whole_numbers_are_integers_and_text_stays_as_it_was(
+    store: ResourceStore, given_value: int | str, stored: int | str
+) -> None:
+    added = store.add("a", given_value)
+    [listed] = store.all()
+    assert added == listed
+    assert (type(listed.value), listed.value) == (type(stored), stored)
+
+
+def test_removal_tells_what_was_there(store: ResourceStore) -> None:
+    a, b = store.add("a", 1), store.add("b", 2)
+    assert store.remove([a.id, "nothing", a.id]) == [a.id]
+    assert store.all() == [b]
+    assert store.remove([]) == []
+
+
+def test_two_within_one_tick_get_ids_of_their_own(
+    store: ResourceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_000_000_000)
+    assert len({store.add("a", n).id for n in range(3)}) == 3
+
+
+@given(st.text(max_size=30), st.integers(-(2**63), 2**63 - 1) | st.text(max_size=30).filter(str.isalpha))
+def test_any_text_survives(name: str, value: int | str) -> None:
+    text = name.encode("utf-8", "replace").decode()
+    store = ResourceStore(Path(":memory:"))
+    try:
+        store.add(text, value)
+        [listed] = store.all()
+        assert (listed.name, listed.value) == (text, value)
+    finally:
+        store.close()
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database, and long enough to be taken for one " * 20)
+    with pytest.raises(sqlite3.DatabaseError, match="file is not a database"):
+        ResourceStore(tmp_path / "notes.txt")
+
+
+def test_processes_writing_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from stopgo.gateway.servers.resource_store import ResourceStore;"
+        "store = ResourceStore(pathlib.Path(sys.argv[1]));"
+        "[store.add(sys.argv[2], n) for n in range(50)]; store.close()"
+    )
+    db = tmp_path / "shared.db"
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(db), name]) for name in "abc"]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    store = ResourceStore(db)
+    assert len(store.all()) == 150
+    store.close()

@@ -1,0 +1,218 @@
+"""The resource server as a client sees it, over stdio and HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+from mcp import Client
+
+from stopgo.actors.mcp.content import result_from_wire
+from stopgo.actors.mcp.http import streamable_http
+from stopgo.actors.mcp.stdio import StdioTransport
+
+Call = Callable[..., Any]
+LAUNCH = (
+    "import argparse; from stopgo.gateway.cli.mcp_resources_command import register;"
+    "parser = argparse.ArgumentParser(); register(parser.add_subparsers());"
+    "args = parser.parse_args(); raise SystemExit(args.run(args))"
+)
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-c", LAUNCH, "mcp-resources", *args]
+
+
+def launch(*args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*args), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@asynccontextmanager
+async def over_stdio(db: Path) -> AsyncIterator[Client]:
+    log = logging.getLogger("test")
+    transport = StdioTransport(command("--db", str(db)), env={}, log=log, on_end=lambda: None)
+    async with Client(transport.open()) as client:
+        yield client
+
+
+@asynccontextmanager
+async def over_http(db: Path) -> AsyncIterator[Client]:
+    with launch("--db", str(db), "--http", "127.0.0.1:0") as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().removeprefix("listening on ").strip()
+            async with Client(streamable_http(f"{address}/mcp", max_connections=2)) as client:
+                yield client
+        finally:
+            process.terminate()
+
+
+async def text(client: Client, tool: str, arguments: dict[str, Any] | None = None) -> str:
+    result = result_from_wire(await client.call_tool(tool, arguments))
+    assert not result.is_error
+    return result.content
+
+
+async def refusal(client: Client, tool: str, arguments: dict[str, Any]) -> str:
+    result = result_from_wire(await client.call_tool(tool, arguments))
+    assert result.is_error
+    return result.content
+
+
+@pytest.mark.parametrize("connected", [over_stdio, over_http])
+async def test_resources_live_from_add_to_remove(connected: Any, tmp_path: Path) -> None:
+    async with connected(tmp_path / "r.db") as client:
+        added = json.loads(await text(client, "resources_add", {"name": "test-1", "value": 10}))
+        assert list(added) == ["id", "name", "value", "created_at", "updated_at"]
+        assert (added["name"], added["value"]) == ("test-1", 10)
+        other = json.loads(await text(client, "resources_add", {"name": "test-10", "value": "x"}))
+        assert json.loads(await text(client, "resources_list")) == {"resources": [added, other], "count": 2}
+        listed = await text(client, "resources_list", {"pattern": "^test-1$"})
+        assert listed == json.dumps({"resources": [added], "count": 1}, indent=2)
+        removed = await text(client, "resources_remove", {"pattern": "^test-1$"})
+        assert json.loads(removed) == {"removed_count": 1, "removed_ids": [added["id"]]}
+        removed = await text(client, "resources_remove", {"id": other["id"]})
+        assert json.loads(removed) == {"removed_count": 1, "removed_ids": [other["id"]]}
+
+
+async def test_what_is_not_there_is_null(tmp_path: Path) -> None:
+    async with over_stdio(tmp_path / "r.db") as client:
+        assert json.loads(await text(client, "resources_list")) == {"resources": None, "count": 0}
+        nothing = {"removed_count": 0, "removed_ids": None}
+        assert json.loads(await text(client, "resources_remove", {"id": "7"})) == nothing
+        assert json.loads(await text(client, "resources_remove", {"pattern": "."})) == nothing
+
+
+async def test_annotations_and_schemas(tmp_path: Path) -> None:
+    async with over_stdio(tmp_path / "r.db") as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert client.server_info is not None
+        assert client.server_info.name == "mcp-resources"
+    wire = {
+        name: tool.annotations.model_dump(by_alias=True, exclude_none=True)
+        for name, tool in tools.items()
+        if tool.annotations
+    }
+    assert wire == {
+        "resources_add": {
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        },
+        "resources_remove": {"readOnlyHint": False, "destructiveHint": True},
+        "resources_list": {"readOnlyHint": True},
+    }
+    add = tools["resources_add"].input_schema
+    assert add["required"] == ["name", "value"]
+    assert add["properties"]["value"]["type"] == ["integer", "string"]
+    assert set(tools["resources_remove"].input_schema["properties"]) == {"id", "pattern"}
+
+
+REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    ("resources_add", {"value": 1}, "name is required"),
+    ("resources_add", {"name": "", "value": 1}, "name is required"),
+    ("resources_add", {"name": 7, "value": 1}, "name must be a string"),
+    ("resources_add", {"name": "a" * 1001, "value": 1}, "name must not be longer than 1000 characters"),
+    ("resources_add", {"name": "a"}, "value is required"),
+    ("resources_add", {"name": "a", "value": True}, "value must be an integer or a string"),
+    ("resources_add", {"name": "a", "value": 1.5}, "value must be an integer or a string"),
+    ("resources_add", {"name": "a", "value": [1]}, "value must be an integer or a string"),
+    (
+        "resources_add",
+        {"name": "a", "value": 2**63},
+        "value must fit into 64 bits; give a larger number as a string",
+    ),
+    ("resources_remove", {}, "either id or pattern is required"),
+    ("resources_remove", {"id": 5}, "id must be a string"),
+    (
+        "resources_remove",
+        {"pattern": "("},
+        "invalid pattern: missing ), unterminated subpattern at position 0",
+    ),
+    (
+        "resources_list",
+        {"pattern": "["},
+        "invalid pattern: unterminated character set at position 0",
+    ),
+    ("nothing", {}, "unknown tool: nothing"),
+]
+
+
+async def test_bad_arguments_get_a_sentence(tmp_path: Path) -> None:
+    async with over_stdio(tmp_path / "r.db") as client:
+        for tool, arguments, expected in REFUSALS:
+            assert await refusal(client, tool, arguments) == expected
+
+
+async def test_a_database_that_fails_is_an_answer(tmp_path: Path) -> None:
+    db = tmp_path / "r.db"
+    async with over_stdio(db) as client:
+        await text(client, "resources_list")
+        for file in list(tmp_path.iterdir()):  # noqa: ASYNC240 - nobody else waits
+            file.write_bytes(b"no longer a database" * 1000)
+        assert "database error:" in await refusal(client, "resources_add", {"name": "a", "value": 1})
+
+
+async def test_health_and_a_quiet_end(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with launch("--db", str(tmp_path / "r.db"), "--http", "127.0.0.1:0") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            address = process.stdout.readline().removeprefix("listening on ").strip()
+            async with httpx2.AsyncClient() as client:
+                response = await client.get(f"{address}/health")
+                assert (response.status_code, response.text) == (200, "ok")
+                bad = await client.post(f"{address}/mcp", content=b"{bad")
+                assert bad.status_code in (400, 406)
+            process.send_signal(number)
+            assert await trio.to_thread.run_sync(process.wait, 20) == 0
+            assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_stdio_quietly(tmp_path: Path, number: int) -> None:
+    with launch("--db", str(tmp_path / "r.db")) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write('not json\n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:
+    def run(*args: str) -> tuple[int, str]:
+        done = subprocess.run(command(*args), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    code, text = run("--db", str(tmp_path))
+    assert (code, text) == (
+        1,
+        f"stopgo mcp-resources: cannot use the database {tmp_path}: unable to open database file\n",
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, text = run("--db", str(tmp_path / "r.db"), "--http", f"127.0.0.1:{port}")
+    assert code == 1
+    assert text.startswith(f"stopgo mcp-resources: cannot listen on 127.0.0.1:{port}: ")
+    assert "Address already in use" in text
+    code, text = run("--db", "r.db", "--http", "somewhere")
+    assert code == 2
+    assert "'somewhere' is not HOST:PORT" in text
