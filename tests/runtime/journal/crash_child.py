@@ -1,0 +1,52 @@
+"""Saves as fast as it can and writes down what was acknowledged; run by the tests to be killed.
+
+    crash_child.py DIRECTORY ACKNOWLEDGED [BYTES]
+
+With BYTES, no file may grow by more than that many: the disk is full at some point.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+import trio
+
+from stopgo.runtime.journal.protocol import Journal, JournalBroken, NewEvent
+from stopgo.runtime.journal.sqlite import open_sqlite
+
+STREAMS = 20
+
+
+async def save_for_ever(journal: Journal, stream: str, acknowledged: int) -> None:
+    await journal.deliver(stream, "k", "message", {}, new=True)
+    fence = await journal.claim(stream, "child")
+    row = await journal.row(stream)
+    assert row is not None
+    seq = row.last_seq
+    while True:
+        await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 500})] * 2)
+        seq += 2
+        os.write(acknowledged, f"{stream} {seq}\n".encode())
+
+
+async def main(directory: Path, acknowledged: Path, limit: int | None) -> None:
+    file = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        async with open_sqlite(directory) as journal:
+            if limit is not None:
+                size = (directory / "journal.db-wal").stat().st_size
+                _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + limit, hard))
+            async with trio.open_nursery() as nursery:
+                for number in range(STREAMS):
+                    nursery.start_soon(save_for_ever, journal, f"s{number}", file)
+    except JournalBroken as broken:
+        print(f"broken: {broken}")
+        sys.exit(7)
+
+
+if __name__ == "__main__":
+    trio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -1,0 +1,327 @@
+"""What only the store on disk has: files, versions, one process, and a loop that is not held up."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.runtime.journal import schema, sql_question, sql_stream
+from stopgo.runtime.journal.protocol import (
+    Fence,
+    Journal,
+    JournalBusy,
+    JournalError,
+    JournalTooNew,
+    NewEvent,
+    NewIntent,
+    NewQuestion,
+    Summary,
+)
+from stopgo.runtime.journal.sqlite import open_sqlite
+
+
+async def write(journal: Journal, stream: str = "s", *, status: str = "active") -> Fence:
+    await journal.deliver(stream, "k", "message", {}, new=True)
+    fence = await journal.claim(stream, "me")
+    await journal.save(
+        fence,
+        0,
+        [NewEvent("created", {})],
+        intents=[NewIntent("c", 1, "once", {})],
+        questions=[NewQuestion(f"q-{stream}", "tool", {}, expires=1.0)],
+        summary=Summary(status, "title", open=False, body={}),
+    )
+    return fence
+
+
+# -------------------------------------------------------------------------- files
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+async def test_the_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "made" / "data"
+    async with open_sqlite(directory):
+        assert mode(directory) == 0o700
+        assert (directory / "journal.db").exists()
+
+
+async def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    os.mkdir(directory, 0o750)
+    async with open_sqlite(str(directory)):
+        assert mode(directory) == 0o750
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_what_was_written_is_there_when_opened_again(tmp_path: Path, inline: bool) -> None:
+    async with open_sqlite(tmp_path, inline=inline) as journal:
+        old = await write(journal)
+        row, events = await journal.row("s"), await journal.events_since("s", 0)
+    async with open_sqlite(tmp_path, inline=not inline) as journal:
+        assert await journal.row("s") == row
+        assert await journal.events_since("s", 0) == events
+        assert await journal.claim("s", "me") != old
+    assert not (tmp_path / "journal.db-wal").exists(), "a clean end leaves one file"
+
+
+async def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
+    for wait, level in ((True, 2), (False, 0)):
+        db = schema.open_writer(tmp_path / "journal.db", wait_for_disk=wait)
+        assert db.execute("PRAGMA synchronous").fetchone() == (level,)
+        db.close()
+
+
+async def test_readers_cannot_write(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path):
+        reader = schema.connect_reader(tmp_path / "journal.db")
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader.execute("DELETE FROM stream")
+        reader.close()
+
+
+@pytest.mark.parametrize("content", [b"not a database, surely, but long enough to look at" * 100])
+async def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "journal.db").write_bytes(content)
+    with pytest.raises(JournalError, match="cannot be opened: file is not a database"):
+        async with open_sqlite(tmp_path):
+            pass
+    assert (tmp_path / "journal.db").read_bytes() == content
+
+
+async def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(JournalError, match="cannot be opened"):
+        async with open_sqlite(tmp_path / "data"):
+            pass
+
+
+async def test_errors_of_the_block_come_out_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match="mine"):
+        async with open_sqlite(tmp_path):
+            raise LookupError("mine")
+
+
+async def test_a_closed_journal_says_so(tmp_path: Path) -> None:
+    for inline in (False, True):
+        async with open_sqlite(tmp_path, inline=inline) as journal:
+            pass
+        with pytest.raises(JournalError, match="closed"):
+            await journal.row("s")
+        with pytest.raises(JournalError, match="closed"):
+            await journal.deliver("s", "k", "message", {}, new=True)
+
+
+async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path) as journal:
+        await journal.delete(await write(journal))
+    db = sqlite3.connect(tmp_path / "journal.db")
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    assert {"stream", "event", "inbox", "question", "intent"} <= set(tables)
+    kept = {name for name in tables if db.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)}
+    db.close()
+    assert kept == {"last_epoch", "sqlite_sequence", "tally"}
+
+
+# ------------------------------------------------------------- one process at a time
+
+
+async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path):
+        with pytest.raises(JournalBusy, match=f"process {os.getpid()} keeps the journal in"):
+            async with open_sqlite(tmp_path):
+                pass
+    async with open_sqlite(tmp_path):
+        pass
+
+
+HOLD = """
+import sys, trio
+from stopgo.runtime.journal.sqlite import open_sqlite
+async def main():
+    async with open_sqlite(sys.argv[1]):
+        print("open", flush=True)
+        await trio.sleep_forever()
+trio.run(main)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that keeps the journal."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+        process.kill()
+
+
+async def test_another_process_is_kept_out_until_it_is_dead(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(JournalBusy, match=f"process {holder.pid} "):
+        async with open_sqlite(tmp_path):
+            pass
+    holder.kill()
+    holder.wait()
+    async with open_sqlite(tmp_path):
+        pass
+
+
+# ----------------------------------------------------------------------- versions
+
+
+async def test_a_newer_journal_is_left_alone(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path) as journal:
+        await write(journal)
+    db = sqlite3.connect(tmp_path / "journal.db")
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(JournalTooNew, match="version 99, this program knows versions up to 1"):
+        async with open_sqlite(tmp_path):
+            pass
+
+
+LATER = ("ALTER TABLE stream ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'", "CREATE TABLE later (n)")
+
+
+async def test_an_older_journal_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_sqlite(tmp_path) as journal:
+        await write(journal)
+        row = await journal.row("s")
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, LATER))
+    for _ in range(2):
+        async with open_sqlite(tmp_path) as journal:
+            assert await journal.row("s") == row
+    db = sqlite3.connect(tmp_path / "journal.db")
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    assert db.execute("SELECT colour FROM stream").fetchall() == [("red",)]
+    db.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_sqlite(tmp_path) as journal:
+        await write(journal)
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "STEPS", (*schema.STEPS, LATER, ("ALTER TABLE nobody ADD COLUMN n",)))
+        with pytest.raises(JournalError, match="nobody"):
+            async with open_sqlite(tmp_path):
+                pass
+    async with open_sqlite(tmp_path) as journal:
+        assert await journal.row("s") is not None
+
+
+# ------------------------------------------------------------------------- effort
+
+
+async def test_inline_uses_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    async with open_sqlite(tmp_path, inline=True) as journal:
+        await write(journal)
+        await journal.list(q="title")
+        await journal.open_work()
+        assert set(threading.enumerate()) == before
+
+
+async def test_a_long_read_lets_others_run(tmp_path: Path) -> None:
+    passes = 0
+
+    async def others() -> None:
+        nonlocal passes
+        while True:
+            await trio.lowlevel.checkpoint()
+            passes += 1
+
+    async with open_sqlite(tmp_path, inline=True) as journal:
+        fence = await write(journal)
+        await journal.save(fence, 1, [NewEvent("e", {"text": "x" * 1000})] * 1000)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            assert len(await journal.events_since("s", 0)) == 1001
+            nursery.cancel_scope.cancel()
+    assert passes >= 10
+
+
+async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path, inline=True) as journal:
+        fence = await write(journal)
+        await journal.save(fence, 1, [NewEvent("old", {})] * 500)
+        read: list[Any] = []
+
+        async def read_all() -> None:
+            read.extend(await journal.events_since("s", 0))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read_all)
+            for _ in range(3):
+                await trio.lowlevel.checkpoint()
+            await journal.delete(fence)
+            fence = await write(journal)
+            await journal.save(fence, 1, [NewEvent("new", {})] * 500)
+    assert "new" not in {each.type for each in read}
+
+
+def effort(db: sqlite3.Connection, query: Any) -> int:
+    """How many steps of SQLite's machine a query takes, in tens."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    db.set_progress_handler(count, 10)
+    query(db)
+    db.set_progress_handler(None, 0)
+    return steps
+
+
+async def test_no_page_costs_more_when_more_is_stored(tmp_path: Path) -> None:
+    queries = {
+        "streams": lambda db: sql_stream.page(db, None, None, 20, None),
+        "streams, deep": lambda db: sql_stream.page(db, None, None, 20, 60),
+        "streams by status": lambda db: sql_stream.page(db, "rare", None, 20, None),
+        "streams by status, deep": lambda db: sql_stream.page(db, "active", None, 20, 60),
+        "questions": lambda db: sql_question.page(db, "pending", None, None, 20, 0),
+        "questions, deep": lambda db: sql_question.page(db, "pending", None, None, 20, 60),
+        "questions in every state": lambda db: sql_question.page(db, None, None, None, 20, 0),
+        "questions of streams": lambda db: sql_question.page(db, "pending", None, ["s1", "s2"], 20, 0),
+        "questions of streams in every state": lambda db: sql_question.page(db, None, None, ["s1"], 20, 0),
+        "due": lambda db: sql_question.due(db, 0.5),
+        "due, many": lambda db: sql_question.due(db, 5.0),
+        "open work": sql_stream.open_work,
+    }
+    async with open_sqlite(tmp_path, inline=True) as journal:
+
+        async def fill(numbers: range) -> None:
+            for number in numbers:
+                fence = await write(journal, f"s{number}", status="active" if number > 25 else "rare")
+                await journal.save(fence, 1, ack=["k"])
+
+        def measure() -> dict[str, int]:
+            db = schema.connect_reader(tmp_path / "journal.db")
+            costs = {name: effort(db, query) for name, query in queries.items()}
+            db.close()
+            return costs
+
+        await fill(range(150))
+        few = measure()
+        await fill(range(150, 1500))
+        many = measure()
+    assert {name for name in queries if many[name] > few[name] * 1.3 + 2} == set()
