@@ -20,7 +20,8 @@ def summarise(results: tuple[ToolMessage, ...]) -> str:
 
 def _tell(result: ToolMessage) -> str:
     if result.is_error and result.content.startswith(_REJECTED):
-        return f"Nothing was changed. {result.content}"
+        _, _, reason = result.content.partition(": ")
+        return f"{result.name} was rejected: nothing was changed.{f' Reason: {reason}' if reason else ''}"
     if result.is_error:
         return f"{result.name} failed: {result.content}"
     try:

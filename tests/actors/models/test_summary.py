@@ -68,9 +68,16 @@ def test_an_error_is_told_as_one() -> None:
     )
 
 
-def test_after_a_rejection_nothing_was_changed_and_the_reason_stands() -> None:
-    text = told("resources_add", "Operation rejected by user: too expensive", is_error=True)
-    assert text == "Nothing was changed. Operation rejected by user: too expensive"
+@pytest.mark.parametrize(
+    ("content", "ending"),
+    [
+        ("Operation rejected by the user. Nothing was done.", ""),
+        ("Operation rejected by the user. Nothing was done. Reason: not: today", " Reason: not: today"),
+    ],
+)
+def test_after_a_rejection_nothing_was_changed_and_the_reason_stands(content: str, ending: str) -> None:
+    text = told("resources_add", content, is_error=True)
+    assert text == f"resources_add was rejected: nothing was changed.{ending}"
 
 
 def test_several_results_stand_in_order() -> None:
