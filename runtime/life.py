@@ -63,9 +63,9 @@ class Life:
             if self._background is not None:
                 await self._background.close()
             self.address.mailbox = None
-        if self.starter is None:
-            name = self.address.name
-            self.bus.publish(ACTORS, Crashed(name, self._crash) if self._crash else Stopped(name))
+            if self.starter is None:
+                name = self.address.name
+                self.bus.publish(ACTORS, Crashed(name, self._crash) if self._crash else Stopped(name))
         return self._crash
 
     def serving(self) -> None:

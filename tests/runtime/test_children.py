@@ -1,0 +1,279 @@
+"""What lives inside an actor: background tasks and spawned children."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.errors import ActorCrashed, ActorUnavailable, AskCycle, Refused
+from stopgo.runtime.events import Crashed, EventBus, Started, Stopped
+from stopgo.runtime.message import Request
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff, Restart
+from stopgo.runtime.supervisor import open_supervisor
+
+pytestmark = pytest.mark.repeat(10)
+
+
+@attrs.frozen
+class Do(Request["Do", str]):
+    what: str
+
+
+def doing(log: list[str]) -> Behaviour[Do]:
+    async def behaviour(ctx: Context[Do]) -> None:
+        log.append("open")
+
+        async def handle(message: Do) -> str:
+            match message.what:
+                case "crash":
+                    raise OSError("broken")
+                case "no":
+                    raise Refused("no")
+                case "wait":
+                    await trio.sleep_forever()
+                case "last":
+                    ctx.stop()
+            return message.what.upper()
+
+        try:
+            await ctx.serve(handle)
+        finally:
+            log.append("close")
+
+    return behaviour
+
+
+async def test_background_tasks_end_with_the_behaviour(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def tick() -> None:
+            try:
+                while True:
+                    await trio.sleep(1)
+                    log.append("tick")
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(10)
+                log.append("ticked")
+
+        ctx.start_soon(tick, name="ticking")
+        ctx.start_soon(tick)
+        await doing(log)(ctx)
+
+    async with open_supervisor(EventBus(), grace=20) as supervisor:
+        ref = await supervisor.start("a", behaviour)
+        await trio.sleep(1.5)
+        began = trio.current_time()
+        await supervisor.stop("a")
+        assert trio.current_time() == began + 10  # what is cancelled is waited for
+        with pytest.raises(ActorUnavailable):
+            await ref.ask(Do("x"))
+    assert log == ["open", "tick", "tick", "close", "ticked", "ticked"]
+
+
+async def test_a_crash_in_the_background_is_a_crash_of_the_actor(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    lives = 0
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        nonlocal lives
+        lives += 1
+
+        async def fail() -> None:
+            await trio.sleep(1)
+            raise OSError("lost the connection")
+
+        if lives == 1:
+            ctx.start_soon(fail)
+        await doing(log)(ctx)
+
+    async with open_supervisor(EventBus(), backoff=Backoff(first=1, jitter=0)) as supervisor:
+        ref = await supervisor.start("a", behaviour)
+        with pytest.raises(ActorCrashed, match="a crashed: OSError") as crashed:
+            await ref.ask(Do("wait"))
+        assert isinstance(crashed.value.__cause__, OSError)
+        await trio.sleep(1.5)
+        assert await ref.ask(Do("x")) == "X"
+    assert log == ["open", "close", "open", "close"]
+
+
+async def test_a_crash_of_both_the_behaviour_and_its_background_loses_neither(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def fail() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("could not clean up")
+
+        ctx.start_soon(fail)
+        await doing([])(ctx)
+
+    bus = EventBus()
+    with bus.subscribe("actors") as seen:
+        async with open_supervisor(bus) as supervisor:
+            ref = await supervisor.start("a", behaviour, restart=Restart.NEVER)
+            with pytest.raises(ActorCrashed, match="OSError"):
+                await ref.ask(Do("crash"))
+    error = next(event.error for event in [e async for e in seen] if isinstance(event, Crashed))
+    assert isinstance(error, ExceptionGroup)
+    assert {type(each) for each in error.exceptions} == {OSError, ValueError}
+
+
+async def test_a_background_task_inherits_the_context_of_who_started_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Also the first one, whose nursery is opened by another task."""
+    cycles: list[tuple[str, ...]] = []
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        done = trio.Event()
+
+        async def ask_back() -> None:
+            try:
+                await ctx.ref.ask(Do("x"))
+            except AskCycle as cycle:
+                cycles.append(cycle.path)
+            done.set()
+
+        async def handle(message: Do) -> str:
+            ctx.start_soon(ask_back)
+            await done.wait()
+            return ""
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("a", behaviour)
+        await ref.ask(Do("x"))
+    assert cycles == [("a", "a")]
+
+
+async def test_a_context_of_the_past_starts_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    contexts: list[Context[Do]] = []
+
+    async def plain(ctx: Context[Do]) -> None:
+        contexts.append(ctx)
+        await doing([])(ctx)
+
+    async def with_background(ctx: Context[Do]) -> None:
+        ctx.start_soon(trio.sleep_forever)
+        await plain(ctx)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        await supervisor.start("plain", plain)
+        await supervisor.start("with_background", with_background)
+        await supervisor.close()
+        for ctx in contexts:
+            with pytest.raises(RuntimeError, match="has ended"):
+                ctx.start_soon(trio.sleep_forever)
+
+
+def parent(log: list[str], spawned: list[ActorRef[Do]]) -> Behaviour[Do]:
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def handle(message: Do) -> str:
+            child = ctx.spawn("child", doing(log))
+            spawned.append(child)
+            return await child.ask(message)  # though it has not started yet
+
+        await ctx.serve(handle, concurrency=4)
+
+    return behaviour
+
+
+async def test_a_child_serves_its_parent_and_ends_with_it(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    children: list[ActorRef[Do]] = []
+    bus = EventBus()
+    with bus.subscribe("actors") as seen:
+        async with open_supervisor(bus) as supervisor:
+            ref = await supervisor.start("parent", parent(log, children))
+            assert await ref.ask(Do("x")) == "X"
+            assert await children[0].ask(Do("y")) == "Y"
+            await supervisor.stop("parent")
+            with pytest.raises(ActorUnavailable, match="child has stopped"):
+                await children[0].ask(Do("z"))
+    assert log == ["open", "close"]
+    assert [event async for event in seen] == [
+        Started("parent", 1),
+        Started("child", 1),
+        Stopped("child"),
+        Stopped("parent"),
+    ]
+
+
+async def test_a_childs_crash_reaches_its_askers_and_the_bus_only(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    children: list[ActorRef[Do]] = []
+
+    async def careful(ctx: Context[Do]) -> None:
+        async def handle(message: Do) -> str:
+            child = ctx.spawn("child", doing(log))
+            children.append(child)
+            try:
+                return await child.ask(message)
+            except ActorCrashed as error:
+                return repr(error.__cause__)
+
+        await ctx.serve(handle)
+
+    bus = EventBus()
+    async with open_supervisor(bus) as supervisor:
+        ref = await supervisor.start("parent", careful)
+        with bus.subscribe("actors") as seen:
+            assert await ref.ask(Do("crash")) == "OSError('broken')"
+            await trio.testing.wait_all_tasks_blocked()
+        assert await ref.ask(Do("x")) == "X"
+        with pytest.raises(ActorUnavailable, match="child has stopped"):
+            await children[0].ask(Do("x"))  # it is not restarted
+    crashed: list[Any] = [event async for event in seen if isinstance(event, Crashed)]
+    assert [event.actor for event in crashed] == ["child"]
+
+
+async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("parent", parent([], []))
+        await ref.ask(Do("last"))
+        await trio.testing.wait_all_tasks_blocked()
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        for _ in range(20):
+            assert await ref.ask(Do("last")) == "LAST"
+        await trio.testing.wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+async def test_withdrawal_and_grandchildren(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+
+    async def grandparent(ctx: Context[Do]) -> None:
+        async def handle(message: Do) -> str:
+            return await ctx.spawn("parent", parent(log, [])).ask(message)
+
+        await ctx.serve(handle, concurrency=2)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("grandparent", grandparent)
+        assert await ref.ask(Do("x")) == "X"
+        with pytest.raises(Refused):
+            await ref.ask(Do("no"))
+        with trio.move_on_after(1):
+            await ref.ask(Do("wait"))
+        assert log == ["open", "open", "open"]
+        began = trio.current_time()
+        await supervisor.stop("grandparent")
+        assert trio.current_time() == began
+    assert log == ["open"] * 3 + ["close"] * 3

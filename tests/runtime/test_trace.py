@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from stopgo.runtime import trace
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.errors import Refused
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.message import Message, Request
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.virtual import VirtualActors
+
+pytestmark = pytest.mark.repeat(10)
+
+
+@attrs.frozen
+class WhichTrace(Request["TracedMessage", str]):
+    refuse: bool = False
+
+
+@attrs.frozen
+class Remember(Message["TracedMessage"]):
+    pass
+
+
+TracedMessage: TypeAlias = WhichTrace | Remember
+
+
+def traced(seen: list[str], concurrency: int = 1, next_one: str = "") -> Behaviour[TracedMessage]:
+    def current() -> str:
+        return trace.current.get().get("id", "")
+
+    async def behaviour(ctx: Context[TracedMessage]) -> None:
+        seen.append(current())
+
+        async def later() -> None:
+            seen.append(f"background {current()}")
+
+        async def handle(message: TracedMessage) -> str:
+            trace_before = current()
+            await trio.lowlevel.checkpoint()
+            ctx.start_soon(later)
+            assert current() == trace_before
+            seen.append(current())
+            if message == WhichTrace(refuse=True):
+                raise Refused("no")
+            trace.current.set({"id": "changed by a handler"})
+            return trace_before
+
+        await ctx.serve(handle, concurrency=concurrency)
+        seen.append(current())
+
+    return behaviour
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_a_message_carries_its_senders_trace(
+    autojump_clock: trio.testing.MockClock, concurrency: int
+) -> None:
+    seen: list[str] = []
+    trace.current.set({"id": "starter"})
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("a", traced(seen, concurrency))
+        for name in ["one", "two"]:
+            trace.current.set({"id": name})
+            assert await ref.ask(WhichTrace()) == name
+            await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(Refused):
+            await ref.ask(WhichTrace(refuse=True))
+        trace.current.set({"id": "told"})
+        await ref.tell(Remember())
+        await trio.testing.wait_all_tasks_blocked()
+    assert seen == [
+        "",  # an actor belongs to no trace, whoever started it
+        "one",
+        "background one",
+        "two",
+        "background two",
+        "two",
+        "background two",
+        "told",
+        "background told",
+        "",
+    ]
+
+
+async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_supervisor(EventBus()) as supervisor:
+        last: ActorRef[TracedMessage] = await supervisor.start("last", traced([]))
+
+        async def relay(ctx: Context[TracedMessage]) -> None:
+            async def handle(message: TracedMessage) -> str:
+                return await last.ask(WhichTrace())
+
+            await ctx.serve(handle)
+
+        ref = await supervisor.start("relay", relay)
+        trace.current.set({"id": "x"})
+        assert await ref.ask(WhichTrace()) == "x"
+
+
+async def test_a_wake_carries_a_trace_also_to_the_life_after_a_crash(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    seen: list[str] = []
+
+    def behaviour(key: str) -> Behaviour[TracedMessage]:
+        async def once_broken(ctx: Context[TracedMessage]) -> None:
+            if not seen:
+                seen.append("crash")
+                raise OSError("broken")
+            await traced(seen)(ctx)
+
+        return once_broken
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = VirtualActors("v", behaviour, supervisor, poisoned=lambda key, error: behaviour(key))
+        trace.current.set({"id": "waker"})
+        actors.wake("k", Remember())
+        await trio.sleep(1)
+    assert seen == ["crash", "", "waker", "background waker", ""]

@@ -1,0 +1,422 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.events import Crashed, EventBus, Restarting, Started, Stopped
+from stopgo.runtime.message import Message
+from stopgo.runtime.restart import Backoff
+from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from stopgo.runtime.virtual import VirtualActors
+
+PLAIN = Backoff(first=1, factor=2, limit=60, jitter=0)
+IDLE = 300.0
+
+
+@attrs.frozen
+class Wake(Message["Wake"]):
+    pass
+
+
+@attrs.define
+class Inbox:
+    """Commands that are kept elsewhere, and actors that work them off when woken: the use this is for.
+
+    Checks as it goes that no key has two activations and that each command is done once.
+    """
+
+    waiting: dict[str, list[str]] = attrs.field(factory=dict)
+    done: list[str] = attrs.field(factory=list)
+    alive: set[str] = attrs.field(factory=set)
+    activations: int = 0
+    handled: int = 0
+    loading: float = 0.0
+    saving: float = 0.0
+    working: float = 0.0
+    busy: Callable[[], bool] = lambda: False
+    progress: bool = False
+    idle: float = IDLE
+
+    def actors(self, supervisor: Supervisor, **options: Any) -> VirtualActors[Wake]:
+        options.setdefault("poisoned", self.poisoned)
+        return VirtualActors("v", self.behaviour, supervisor, backoff=PLAIN, **options)
+
+    def put(self, actors: VirtualActors[Wake], key: str, *commands: str) -> None:
+        self.waiting.setdefault(key, []).extend(commands)
+        actors.wake(key, Wake())
+
+    def behaviour(self, key: str) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            assert key not in self.alive
+            self.alive.add(key)
+            self.activations += 1
+            try:
+                await trio.sleep(self.loading)
+
+                async def handle(_: Wake) -> None:
+                    self.handled += 1
+                    while commands := self.waiting.get(key):
+                        command = commands[0]
+                        await trio.sleep(self.working)
+                        if command == "crash":
+                            raise OSError(f"{key} is broken")
+                        assert commands.pop(0) == command
+                        self.done.append(command)
+                        if self.progress:
+                            ctx.progress()
+
+                await ctx.serve(handle, idle_timeout=self.idle, busy=lambda: self.busy())
+                await trio.sleep(self.saving)
+            finally:
+                self.alive.discard(key)
+
+        return behaviour
+
+    def poisoned(self, key: str, error: Exception) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            assert key not in self.alive
+            self.done.append(f"poisoned by {error}")
+            self.waiting[key].clear()
+
+        return behaviour
+
+
+@pytest.mark.repeat(10)
+async def test_a_wake_activates_and_idleness_passivates(autojump_clock: trio.testing.MockClock) -> None:
+    inbox = Inbox(saving=5)
+    bus = EventBus()
+    with bus.subscribe("actors") as seen:
+        async with open_supervisor(bus) as supervisor:
+            actors = inbox.actors(supervisor)
+            assert (actors.active, actors.is_active("k")) == (0, False)
+            inbox.put(actors, "k", "a")
+            assert (actors.active, actors.is_active("k")) == (1, True)
+            await trio.testing.wait_all_tasks_blocked()
+            assert inbox.done == ["a"]
+            await trio.sleep(IDLE + 4)
+            assert actors.is_active("k")  # it still saves
+            await trio.sleep(2)
+            assert (actors.active, actors.is_active("k")) == (0, False)
+            assert not actors._activations
+    assert [event async for event in seen] == [Started("v:k", 1), Stopped("v:k")]
+
+
+@pytest.mark.repeat(10)
+async def test_wakes_fold_into_one_that_is_queued(autojump_clock: trio.testing.MockClock) -> None:
+    inbox = Inbox(loading=1, working=1)
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor)
+        for _ in range(10):
+            actors.wake("k", Wake())
+        await trio.sleep(0.5)
+        for _ in range(10):
+            actors.wake("k", Wake())
+        await trio.sleep(1)
+        assert (inbox.activations, inbox.handled) == (1, 1)
+        inbox.put(actors, "k", "a")
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(10):  # while the handler runs, one more is due: it may have looked too early
+            actors.wake("k", Wake())
+        await trio.sleep(5)
+        assert (inbox.activations, inbox.handled) == (1, 3)
+
+
+@pytest.mark.repeat(20)
+async def test_wakes_at_the_idle_deadline_are_neither_lost_nor_doubled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox(idle=1)
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor)
+        for number in range(50):
+            inbox.put(actors, "k", str(number))
+            await trio.sleep(1)
+        await trio.sleep(10)
+        assert inbox.done == [str(number) for number in range(50)]
+        assert actors.active == 0
+
+
+@pytest.mark.repeat(10)
+@pytest.mark.parametrize("at", [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4])
+async def test_a_wake_at_any_point_of_a_life_is_served(
+    autojump_clock: trio.testing.MockClock, at: float
+) -> None:
+    """Loading until 1, idle until 3, saving until 4."""
+    inbox = Inbox(loading=1, idle=2, saving=1)
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor)
+        actors.wake("k", Wake())
+        await trio.sleep(at)
+        inbox.put(actors, "k", "a")
+        await trio.sleep(10)
+        assert inbox.done == ["a"]
+        assert inbox.activations == (1 if at < 3 else inbox.activations)
+        assert inbox.activations <= 2
+        assert actors.active == 0
+
+
+@pytest.mark.repeat(10)
+async def test_what_is_busy_is_not_passivated(autojump_clock: trio.testing.MockClock) -> None:
+    busy = True
+    inbox = Inbox(busy=lambda: busy)
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor)
+        actors.wake("k", Wake())
+        await trio.sleep(10 * IDLE)
+        assert actors.is_active("k")
+        busy = False
+        await trio.sleep(IDLE + 1)
+        assert not actors.is_active("k")
+        assert inbox.activations == 1
+
+
+@pytest.mark.repeat(10)
+async def test_a_crash_is_tried_again_after_a_back_off_and_disturbs_nobody(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox()
+    bus = EventBus()
+    with bus.subscribe("actors") as seen:
+        async with open_supervisor(bus) as supervisor:
+            actors = inbox.actors(supervisor)
+            inbox.put(actors, "other", "a")
+            inbox.put(actors, "k", "crash")
+            await trio.sleep(0.5)
+            assert actors.is_active("k")
+            inbox.waiting["k"] = ["b"]  # no wake: it looks by itself
+            await trio.sleep(1)
+            assert sorted(inbox.done) == ["a", "b"]
+    events = [event async for event in seen if getattr(event, "actor", "") == "v:k"]
+    assert [type(event) for event in events] == [Started, Crashed, Restarting, Started, Stopped]
+    assert events[3] == Started("v:k", 2)
+
+
+@pytest.mark.repeat(10)
+async def test_after_three_crashes_the_key_is_poisoned_once(autojump_clock: trio.testing.MockClock) -> None:
+    inbox = Inbox()
+    bus = EventBus()
+    with bus.subscribe("actors") as seen:
+        async with open_supervisor(bus) as supervisor:
+            actors = inbox.actors(supervisor)
+            inbox.put(actors, "k", "crash")
+            for _ in range(20):  # wakes do not hurry it, nor count as attempts
+                await trio.sleep(0.1)
+                actors.wake("k", Wake())
+            await trio.sleep(0.5)
+            assert inbox.activations == 2
+            await trio.sleep(1)
+            assert inbox.done == ["poisoned by k is broken"]
+            assert inbox.activations == 3
+            await trio.sleep(1000)
+            assert not actors.is_active("k")
+            inbox.put(actors, "k", "a")
+            await trio.sleep(1)
+            assert inbox.done[1:] == ["a"]
+    delays = [event.delay for event in [e async for e in seen] if isinstance(event, Restarting)]
+    assert delays == [1, 2]
+
+
+@pytest.mark.repeat(10)
+async def test_progress_starts_the_count_anew(autojump_clock: trio.testing.MockClock) -> None:
+    inbox = Inbox(progress=True)
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor)
+        inbox.put(actors, "k", "crash")
+        await trio.sleep(1.5)  # two crashes
+        inbox.waiting["k"].insert(0, "progress")  # then a life that does something, and crashes too
+        await trio.sleep(2)
+        assert inbox.done == ["progress"]
+        await trio.sleep(1 + 2)
+        assert inbox.activations == 5
+        assert inbox.done == ["progress", "poisoned by k is broken"]
+
+
+@pytest.mark.repeat(10)
+async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox()
+    poisonings = 0
+
+    def poisoned(key: str, error: Exception) -> Behaviour[Wake]:
+        nonlocal poisonings
+        poisonings += 1
+        raise OSError("even this")
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor, poisoned=poisoned)
+        inbox.put(actors, "k", "crash")
+        await trio.sleep(1000)
+        assert (inbox.activations, poisonings, actors.active) == (3, 1, 0)
+        actors.wake("k", Wake())
+        await trio.sleep(1000)
+        assert (inbox.activations, poisonings, actors.active) == (6, 2, 0)
+        inbox.waiting["k"].clear()
+        inbox.put(actors, "k", "a")
+        await trio.sleep(1)
+        assert inbox.done == ["a"]
+
+
+@pytest.mark.repeat(10)
+@pytest.mark.parametrize("poison_crashes", [False, True])
+async def test_a_wake_during_the_poisoned_life_is_not_lost(
+    autojump_clock: trio.testing.MockClock, poison_crashes: bool
+) -> None:
+    inbox = Inbox()
+
+    def poisoned(key: str, error: Exception) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            inbox.waiting[key].clear()
+            await trio.sleep(10)
+            if poison_crashes:
+                raise OSError("even this")
+
+        return behaviour
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor, poisoned=poisoned, attempts=1)
+        inbox.put(actors, "k", "crash")
+        await trio.sleep(5)
+        inbox.put(actors, "k", "a")
+        await trio.sleep(20)
+        assert inbox.done == ["a"]
+        assert inbox.activations == 2
+
+
+@pytest.mark.repeat(10)
+async def test_a_behaviour_that_ends_without_serving_is_not_run_for_ever(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    runs: list[str] = []
+
+    def brief(key: str) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            runs.append(key)
+            await trio.sleep(1)
+
+        return behaviour
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = VirtualActors("v", brief, supervisor, poisoned=lambda key, error: brief(key))
+        actors.wake("k", Wake())
+        await trio.sleep(10)
+        assert runs == ["k"]
+        actors.wake("k", Wake())
+        await trio.sleep(0.5)
+        actors.wake("k", Wake())  # it may have looked before this: it has to look again
+        await trio.sleep(10)
+        assert runs == ["k"] * 3
+        assert actors.active == 0
+
+
+@pytest.mark.repeat(10)
+async def test_a_factory_that_fails_is_a_crash_of_its_key(autojump_clock: trio.testing.MockClock) -> None:
+    poisonings: list[str] = []
+
+    def broken(key: str) -> Behaviour[Wake]:
+        raise OSError("no such key")
+
+    def poisoned(key: str, error: Exception) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            poisonings.append(str(error))
+
+        return behaviour
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = VirtualActors("v", broken, supervisor, poisoned=poisoned, backoff=PLAIN)
+        actors.wake("k", Wake())
+        await trio.sleep(10)
+        assert poisonings == ["no such key"]
+
+
+@pytest.mark.repeat(10)
+async def test_all_drain_side_by_side_in_their_turn_under_the_one_deadline(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox(working=2)
+    closed: list[tuple[str, float]] = []
+
+    def named(name: str) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            async def handle(_: Wake) -> None:
+                pass
+
+            await ctx.serve(handle)
+            closed.append((name, trio.current_time() - began))
+
+        return behaviour
+
+    bus = EventBus()
+    async with open_supervisor(bus, grace=5) as supervisor:
+        await supervisor.start("earlier", named("earlier"))
+        actors = inbox.actors(supervisor)
+        await supervisor.start("later", named("later"))
+        for key in "abc":
+            inbox.put(actors, key, key)
+        inbox.put(actors, "long", "1", "2", "3", "4")
+        inbox.put(actors, "broken", "crash")
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        with pytest.raises(ValueError, match="'v' is already running"):
+            inbox.actors(supervisor)
+    assert closed == [("later", 0), ("earlier", 5)]
+    assert sorted(inbox.done) == ["1", "2", "a", "b", "c"]
+    assert not inbox.alive
+    assert inbox.activations == 5  # what crashed while closing was not activated again
+    actors.wake("k", Wake())
+    assert actors.active == 0
+
+
+@pytest.mark.repeat(10)
+@pytest.mark.parametrize("how", ["cancelled", "resting", "never begun"])
+async def test_nothing_runs_after_the_block(autojump_clock: trio.testing.MockClock, how: str) -> None:
+    inbox = Inbox(loading=3)
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    with trio.CancelScope() as scope:
+        async with open_supervisor(EventBus()) as supervisor:
+            actors = inbox.actors(supervisor)
+            inbox.put(actors, "k", "crash")
+            if how == "cancelled":
+                await trio.sleep(1)
+                scope.cancel()
+                await trio.sleep_forever()
+            elif how == "resting":
+                await trio.sleep(3.5)
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    actors.wake("k", Wake())
+    assert actors.active == 0
+    assert not inbox.alive
+
+
+@pytest.mark.repeat(20)
+async def test_many_keys_under_a_storm_of_wakes_and_crashes(autojump_clock: trio.testing.MockClock) -> None:
+    """Every command is done once and in order, whatever falls together."""
+    inbox = Inbox(idle=1, loading=1, saving=1, working=0.5, progress=True)
+    flaky = iter(range(10**6))
+
+    def behaviour(key: str) -> Behaviour[Wake]:
+        async def sometimes_broken(ctx: Context[Wake]) -> None:
+            if next(flaky) % 3 == 0:
+                raise OSError("bad luck")
+            await inbox.behaviour(key)(ctx)
+
+        return sometimes_broken
+
+    async with open_supervisor(EventBus(), grace=1000) as supervisor:
+        actors = VirtualActors(
+            "v", behaviour, supervisor, poisoned=lambda key, error: inbox.behaviour(key), backoff=PLAIN
+        )
+        for number in range(30):
+            for key in ["a", "b", "c"]:
+                inbox.put(actors, key, f"{key}{number}")
+            await trio.sleep(number % 7 / 2)
+        await trio.sleep(200)
+        assert actors.active == 0
+    for key in ["a", "b", "c"]:
+        assert [c for c in inbox.done if c[0] == key] == [f"{key}{number}" for number in range(30)]
