@@ -27,6 +27,7 @@ STATUS: Mapping[ErrorCode, int] = {
     "denied_by_policy": 422,
     "expired": 410,
     "idempotency_key_reused": 422,
+    "internal_error": 500,
     "invalid_arguments": 422,
     "invalid_cursor": 400,
     "invalid_request": 400,

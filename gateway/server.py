@@ -1,12 +1,15 @@
 """Hypercorn's connections inside our own nursery.
 
-Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours, for three reasons:
+Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours. Four guards:
 
-* Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
-  stopping, and no cancellation helps.
-* What an application sends to a client that left is dropped without a checkpoint, so an application that
-  only sends starves every other task of the process.
-* A connection that fails in an unforeseen way takes the whole server down.
+1. Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
+   stopping, and no cancellation helps. Ours are bounded, and end with their connection.
+2. What an application sends to a client that left is dropped without a checkpoint, so an application that
+   only sends starves every other task of the process. Ours yields after every send.
+3. When an answer is complete it tells the application that the client has left; Quart-Trio then cancels the
+   task of that very answer, before Hypercorn has closed the connection or begun its idle time. Such a
+   connection stays for ever. Ours is told nothing any more.
+4. A connection that fails in an unforeseen way takes the whole server down. Ours is logged.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from hypercorn.typing import (
     AppWrapper,
     ASGIFramework,
     ASGIReceiveCallable,
+    ASGIReceiveEvent,
     ASGISendCallable,
     ASGISendEvent,
     ConnectionState,
@@ -102,7 +106,7 @@ class Server:
     """Accepts connections from when it is opened until it drains."""
 
     def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket]) -> None:
-        self._app = _yielding(app)
+        self._app = _guarded(app)
         self._listeners = [_listener(sock) for sock in sockets]
         self._config = _config()
         self._context = WorkerContext(None)
@@ -176,20 +180,31 @@ def _config() -> Config:
     return config
 
 
-def _yielding(app: ASGIFramework) -> AppWrapper:
-    """The same application, but every send lets other tasks run, also one that goes nowhere."""
+def _guarded(app: ASGIFramework) -> AppWrapper:
+    """The same application behind the second and the third guard of this module."""
 
-    async def yielding(
+    async def guarded(
         scope: Scope,
         receive: ASGIReceiveCallable,
         send: ASGISendCallable,
         sync_spawn: object,
         call_soon: object,
     ) -> None:
+        answered = False
+
+        async def receive_until_answered() -> ASGIReceiveEvent:
+            message = await receive()
+            if answered and message["type"] == "http.disconnect":
+                await trio.sleep_forever()
+            return message
+
         async def send_and_yield(message: ASGISendEvent) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                answered = True
             await send(message)
             await trio.lowlevel.checkpoint()
 
-        await app(scope, receive, send_and_yield)
+        await app(scope, receive_until_answered, send_and_yield)
 
-    return yielding
+    return guarded

@@ -52,9 +52,7 @@ HISTORY = (
         "agent",
         "f",
         text="",
-        tool_calls=[
-            {"id": "call-1", "name": "resources_add", "arguments": {"name": "web-1", "value": 42}}
-        ],
+        tool_calls=[{"id": "call-1", "name": "resources_add", "arguments": {"name": "web-1", "value": 42}}],
         usage={"input_tokens": 3, "output_tokens": 2},
     ),
     events.approval_requested(APPROVAL_BODY),
@@ -69,11 +67,14 @@ def history(new: tuple[NewEvent, ...] = HISTORY) -> list[Event]:
     ]
 
 
+CONFIG = AgentConfig(agent=LlmNode("agent", "", "offline:rules"), name="an agent")
+
+
 @attrs.define(eq=False)
 class FakeAgent:
     """Answers what it is told to, with one conversation that waits for an approval."""
 
-    config: AgentConfig = AgentConfig(agent=LlmNode("agent", "", "offline:rules"), name="an agent")
+    config: AgentConfig = CONFIG
     draining: trio.Event = attrs.field(factory=trio.Event)
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = attrs.field(factory=list)
     raises: dict[str, Exception] = attrs.field(factory=dict)

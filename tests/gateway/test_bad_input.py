@@ -1,0 +1,247 @@
+"""Whatever is wrong with a request: JSON with a stable code, and no traceback anywhere."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.gateway import examples as ex
+from stopgo.gateway.body import MAX_BODY, MAX_DISCARDED, parse_object
+from stopgo.gateway.errors import RequestError
+
+POSTS = (
+    "/conversations",
+    f"/conversations/{ex.CONVERSATION_ID}/messages",
+    f"/conversations/{ex.CONVERSATION_ID}/cancel",
+    f"/conversations/{ex.CONVERSATION_ID}/complete",
+    f"/conversations/{ex.CONVERSATION_ID}/resume",
+    f"/approvals/{ex.APPROVAL_ID}",
+)
+
+
+@pytest.fixture(autouse=True)
+def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"{bad", "line 1, column 2"),
+        (b"hello", "line 1, column 1"),
+        (b'{"message": "x"} trailing', "line 1, column 18"),
+        (b"[]", "expected an object, not an array"),
+        (b'"x"', "not a string"),
+        (b"true", "not a boolean"),
+        (b"null", "not null"),
+        (b"7", "not a number"),
+        (b'{"message": NaN}', "NaN"),
+        (b'{"message": -Infinity}', "Infinity"),
+        (b'{"message": 1e999}', "out of range"),
+        (b'{"message": "\xff"}', "UTF-8"),
+        (b'{"message": "\\ud800"}', "surrogate"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b'{"message": ' + b"9" * 5000 + b"}", "limit"),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "multipart/form-data", None])
+async def test_a_body_that_is_no_json_object(
+    client: httpx2.AsyncClient, agent: Any, body: bytes, why: str, content_type: str | None
+) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    answer = await client.post("/conversations", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["code"] == "invalid_request_body"
+    assert answer.json()["error"].startswith("invalid request body")
+    assert why in answer.json()["error"]
+    assert not agent.calls
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_every_post_looks_at_its_body(client: httpx2.AsyncClient, agent: Any, path: str) -> None:
+    answer = await client.post(path, content=b"{bad", headers={"Authorization": "Bearer x"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request_body")
+    assert not agent.calls
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "text/plain", "application/x-www-form-urlencoded"]
+)
+async def test_json_is_read_whatever_its_content_type(
+    client: httpx2.AsyncClient, agent: Any, content_type: str
+) -> None:
+    answer = await client.post(
+        "/conversations", content=b'{"message": "\\ud83d\\ude00"}', headers={"Content-Type": content_type}
+    )
+    assert answer.status_code == 201
+    assert agent.calls[0][1] == ("\U0001f600",)
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
+async def test_nothing_is_an_empty_object(client: httpx2.AsyncClient, body: bytes) -> None:
+    assert (await client.post("/conversations", content=body)).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(5, "a number"), (1.5, "a number"), (True, "a boolean"), ([], "an array"), ({}, "an object")],
+)
+@pytest.mark.parametrize("path", POSTS[:2])
+async def test_a_wrong_type_names_its_field(
+    client: httpx2.AsyncClient, agent: Any, path: str, value: object, kind: str
+) -> None:
+    answer = await client.post(path, json={"message": value})
+    assert answer.status_code == 400
+    assert answer.json() == {
+        "error": f"invalid request body: message must be a string, not {kind}",
+        "code": "invalid_request_body",
+        "field": "message",
+    }
+    assert not agent.calls
+
+
+async def chunks(size: int, of: int = 1000) -> AsyncIterator[bytes]:
+    for _ in range(size // of):
+        yield b"x" * of
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("path", POSTS)
+async def test_a_body_of_2_mib_is_refused(
+    client: httpx2.AsyncClient, agent: Any, path: str, chunked: bool
+) -> None:
+    content: Any = chunks(2 * MAX_BODY) if chunked else b"x" * (2 * MAX_BODY)
+    answer = await client.post(path, content=content)
+    assert answer.status_code == 413
+    assert answer.json()["code"] == "body_too_large"
+    assert not agent.calls
+    assert (await client.get("/health")).status_code == 200
+
+
+async def test_a_body_of_1_mib_is_accepted(client: httpx2.AsyncClient, agent: Any) -> None:
+    frame = len(b'{"message": ""}')
+    body = b'{"message": "' + b"x" * (MAX_BODY - frame) + b'"}'
+    assert len(body) == MAX_BODY
+    assert (await client.post("/conversations", content=body)).status_code == 201
+    assert (await client.post("/conversations", content=body + b" ")).status_code == 413
+
+
+async def test_a_body_without_end_is_cut_off(raw: Any) -> None:
+    stream = await raw(b"POST /conversations HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    sent = 0
+    with contextlib.suppress(trio.BrokenResourceError):
+        while sent < 100 * MAX_BODY:
+            await stream.send_all(chunk)
+            sent += len(chunk)
+    assert MAX_DISCARDED < sent < 3 * MAX_DISCARDED
+
+
+async def test_a_body_that_does_not_come_times_out(raw: Any, mock_clock: trio.testing.MockClock) -> None:
+    stream = await raw(b"POST /conversations HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    mock_clock.jump(61)
+    answer = b""
+    while chunk := await stream.receive_some():
+        answer += chunk
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b'"code":"request_timeout"' in answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/nope"),
+        ("GET", "/conversations/"),
+        ("GET", "//health"),
+        ("GET", "/static/x"),
+        ("GET", "/events"),
+        ("POST", "/a2a"),
+        ("POST", "/agui"),
+        ("GET", "/asyncapi.json"),
+        ("GET", "/.well-known/agent.json"),
+        ("GET", "/%2e%2e/etc/passwd"),
+        ("GET", "/<script>"),
+    ],
+)
+async def test_an_unknown_path_is_404(client: httpx2.AsyncClient, method: str, path: str) -> None:
+    answer = await client.request(method, path)
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/conversations"),
+        ("DELETE", "/conversations"),
+        ("POST", "/health"),
+        ("PATCH", "/docs"),
+        ("BREW", "/tools"),
+    ],
+)
+async def test_an_unknown_method_is_405(client: httpx2.AsyncClient, method: str, path: str) -> None:
+    answer = await client.request(method, path)
+    assert answer.status_code == 405
+    assert answer.json()["code"] == "method_not_allowed"
+    assert "GET" in answer.headers["Allow"]
+
+
+async def test_head_is_get_without_the_body(client: httpx2.AsyncClient) -> None:
+    for path in (
+        "/health",
+        "/docs",
+        f"/conversations/{ex.CONVERSATION_ID}",
+        f"/conversations/{ex.CONVERSATION_ID}/events",
+    ):
+        answer = await client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert (await client.head("/nope")).status_code == 404
+
+
+async def test_bytes_that_are_no_http_harm_nobody(client: httpx2.AsyncClient, raw: Any) -> None:
+    for data in (
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET / HTTP/9\r\n\r\n",
+        b"GET /" + b"x" * 70_000,
+        b"GET / HTTP/1.1\r\n\r\n",
+    ):
+        stream = await raw(data)
+        assert (await stream.receive_some()).startswith(b"HTTP/1.1 4")
+    assert (await client.get("/health")).status_code == 200
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=4), st.booleans())
+def test_every_json_object_is_read(value: dict[str, Any], escaped: bool) -> None:
+    assert parse_object(json.dumps(value, ensure_ascii=escaped).encode()) == value
+
+
+@given(st.binary(max_size=60))
+def test_other_bytes_are_refused_in_one_way(data: bytes) -> None:
+    error: RequestError | None = None
+    try:
+        assert isinstance(parse_object(data), dict)
+    except RequestError as raised:
+        error = raised
+    assert error is None or (error.status == 400 and error.message.startswith("invalid request body: "))
