@@ -8,6 +8,7 @@ into the JSON-RPC error of the one request they belong to.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -20,6 +21,10 @@ from stopgo.actors.mcp.failures import REQUEST_REFUSED, SERVER_FAILED, SESSION_L
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
+
+# These log the address of every request, and an address may carry a key.
+for _logger in ("httpx2", "mcp.client.streamable_http"):
+    logging.getLogger(_logger).setLevel(logging.WARNING)
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of the longest reply."""

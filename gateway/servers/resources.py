@@ -14,7 +14,7 @@ import mcp_types as types
 import trio
 
 from stopgo.gateway.servers.pattern import InvalidPattern, matching
-from stopgo.gateway.servers.resource_store import MAX_NAME, ResourceStore
+from stopgo.gateway.servers.resource_store import MAX_NAME, Resource, ResourceStore
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -91,11 +91,7 @@ def resource_server(store: ResourceStore) -> Server[Any]:
                     removed = await in_thread(store.remove, ids)
                     return _result({"removed_count": len(removed), "removed_ids": removed or None})
                 case LIST.name:
-                    resources = await in_thread(store.all)
-                    pattern = _text(arguments, "pattern")
-                    if pattern is not None:
-                        names = set(matching(pattern, {resource.name for resource in resources}))
-                        resources = [resource for resource in resources if resource.name in names]
+                    resources = await named(_text(arguments, "pattern"))
                     found = [attrs.asdict(resource) for resource in resources]
                     return _result({"resources": found or None, "count": len(found)})
                 case unknown:
@@ -111,9 +107,14 @@ def resource_server(store: ResourceStore) -> Server[Any]:
             return [id]
         if pattern is None:
             raise _BadArguments("either id or pattern is required")
+        return [resource.id for resource in await named(pattern)]
+
+    async def named(pattern: str | None) -> list[Resource]:
         resources = await in_thread(store.all)
+        if pattern is None:
+            return resources
         names = set(matching(pattern, {resource.name for resource in resources}))
-        return [resource.id for resource in resources if resource.name in names]
+        return [resource for resource in resources if resource.name in names]
 
     return Server(
         SERVER_NAME,

@@ -70,7 +70,7 @@ async def test_a_bearer_goes_with_its_own_call_and_nowhere_else(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     http_peer.slow.set()
-    async with serving(web(http_peer.url, max_concurrency=8)) as server:
+    async with serving(web(f"{http_peer.url}?key=secret-key", max_concurrency=8)) as server:
         async with trio.open_nursery() as asking:
             for n in range(8):
                 tool = "echo" if n % 2 else "slow"
