@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 import attrs
 import trio
@@ -24,7 +24,7 @@ from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import Place, judge
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
-from stopgo.actors.log import BrokenConversation, read
+from stopgo.actors.log import BrokenConversation, read, reply_topic
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.catalog import open_model
 from stopgo.actors.registry import Resolve, Resolved
@@ -33,6 +33,7 @@ from stopgo.actors.state import Conversation
 from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
+from stopgo.runtime.events import Subscription
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,
@@ -144,21 +145,23 @@ class Agent:
         key = key or str(uuid.uuid4())
         if token is not None:
             self._cast.services.tokens.put(question.stream, key, token)
-        outcome = await self._journal.decide(approval, decided, key, self._cast.services.wall())
-        if not isinstance(outcome, Won | Repeated):
-            self._cast.services.tokens.drop(question.stream, [key])
-        match outcome:
-            case Won():
-                self._cast.services.wake(question.stream)
-            case Repeated():
-                pass
-            case KeyReused():
-                raise errors.key_reused()
-            case Unknown():
-                raise errors.no_approval(approval)
-            case Already(question=standing):
-                raise errors.already(standing)
-        return await self._turn(question.stream, key, wait)
+        services, id = self._cast.services, question.stream
+        with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
+            outcome = await self._journal.decide(approval, decided, key, services.wall())
+            if not isinstance(outcome, Won | Repeated):
+                services.tokens.drop(id, [key])
+            match outcome:
+                case Won() | Repeated():
+                    pass
+                case KeyReused():
+                    raise errors.key_reused()
+                case Unknown():
+                    raise errors.no_approval(approval)
+                case Already(question=standing):
+                    raise errors.already(standing)
+                case _:
+                    assert_never(outcome)
+            return await self._turn(id, outcome, replies, wait)
 
     async def cancel(self, id: str, *, key: str | None = None) -> Turn:
         """Stop the run that is going, if there is one: its pending approvals become void."""
@@ -199,30 +202,37 @@ class Agent:
         key = key or str(uuid.uuid4())
         if token is not None:
             services.tokens.put(id, key, token)
-        outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
-        if not isinstance(outcome, Accepted | Repeated):
-            services.tokens.drop(id, [key])
-        match outcome:
-            case Accepted():
-                services.wake(id)
-            case Repeated():
-                pass
-            case KeyReused():
-                raise errors.key_reused()
-            case NotAccepted(why="status", status="waiting_approval"):
-                conversation = await self.get(id)
-                return Turn(conversation, refused_while_waiting(conversation))
-            case NotAccepted():
-                raise errors.not_accepted(outcome, id)
-        return await self._turn(id, key, wait)
+        with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
+            outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
+            if not isinstance(outcome, Accepted | Repeated):
+                services.tokens.drop(id, [key])
+            match outcome:
+                case Accepted() | Repeated():
+                    pass
+                case KeyReused():
+                    raise errors.key_reused()
+                case NotAccepted(why="status", status="waiting_approval"):
+                    conversation = await self.get(id)
+                    return Turn(conversation, refused_while_waiting(conversation))
+                case NotAccepted():
+                    raise errors.not_accepted(outcome, id)
+                case _:
+                    assert_never(outcome)
+            return await self._turn(id, outcome, replies, wait)
 
-    async def _turn(self, id: str, key: str, wait: bool) -> Turn:
-        if not wait:
-            return Turn(await self.get(id), None)
-        try:
-            reply = await self._unless_drained(follow.reply(self._journal, self._cast.services.bus, id, key))
-        except follow.Deleted as error:
-            raise errors.no_conversation(id) from error
+    async def _turn(
+        self, id: str, outcome: Accepted | Won | Repeated, replies: Subscription, wait: bool
+    ) -> Turn:
+        """What a command that is in the inbox comes to. `replies` was there before it was."""
+        reply = outcome.reply if isinstance(outcome, Repeated) else None
+        if reply is None:
+            self._cast.services.wake(id)
+            if not wait:
+                return Turn(await self.get(id), None)
+            try:
+                reply = await self._unless_drained(follow.reply(replies))
+            except follow.Deleted as error:
+                raise errors.no_conversation(id) from error
         if "error" in reply:
             raise AgentError(reply["error"]["code"], reply["error"]["message"])
         result = Result.from_json(reply["result"]) if reply["result"] else None
@@ -253,15 +263,16 @@ class Agent:
 
     async def get(self, id: str) -> Conversation:
         """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
+        row = await self._journal.row(id)
+        if row is None:
+            raise errors.no_conversation(id)
+        live = self._cast.services.live.get(id)
+        if live is not None and live.last_seq == row.last_seq:
+            return live.snapshot()  # spares reading and folding what its actor has folded
         try:
-            conversation = await read(self._journal, id)
+            return await read(self._journal, id)
         except BrokenConversation as error:
             raise AgentError("conversation_broken", "the conversation's log cannot be read") from error
-        if not conversation.last_seq:
-            if await self._journal.row(id) is None:
-                raise errors.no_conversation(id)
-            return Conversation(id)  # accepted, not yet begun
-        return conversation
 
     async def conversations(
         self,

@@ -207,3 +207,19 @@ def outcome_question(
         "session_state": dict(session_state),
         "user_message": user_message,
     }
+
+
+def rejection_text(decision: Mapping[str, Any]) -> str:
+    """What the model, and whoever reads the conversation, is told of a call that a human rejected."""
+    text = "Operation rejected by the user. Nothing was done."
+    return f"{text} Reason: {decision['reason']}" if "reason" in decision else text
+
+
+def outcome_text(decision: Mapping[str, Any]) -> str:
+    """The same of a call whose outcome a human found out."""
+    if decision["action"] == "done":
+        return str(decision.get("result", "Done, as a human confirmed."))
+    return f"Failed, as a human found: {decision['reason']}" if "reason" in decision else _FAILED
+
+
+_FAILED = "Failed, as a human found."

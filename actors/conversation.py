@@ -18,7 +18,15 @@ from stopgo.actors import events as e
 from stopgo.actors import result as results
 from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import RunState
-from stopgo.actors.log import BrokenConversation, ConversationLog, Settled, open_log, refusal, reply_of, topic
+from stopgo.actors.log import (
+    BrokenConversation,
+    ConversationLog,
+    open_log,
+    refusal,
+    reply_of,
+    reply_topic,
+    topic,
+)
 from stopgo.actors.run import (
     Failure,
     close,
@@ -85,11 +93,15 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         await ctx.serve(_nothing, idle_timeout=IDLE)
         return
     talk = _Conversation(ctx, log, services)
-    if crash is not None:
-        await talk.give_up(crash)
-    await talk.look()
-    await ctx.serve(talk.wake, idle_timeout=IDLE, busy=talk.busy)
-    await log.quiet()  # a shutdown: what is in flight gets the grace
+    services.live[id] = log.state
+    try:
+        if crash is not None:
+            await talk.give_up(crash)
+        await talk.look()
+        await ctx.serve(talk.wake, idle_timeout=IDLE, busy=talk.busy)
+        await log.quiet()  # a shutdown: what is in flight gets the grace
+    finally:
+        del services.live[id]
 
 
 async def _refuse_all(services: Services, id: str, error: BrokenConversation) -> None:
@@ -104,7 +116,7 @@ async def _refuse_all(services: Services, id: str, error: BrokenConversation) ->
     reply = refusal("conversation_broken", "the conversation cannot be read; its log has to be repaired")
     await journal.save(fence, row.last_seq, ack=keys, replies=dict.fromkeys(keys, reply))
     for key in keys:
-        services.bus.publish(topic(id), Settled(key))
+        services.bus.publish(reply_topic(id, key), reply)
 
 
 async def _nothing(_: Wake) -> None:
@@ -286,12 +298,15 @@ class _Conversation:
             await self._stop_run()
         if self._run_is_live():
             await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
-        id = self._log.state.id
+        id, bus = self._log.state.id, self._services.bus
         with trio.CancelScope(shield=True):
+            waiting = await self._services.journal.inbox(id)
             await self._services.journal.delete(self._log.fence)
         self._deleted = True
         self._services.tokens.forget(id)
-        self._services.bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
+        bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
+        for command in waiting:
+            bus.publish(reply_topic(id, command.key), None)
 
     # --------------------------------------------------------------------- runs
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import cast
 
-from stopgo.actors import events as e
-from stopgo.actors.log import PAGE, Settled, topic
-from stopgo.runtime.events import EventBus
+from stopgo.actors.log import PAGE, topic
+from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
 
 
@@ -44,21 +44,14 @@ class Deleted(Exception):
     """The conversation was deleted before there was a reply."""
 
 
-async def reply(journal: Journal, bus: EventBus, conversation: str, key: str) -> Json:
-    """Wait for the reply to a command. Cancelling this wait cancels nothing else.
+async def reply(replies: Subscription) -> Json:
+    """Wait for the reply to a command, on a subscription to its `reply_topic` made before it was delivered.
 
     Raises:
         Deleted
     """
-    with bus.subscribe(topic(conversation)) as live:
-        while True:
-            found = await journal.reply(conversation, key)
-            if found is not None:
-                return found
-            if await journal.row(conversation) is None:
-                raise Deleted(conversation)
-            async for item in live:
-                if isinstance(item, NewEvent) and item.type == e.CONVERSATION_DELETED:
-                    raise Deleted(conversation)
-                if live.take_missed() or item == Settled(key):
-                    break
+    async for found in replies:
+        if found is None:
+            break
+        return cast(Json, found)
+    raise Deleted

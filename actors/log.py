@@ -53,16 +53,14 @@ class BrokenConversation(Exception):
     """The events of a conversation do not follow from one another."""
 
 
-@attrs.frozen
-class Settled:
-    """Published when the reply to a command is on disk."""
-
-    key: str
-
-
 def topic(conversation: str) -> str:
     """The topic of the bus that this conversation's events are published on."""
     return f"conversation/{conversation}"
+
+
+def reply_topic(conversation: str, key: str) -> str:
+    """The topic that the reply to a command is published on once it is on disk; None: it was deleted."""
+    return f"reply/{conversation}/{key}"
 
 
 async def read(journal: Journal, conversation: str, known: Conversation | None = None) -> Conversation:
@@ -146,8 +144,8 @@ class ConversationLog:
             del self._notes[: len(notes)]
             for n, event in enumerate(events):
                 self._publish(Event(self.state.id, saved.first_seq + n, event.type, saved.at, event.body))
-            for key in replies or ():
-                self.bus.publish(topic(self.state.id), Settled(key))
+            for key, reply in (replies or {}).items():
+                self.bus.publish(reply_topic(self.state.id, key), reply)
             self.progress()
             return True
 
@@ -185,12 +183,15 @@ class ConversationLog:
         kind: str,
         node: str,
         work: Callable[[], Awaitable[Mapping[str, Any]]],
+        *,
         also: Callable[[Mapping[str, Any]], Sequence[NewEvent]] = lambda _: (),
+        with_next: bool = False,
     ) -> Mapping[str, Any]:
         """Do `work` until its outcome is recorded; that outcome ever after.
 
         The outcome is what is kept of it in ``step.finished``: results and errors alike. `also` gives the
-        events that belong into the same commit.
+        events that belong into the same commit. `with_next` leaves the commit to the next save, for an
+        outcome that nothing is done about before something else is saved.
 
         Raises:
             ReplayMismatch: another step is recorded under this key.
@@ -199,9 +200,13 @@ class ConversationLog:
         recorded = self.run.steps.get(key)
         if recorded is None:
             outcome = await work()
-            await self.save(e.step_finished(key, kind, node, fingerprint, **outcome), *also(outcome))
-            recorded = self.run.steps[key]
-        elif recorded["fingerprint"] != fingerprint:
+            events = (e.step_finished(key, kind, node, fingerprint, **outcome), *also(outcome))
+            if with_next:
+                self._notes.extend(events)
+            else:
+                await self.save(*events)
+            return outcome
+        if recorded["fingerprint"] != fingerprint:
             raise ReplayMismatch(
                 f"step {key} was {recorded['fingerprint']} when it was recorded, and is {fingerprint} now"
             )
@@ -210,6 +215,8 @@ class ConversationLog:
     async def admit(self) -> None:
         """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""
         if self.pulse.draining.is_set():
+            if self._notes:
+                await self.save()
             self._parked += 1
             self._release()
             try:
@@ -255,6 +262,8 @@ class ConversationLog:
         """Run jobs side by side; results in the order of the jobs. The first error cancels the others."""
         if not jobs:
             return []
+        if len(jobs) == 1:
+            return [await jobs[0]()]
         results: dict[int, T] = {}
         left = len(jobs)
 

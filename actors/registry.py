@@ -54,12 +54,7 @@ class Resolve(Request["RegistryMessage", Resolved | NotFound]):
     tool: str
 
 
-@attrs.frozen
-class Catalogue(Request["RegistryMessage", tuple[Tool, ...]]):
-    """All tools, by server in the order they registered."""
-
-
-RegistryMessage: TypeAlias = Register | Resolve | Catalogue
+RegistryMessage: TypeAlias = Register | Resolve
 
 
 class DuplicateTool(Refused):
@@ -67,7 +62,7 @@ class DuplicateTool(Refused):
 
 
 def registry(publish: Callable[[tuple[Tool, ...]], None]) -> Behaviour[RegistryMessage]:
-    """`publish` is told of the catalogue whenever it changes."""
+    """`publish` is told of all tools, by server in the order they registered, whenever they change."""
 
     async def behaviour(ctx: Context[RegistryMessage]) -> None:
         offers: dict[str, Resolved] = {}
@@ -90,8 +85,6 @@ def registry(publish: Callable[[tuple[Tool, ...]], None]) -> Behaviour[RegistryM
                 case Resolve(tool=name):
                     found = offers.get(name)
                     return found or NotFound(tuple(difflib.get_close_matches(name, offers, n=3)))
-                case Catalogue():
-                    return tuple(offer.tool for offer in offers.values())
                 case _:
                     assert_never(message)
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from stopgo.actors import events as e
+from stopgo.actors.approvals import outcome_text, rejection_text
 from stopgo.actors.head import Head, advance, is_rejection
 from stopgo.runtime.journal.protocol import Event, Question
 
@@ -24,7 +25,7 @@ CallState: TypeAlias = Literal[
 ]
 
 
-@attrs.define
+@attrs.frozen
 class CallView:
     """A tool call as people see it."""
 
@@ -37,7 +38,7 @@ class CallView:
     server: str | None = None
 
 
-@attrs.define
+@attrs.frozen
 class Message:
     id: str
     role: Literal["system", "user", "assistant", "tool"]
@@ -51,7 +52,8 @@ class Message:
 class CallRecord:
     """What is on record of one tool call of a run."""
 
-    message: Message
+    message: int
+    """Its place among the conversation's messages."""
     attempts: dict[int, str] = attrs.field(factory=dict)
     """`started`, `finished` or `unknown`, by attempt."""
     started: Mapping[str, Any] | None = None
@@ -59,6 +61,8 @@ class CallRecord:
     result: Mapping[str, Any] | None = None
     unsent: Mapping[str, Any] | None = None
     """The `step.finished` of a call that was never sent."""
+    reason: str = ""
+    """Why its outcome is unknown."""
 
 
 @attrs.define
@@ -132,6 +136,26 @@ class Conversation:
     ) -> None:
         self.messages.append(Message(self.message_id(event.seq), role, text, event.at, node))
 
+    def snapshot(self) -> Conversation:
+        """A copy that stays as it is, without the record of the live run."""
+        return attrs.evolve(
+            self,
+            messages=list(self.messages),
+            approvals=dict(self.approvals),
+            turns=list(self.turns),
+            trees=dict(self.trees),
+            run=None,
+        )
+
+    def update_call(self, record: CallRecord, content: str | None = None, **changes: Any) -> None:
+        message = self.messages[record.message]
+        assert message.call is not None
+        self.messages[record.message] = attrs.evolve(
+            message,
+            content=message.content if content is None else content,
+            call=attrs.evolve(message.call, **changes),
+        )
+
 
 CANCELLED_RUN = "The run was cancelled."
 
@@ -177,10 +201,8 @@ def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
     if body["kind"] == "call":
         record = run.calls[key]
         record.unsent = body
-        view = _view(record)
-        view.state = "denied" if body["outcome"] == "denied" else "finished"
-        view.result, view.is_error = body["content"], True
-        record.message.content = body["content"]
+        state = "denied" if body["outcome"] == "denied" else "finished"
+        c.update_call(record, body["content"], state=state, result=body["content"], is_error=True)
         return
     run.steps[key] = body
     if body["kind"] != "model" or "error" in body:
@@ -190,8 +212,8 @@ def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
     for index, call in enumerate(body["tool_calls"]):
         view = CallView(call["id"], call["name"], call["arguments"])
         message = Message(c.message_id(event.seq, index + 1), "tool", "", event.at, body["node"], view)
+        run.calls[f"{key}.{index}"] = CallRecord(len(c.messages))
         c.messages.append(message)
-        run.calls[f"{key}.{index}"] = CallRecord(message)
 
 
 def _batch_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -202,25 +224,22 @@ def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
     record = _live(c).calls[body["key"]]
     record.attempts[body["attempt"]] = "started"
     record.started = body
-    view = _view(record)
-    view.state, view.server, view.arguments = "started", body["server"], body["arguments"]
+    c.update_call(record, state="started", server=body["server"], arguments=body["arguments"])
 
 
 def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     record = _live(c).calls[body["key"]]
     record.attempts[body["attempt"]] = "finished"
     record.result = body["result"]
-    view = _view(record)
-    view.state, view.result, view.is_error = "finished", body["result"]["content"], body["result"]["is_error"]
-    record.message.content = body["result"]["content"]
+    content, is_error = body["result"]["content"], body["result"]["is_error"]
+    c.update_call(record, content, state="finished", result=content, is_error=is_error)
 
 
 def _tool_unknown(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     record = _live(c).calls[body["key"]]
     record.attempts[body["attempt"]] = "unknown"
-    view = _view(record)
-    view.state, view.result, view.is_error = "unknown", body["reason"], True
-    record.message.content = body["reason"]
+    record.reason = body["reason"]
+    c.update_call(record, body["reason"], state="unknown", result=body["reason"], is_error=True)
 
 
 def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -238,7 +257,7 @@ def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) 
         settled=None,
     )
     if body["kind"] == "tool":
-        _view(run.calls[body["key"]]).state = "waiting"
+        c.update_call(run.calls[body["key"]], state="waiting")
 
 
 def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -252,11 +271,11 @@ def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -
     _moved(run, body)
     record = run.calls[approval.body["key"]]
     if approval.kind == "tool" and is_rejection(decision):
-        view = _view(record)
-        view.state, view.is_error = "rejected", True
+        text = rejection_text(decision)
+        c.update_call(record, text, state="rejected", result=text, is_error=True)
     elif approval.kind == "outcome_unknown" and decision["action"] != "retry":
-        view = _view(record)
-        view.state, view.is_error = "finished", decision["action"] == "failed"
+        text = outcome_text(decision)
+        c.update_call(record, text, state="finished", result=text, is_error=decision["action"] == "failed")
 
 
 def _approval_closed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -289,11 +308,9 @@ def _run_ended(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
         c.say(event, "assistant", answer)
     c.turns.append(Exchange(run.text, answer))
     for record in run.calls.values():
-        view = _view(record)
-        if view.state in ("requested", "waiting"):
-            view.state = "cancelled"
-        elif view.state == "started":
-            view.state = "unknown"
+        view = c.messages[record.message].call
+        if view is not None and view.state in ("requested", "waiting"):
+            c.update_call(record, state="cancelled")
     c.run = None
 
 
@@ -306,12 +323,6 @@ def _live(c: Conversation) -> Run:
     if c.run is None:
         raise LookupError("an event of a run outside a run")
     return c.run
-
-
-def _view(record: CallRecord) -> CallView:
-    view = record.message.call
-    assert view is not None
-    return view
 
 
 def _take_in(run: Run, command: str) -> None:

@@ -22,7 +22,7 @@ from stopgo.actors.gate import unasked
 from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.errors import ModelUnusable
-from stopgo.actors.models.messages import ModelFailed, ModelMessage
+from stopgo.actors.models.messages import ModelFailed, ModelMessage, ModelTool
 from stopgo.actors.models.model import Model, model_actor
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
@@ -46,13 +46,21 @@ class Published:
     """What registry and servers last said of themselves; read by whoever wants to know, asked of nobody."""
 
     catalogue: tuple[Tool, ...] = ()
+    offered: tuple[ModelTool, ...] = ()
+    """The same, as models are told of it."""
     servers: dict[str, ServerStatus] = attrs.field(factory=dict)
 
     def set_catalogue(self, tools: tuple[Tool, ...]) -> None:
         self.catalogue = tools
+        self.offered = tuple(_model_tool(tool) for tool in tools)
 
     def set_server(self, status: ServerStatus) -> None:
         self.servers[status.name] = status
+
+
+def _model_tool(tool: Tool) -> ModelTool:
+    destructive = bool(tool.hints.destructive) and not tool.hints.read_only
+    return ModelTool(tool.name, tool.description, tool.input_schema, destructive)
 
 
 @attrs.frozen(eq=False)
@@ -113,6 +121,7 @@ async def open_cast(
             model=models.ref,
             tree=tree,
             wake=lambda id: conversations.wake(id, Wake()),
+            offered=lambda: published.offered,
         )
         conversations = VirtualActors(
             "conversation", conversation(services), kernel, poisoned=poisoned(services)

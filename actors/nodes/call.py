@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.approvals import outcome_question, tool_question
+from stopgo.actors.approvals import outcome_question, outcome_text, rejection_text, tool_question
 from stopgo.actors.gate import effect_class, judge
 from stopgo.actors.head import is_rejection
 from stopgo.actors.models.messages import ToolCall
@@ -64,13 +64,16 @@ class Calls:
 
     async def settle(self, key: str, call: ToolCall, limiter: trio.CapacityLimiter) -> CallEnd:
         """Bring a call to its end. Never raises for what a tool or a human does."""
-        record = self.scope.log.run.calls[key]
-        if record.result is not None:
-            return CallEnd(record.result["content"], record.result["is_error"])
-        if record.unsent is not None:
-            return CallEnd(record.unsent["content"], is_error=True)
-        if record.started is not None:
-            return await self._go_on(key, record, limiter)
+        record = self.scope.log.run.calls.get(key)
+        if (
+            record is not None
+        ):  # else the reply that asks for it is new, and on disk with the first save below
+            if record.result is not None:
+                return CallEnd(record.result["content"], record.result["is_error"])
+            if record.unsent is not None:
+                return CallEnd(record.unsent["content"], is_error=True)
+            if record.started is not None:
+                return await self._go_on(key, record, limiter)
         cleared = await self._clear(key, call)
         if isinstance(cleared, CallEnd):
             return cleared
@@ -101,7 +104,7 @@ class Calls:
             ask = partial(self._question, key, question, found, arguments, verdict.rule, replaces)
             decision = await log.decision(question, ask)
             if is_rejection(decision):
-                return CallEnd(_rejected(decision), is_error=True, rejected=True)
+                return CallEnd(rejection_text(decision), is_error=True, rejected=True)
             approval = log.state.approvals[log.run.asked[question]]
             arguments = decision.get("arguments", arguments)
             approved = True
@@ -164,11 +167,13 @@ class Calls:
         return await self._perform(key, cleared, limiter)
 
     async def _perform(self, key: str, cleared: _Cleared, limiter: trio.CapacityLimiter) -> CallEnd:
-        record = self.scope.log.run.calls[key]
+        record = self.scope.log.run.calls.get(key)
+        attempt = max(record.attempts, default=0) if record is not None else 0
         resends = RESENDS
         while True:
-            attempt = max(record.attempts, default=0) + 1
+            attempt += 1
             await self._attempt(key, attempt, cleared, limiter)
+            record = self.scope.log.run.calls[key]
             if record.result is not None:
                 return CallEnd(record.result["content"], record.result["is_error"])
             if cleared.effect != "once" and resends:
@@ -259,7 +264,7 @@ class Calls:
         """What follows a call nobody knows the outcome of: the end, or None to send it once more."""
         started = record.started
         assert started is not None
-        reason = record.message.content
+        reason = record.reason
         if not started["asks"]:
             return CallEnd(f"The outcome is unknown: {reason}. The call was not repeated.", is_error=True)
         question = f"{key}?{attempt}"
@@ -277,22 +282,11 @@ class Calls:
                 user_message=self.scope.user,
             ),
         )
-        match decision["action"]:
-            case "retry":
-                return None
-            case "done":
-                return CallEnd(decision.get("result", "Done, as a human confirmed."), is_error=False)
-            case _:
-                told = decision.get("reason")
-                return CallEnd(f"Failed, as a human found{f': {told}' if told else '.'}", is_error=True)
+        if decision["action"] == "retry":
+            return None
+        return CallEnd(outcome_text(decision), is_error=decision["action"] == "failed")
 
 
 def _not_found(name: str, found: NotFound) -> str:
     nearest = f" (nearest: {', '.join(found.nearest)})" if found.nearest else ""
     return f"tool not found: {name}{nearest}"
-
-
-def _rejected(decision: Mapping[str, Any]) -> str:
-    reason = decision.get("reason")
-    text = "Operation rejected by the user. Nothing was done."
-    return f"{text} Reason: {reason}" if reason else text

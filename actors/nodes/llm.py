@@ -16,7 +16,6 @@ from stopgo.actors.models.messages import (
     ModelFailed,
     ModelReply,
     ModelRequest,
-    ModelTool,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -24,7 +23,6 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.nodes.call import CallEnd, Calls
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.actors.nodes.prompt import fill
-from stopgo.actors.registry import Catalogue
 from stopgo.actors.result import CANCELLED
 from stopgo.config.model import LlmNode
 from stopgo.config.placeholders import USER_MESSAGE
@@ -55,7 +53,8 @@ class _Llm:
         for turn in range(1, spec.max_turns + 1):
             key = f"{scope.key(execute.path)}:{turn}"
             ask = partial(self._complete, system, tuple(messages), turn)
-            recorded = await log.step(key, "model", spec.name, ask)
+            # Whatever follows saves first: an intent, a question, or the node's end.
+            recorded = await log.step(key, "model", spec.name, ask, with_next=True)
             if "error" in recorded:
                 raise NodeFailed(recorded["error"]["code"], recorded["error"]["message"])
             if not recorded["tool_calls"]:
@@ -103,7 +102,7 @@ class _Llm:
             request = ModelRequest(
                 system=system,
                 messages=messages,
-                tools=await self._tools(),
+                tools=services.offered(),
                 user=self._scope.user,
                 node=self._spec.name,
                 turn=self._scope.turn,
@@ -115,12 +114,6 @@ class _Llm:
         except (ActorCrashed, ActorUnavailable) as error:
             return _error("model_error", f'model "{self._spec.model}" is not available: {error}')
         return _recorded(reply, turn)
-
-    async def _tools(self) -> tuple[ModelTool, ...]:
-        return tuple(
-            ModelTool(tool.name, tool.description, tool.input_schema, bool(tool.hints.destructive))
-            for tool in await self._scope.services.registry.ask(Catalogue())
-        )
 
 
 def _error(code: str, message: str) -> Mapping[str, Any]:

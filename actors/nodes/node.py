@@ -117,7 +117,7 @@ async def run_child(
             return ()
         return (e.state_set(spec.output_key, writes[spec.output_key], spec.name),)
 
-    recorded = await scope.log.step(key, "node", spec.name, work, state_set)
+    recorded = await scope.log.step(key, "node", spec.name, work, also=state_set)
     if "error" in recorded:
         raise NodeFailed(recorded["error"]["code"], recorded["error"]["message"])
     return NodeEnd(**recorded["end"])
