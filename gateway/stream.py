@@ -15,6 +15,7 @@ from quart.wrappers.response import ResponseBody
 from werkzeug.datastructures import Headers
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.errors import AgentError
 from stopgo.gateway import query, sse
 from stopgo.gateway.exchange import View, answer, concerns
 from stopgo.gateway.views import event_view
@@ -105,6 +106,8 @@ async def _pump(agent: Agent, id: str, after: int, out: trio.MemorySendChannel[b
             async with aclosing(agent.events(id, after)) as events:
                 async for event in events:
                     await out.send(sse.encode(event.seq, event.type, event_view(event)))
+        except AgentError:
+            pass  # It was deleted since the request began: the end is all there is to say.
         except Exception as error:
             # The status line has left: all that can be done is to end, and the client comes back.
             log.error("internal error id=%s conversation=%s", secrets.token_hex(6), id, exc_info=error)

@@ -1,0 +1,183 @@
+"""The events of one conversation as server-sent events."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+
+from stopgo.actors import events
+from stopgo.actors.errors import AgentError
+from stopgo.gateway import examples as ex
+from stopgo.gateway.server import SEND_TIMEOUT, Server
+from stopgo.gateway.stream import HEARTBEAT
+
+PATH = f"/conversations/{ex.CONVERSATION_ID}/events"
+
+
+class Reader:
+    """An EventSource of few words."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+
+    async def block(self) -> dict[str, str] | None:
+        """The fields of the next block; None when the stream has ended."""
+        fields: dict[str, str] = {}
+        async for line in self._lines:
+            if not line:
+                return fields
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        return None
+
+    async def event(self) -> dict[str, Any]:
+        while True:
+            block = await self.block()
+            assert block is not None
+            if "data" in block:
+                return {**block, "data": json.loads(block["data"])}
+
+
+@asynccontextmanager
+async def follow(
+    client: httpx2.AsyncClient, query: str = "", headers: dict[str, str] | None = None
+) -> AsyncIterator[Reader]:
+    async with client.stream("GET", PATH + query, headers=headers) as response:
+        assert response.status_code == 200
+        yield Reader(response)
+
+
+async def test_it_replays_and_then_follows(agent: Any, client: httpx2.AsyncClient) -> None:
+    async with follow(client) as reader:
+        assert reader.response.headers["Content-Type"] == "text/event-stream"
+        assert reader.response.headers["X-Session-ID"] == "1f0c9a7e"
+        assert await reader.block() == {"retry": "1000"}
+        seen = [await reader.event() for _ in agent.log]
+        assert [event["id"] for event in seen] == ["1", "2", "3", "4", "5", "6"]
+        assert [event["event"] for event in seen] == [event.type for event in agent.log]
+        assert seen[1]["data"] == {
+            "conversation_id": ex.CONVERSATION_ID,
+            "seq": 2,
+            "type": "message.added",
+            "at": "2026-11-21T10:00:02.000Z",
+            "body": {"text": "add a server web-1 with value 42", "command": "c1"},
+        }
+        agent.grow(events.conversation_completed())
+        assert (await reader.event())["id"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "first"),
+    [
+        ("?after=0", {}, "1"),
+        ("?after=4", {}, "5"),
+        ("", {"Last-Event-ID": "3"}, "4"),
+        ("?after=1", {"Last-Event-ID": "5"}, "6"),
+    ],
+)
+async def test_it_begins_after_the_cursor(
+    client: httpx2.AsyncClient, query: str, headers: dict[str, str], first: str
+) -> None:
+    async with follow(client, query, headers) as reader:
+        assert (await reader.event())["id"] == first
+
+
+async def test_at_the_end_it_waits(agent: Any, client: httpx2.AsyncClient) -> None:
+    async with follow(client, "?after=6") as reader:
+        agent.grow(events.conversation_completed())
+        assert (await reader.event())["id"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("?after=x", {}),
+        ("?after=-1", {}),
+        ("?after=7", {}),
+        ("?after=99999999999999999999", {}),
+        ("", {"Last-Event-ID": "x"}),
+        ("", {"Last-Event-ID": ""}),
+    ],
+)
+async def test_a_wrong_cursor_is_400(client: httpx2.AsyncClient, query: str, headers: dict[str, str]) -> None:
+    answer = await client.get(PATH + query, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+async def test_it_ends_with_the_conversation(agent: Any, client: httpx2.AsyncClient) -> None:
+    async with follow(client, "?after=6") as reader:
+        agent.grow(events.NewEvent(events.CONVERSATION_DELETED, {}))
+        assert (await reader.event())["event"] == "conversation.deleted"
+        assert await reader.block() is None
+
+
+async def test_it_ends_when_the_server_begins_to_stop(
+    agent: Any, server: Server, client: httpx2.AsyncClient
+) -> None:
+    async with follow(client, "?after=6") as reader, trio.open_nursery() as nursery:
+        await reader.block()
+        nursery.start_soon(server.drain)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        agent.draining.set()
+        assert await reader.block() is None
+    assert agent.following == 0
+
+
+async def test_silence_is_filled_with_comments(
+    client: httpx2.AsyncClient, mock_clock: trio.testing.MockClock
+) -> None:
+    async with follow(client, "?after=6") as reader:
+        await reader.block()
+        for _ in range(20):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(HEARTBEAT)
+            assert await reader.block() == {"": "keep-alive"}
+
+
+async def test_a_client_that_leaves_is_forgotten(agent: Any, client: httpx2.AsyncClient) -> None:
+    for after in (0, 3, 6):
+        async with follow(client, f"?after={after}") as reader:
+            await reader.block()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert agent.following == 1
+        while agent.following:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    assert (await client.get("/health")).status_code == 200
+
+
+async def test_a_client_that_stops_reading_is_closed(
+    agent: Any, raw: Any, mock_clock: trio.testing.MockClock
+) -> None:
+    for _ in range(200):
+        agent.grow(events.message_added("x" * 100_000, "c"))
+    await raw(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert agent.following == 1
+    mock_clock.jump(SEND_TIMEOUT + 1)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert agent.following == 0
+
+
+async def test_a_fault_ends_the_stream_and_is_in_the_log(
+    agent: Any, client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.raises["events"] = RuntimeError("secret details")
+    async with follow(client, "?after=5") as reader:
+        assert (await reader.event())["id"] == "6"
+        assert await reader.block() is None
+    assert any("internal error id=" in record.getMessage() for record in caplog.records)
+
+
+async def test_deletion_in_between_is_no_fault(
+    agent: Any, client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.raises["events"] = AgentError("conversation_not_found", "there is no such conversation")
+    async with follow(client, "?after=6") as reader:
+        assert await reader.block() == {"retry": "1000"}
+        assert await reader.block() is None
+    assert not [record for record in caplog.records if record.exc_info]
