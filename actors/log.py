@@ -21,7 +21,7 @@ import trio
 
 from stopgo.actors import events as e
 from stopgo.actors.errors import ErrorCode
-from stopgo.actors.head import fold_head
+from stopgo.actors.head import Head, fold_head
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.result import Result
 from stopgo.actors.state import Conversation, Run
@@ -127,7 +127,7 @@ class ConversationLog:
                 return False
             notes = tuple(self._notes)
             events = (*notes, *new)
-            head = fold_head(self.state.head, events)
+            head = self.head_after(*new)
             with trio.CancelScope(shield=True):  # the outcome of a commit is always learned
                 saved = await self.journal.save(
                     self.fence,
@@ -152,6 +152,10 @@ class ConversationLog:
     def note(self, event: NewEvent) -> None:
         """Have an event written with the next save; it is lost if a crash comes first."""
         self._notes.append(event)
+
+    def head_after(self, *new: NewEvent) -> Head:
+        """The head as it will be when `new` is what is saved next."""
+        return fold_head(self.state.head, (*self._notes, *new))
 
     def _publish(self, event: Event) -> None:
         self.state.apply(event)

@@ -13,9 +13,9 @@ import trio
 from stopgo.actors import events as e
 from stopgo.actors import result as results
 from stopgo.actors.gate import Place
-from stopgo.actors.head import RunHead, fold_head
+from stopgo.actors.head import RunHead
 from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, node
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_child, node
 from stopgo.actors.result import Result
 from stopgo.actors.services import Services
 from stopgo.actors.state import Run, failure_text
@@ -51,8 +51,8 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_announce, log, services)
-        root = ctx.spawn(f"{ctx.ref.name}/run", node(tree, scope))
-        outcome = await _outcome(root.ask(Execute((), {}, Place())))
+        root = node(tree, scope)
+        outcome = await _outcome(execute_child(ctx, f"{ctx.ref.name}/run", root, Execute((), {}, Place())))
         nursery.cancel_scope.cancel()
     return outcome
 
@@ -158,7 +158,7 @@ async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) ->
     ]
     unknown = [e.tool_unknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
     events = (*unknown, *void, end)
-    head = fold_head(log.state.head, events).run
+    head = log.head_after(*events).run
     assert head is not None
     reply = reply_of(_final_result(head, end))
     await log.save(

@@ -1,0 +1,280 @@
+"""One llm node: ask the model, settle all calls of its reply, until it answers with text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ModelFailed,
+    ModelReply,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from tests.actors.world import HARMLESS, READ_ONLY, World, answer, call, events, llm, say, types, use
+
+
+async def test_a_conversation_begins_with_the_system_prompt(world: World, autojump_clock: MockClock) -> None:
+    async with world.agent() as agent:
+        turn = await agent.start_conversation()
+        assert turn.result is None
+        assert turn.conversation.head.status == "active"
+        assert [(m.role, m.content) for m in turn.conversation.messages] == [("system", "You help.")]
+        other = await agent.start_conversation()
+        assert other.conversation.id != turn.conversation.id
+
+
+async def test_a_first_message_is_answered_at_once(world: World, autojump_clock: MockClock) -> None:
+    world.plan("agent", say("Hello.", usage=Usage(3, 4)))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("hi")
+        result = answer(turn)
+        assert (result.response, result.state, result.waiting_approval) == ("Hello.", "finished", False)
+        assert (result.input_tokens, result.output_tokens) == (3, 4)
+        assert [(m.role, m.content, m.node) for m in turn.conversation.messages] == [
+            ("system", "You help.", None),
+            ("user", "hi", None),
+            ("assistant", "Hello.", "agent"),
+        ]
+
+
+async def test_a_tool_is_called_at_once_and_its_result_told_in_the_same_answer(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("list", READ_ONLY, "a, b")
+    world.plan("agent", use(call("list", name="x")), say("There are a and b."))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("list all")
+    assert answer(turn).response == "There are a and b."
+    assert turn.conversation.head.status == "active"
+    assert world.ledger == [("list", {"name": "x"})]
+    [tool] = [m for m in turn.conversation.messages if m.role == "tool"]
+    assert tool.call is not None
+    assert (tool.content, tool.node) == ("a, b", "agent")
+    assert (tool.call.name, tool.call.arguments, tool.call.state) == ("list", {"name": "x"}, "finished")
+    assert (tool.call.server, tool.call.result, tool.call.is_error) == ("tools", "a, b", False)
+
+
+async def test_the_model_is_told_prompt_history_tools_and_results(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("list", READ_ONLY, "a, b")
+    world.tool("other", HARMLESS)
+    world.plan("agent", use(call("list"), text="Let me see."), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("list all")
+    first, second = world.requests
+    assert first.system == "You help."
+    assert first.messages == (UserMessage("list all"),)
+    assert [tool.name for tool in first.tools] == ["list", "other"]
+    asked = second.messages[1]
+    assert isinstance(asked, AssistantMessage)
+    assert (asked.text, asked.tool_calls[0].name) == ("Let me see.", "list")
+    assert second.messages[2:] == (ToolMessage(asked.tool_calls[0].id, "list", "a, b"),)
+    assert (first.call, second.call, first.turn) == (1, 2, 1)
+
+
+async def test_all_calls_of_a_reply_settle_and_results_keep_their_order(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(arguments: Mapping[str, Any]) -> str:
+        await trio.sleep(10 - arguments["n"])
+        return f"result {arguments['n']}"
+
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 10}]
+    world.tool("slow", work=slow)
+    world.plan("agent", use(*(call("slow", n=n) for n in range(4))), say("done"))
+    async with world.agent() as agent:
+        start = trio.current_time()
+        await agent.start_conversation("go")
+        took = trio.current_time() - start
+        results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    assert [m.content for m in results] == [f"result {n}" for n in range(4)]
+    assert took == pytest.approx(10)
+
+
+@pytest.mark.parametrize(("max_parallel", "most"), [(None, 5), (2, 2)])
+async def test_calls_slide_through_max_parallel_places(
+    world: World, autojump_clock: MockClock, max_parallel: int | None, most: int
+) -> None:
+    async def slow(arguments: Mapping[str, Any]) -> str:
+        await trio.sleep(9 if arguments["n"] == 0 else 1)
+        return "ok"
+
+    if max_parallel is not None:
+        world.settings["tools"] = {"max_parallel": max_parallel}
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 50}]
+    world.tool("slow", work=slow)
+    world.plan("agent", use(*(call("slow", n=n) for n in range(10))), say("done"))
+    async with world.agent() as agent:
+        start = trio.current_time()
+        await agent.start_conversation("go")
+        took = trio.current_time() - start
+    assert world.concurrent["slow"] == most
+    # A window that slides: one slow call holds up its place and nobody else's.
+    assert took <= 10 if max_parallel is None else took <= 18
+
+
+async def test_one_server_gets_one_call_at_a_time_unless_told_otherwise(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(_: Mapping[str, Any]) -> str:
+        await trio.sleep(1)
+        return "ok"
+
+    world.tool("slow", work=slow)
+    world.tool("other", work=slow, server="others")
+    world.plan("agent", use(call("slow"), call("slow"), call("other"), call("slow")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert world.concurrent == {"slow": 1, "other": 1, "": 2}
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ToolUnavailable("no connection"), "no connection"),
+        (ToolOutcomeUnknown("the connection was lost"), "unknown"),
+        (ToolResult("no such name", is_error=True), "no such name"),
+    ],
+)
+async def test_one_failure_is_told_and_fails_nothing_else(
+    world: World, autojump_clock: MockClock, failure: Any, told: str
+) -> None:
+    async def bad(_: Mapping[str, Any]) -> ToolResult:
+        if isinstance(failure, Exception):
+            raise failure
+        return failure  # type: ignore[no-any-return]
+
+    world.tool("good")
+    world.tool("bad", work=bad)
+    world.plan("agent", use(call("good"), call("bad"), call("missing"), call("good")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).response == "done"
+    results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    assert [m.is_error for m in results] == [False, True, True, False]
+    assert told in results[1].content
+    assert world.called("good") == 2
+    assert world.called("bad") == 1
+
+
+async def test_a_batch_is_summed_up_in_the_log(world: World, autojump_clock: MockClock) -> None:
+    world.tool("good")
+    world.plan("agent", use(call("good"), call("missing"), call("good")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        log = await events(world.journal, turn.conversation.id)
+    [batch] = [event.body for event in log if event.type == "batch.finished"]
+    assert (batch["size"], batch["succeeded"], batch["failed"], batch["node"]) == (3, 2, 1, "agent")
+
+
+async def test_an_invented_tool_is_a_result_with_the_nearest_names(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("resources_list", READ_ONLY)
+    world.tool("resources_add")
+    world.plan("agent", use(call("resource_list")), say("sorry"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    [result] = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    assert result.content.startswith("tool not found: resource_list")
+    assert "resources_list" in result.content
+    assert result.is_error
+    assert answer(turn).response == "sorry"
+    assert world.ledger == []
+
+
+async def test_max_turns_ends_a_run_that_never_answers(world: World, autojump_clock: MockClock) -> None:
+    world.tool("list", READ_ONLY)
+    world.settings["agent"] = llm("agent", max_turns=3)
+    world.plan("agent", *[use(call("list"))] * 9)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert (answer(turn).state, answer(turn).code) == ("failed", "limit_reached")
+        assert turn.conversation.head.status == "active"
+        assert len(world.requests) == 3
+        world.plan("agent", say("fine"))
+        assert answer(await agent.send(turn.conversation.id, "again")).response == "fine"
+
+
+async def test_ten_model_calls_are_the_default(world: World, autojump_clock: MockClock) -> None:
+    world.tool("list", READ_ONLY)
+    world.plan("agent", *[use(call("list"))] * 20)
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert len(world.requests) == 10
+
+
+@pytest.mark.parametrize(("count", "state"), [(64, "finished"), (65, "failed")])
+async def test_a_reply_may_hold_64_calls(
+    world: World, autojump_clock: MockClock, count: int, state: str
+) -> None:
+    world.tool("list", READ_ONLY)
+    world.plan("agent", use(*[call("list")] * count), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).state == state
+    assert world.called("list") == (64 if state == "finished" else 0)
+
+
+@pytest.mark.parametrize("how", [ModelFailed("overloaded", status=529), ValueError("a secret: sk-123")])
+async def test_a_model_that_fails_is_told_and_the_conversation_lives_on(
+    world: World, autojump_clock: MockClock, how: Exception
+) -> None:
+    world.plan("agent", how, turn=1)
+    world.plan("agent", say("better"), turn=2)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = answer(turn)
+        assert result.response.startswith("LLM error: ")
+        assert "sk-123" not in result.response
+        assert (result.state, turn.conversation.head.status) == ("failed", "active")
+        last = turn.conversation.messages[-1]
+        assert (last.role, last.content) == ("assistant", result.response)
+        assert answer(await agent.send(turn.conversation.id, "again")).response == "better"
+
+
+async def test_a_reply_cut_off_in_its_calls_is_not_acted_upon(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("list", READ_ONLY)
+    world.plan("agent", ModelReply("", (call("list"),), stop="max_tokens"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).response.startswith("LLM error: ")
+    assert world.ledger == []
+
+
+async def test_calls_with_equal_ids_are_told_apart(world: World, autojump_clock: MockClock) -> None:
+    world.tool("list", READ_ONLY)
+    world.plan("agent", use(call("list", n=1), call("list", n=2)), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    assert len({m.call_id for m in results}) == 2
+
+
+async def test_the_log_of_a_turn(world: World, autojump_clock: MockClock) -> None:
+    world.tool("list", READ_ONLY)
+    world.plan("agent", use(call("list")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert await types(world.journal, turn.conversation.id) == [
+        "conversation.created",
+        "message.added",
+        "run.started",
+        "step.finished",
+        "tool.started",
+        "tool.finished",
+        "batch.finished",
+        "step.finished",
+        "run.finished",
+    ]

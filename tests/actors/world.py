@@ -1,0 +1,237 @@
+"""An agent with tools and models of this process, a journal in memory and virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+import trio
+import yaml
+from trio.testing import MockClock
+
+from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.mcp.server import ServerStartFailed
+from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.models.messages import ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.model import Model
+from stopgo.actors.result import Result, Turn
+from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.config.load import load_config
+from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Event, Journal
+
+T = TypeVar("T")
+
+Step: TypeAlias = ModelReply | Exception | Callable[[ModelRequest], Awaitable[ModelReply]]
+"""What a node's model does at one call."""
+Work: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]]
+
+DESTRUCTIVE = Hints(destructive=True)
+READ_ONLY = Hints(read_only=True)
+IDEMPOTENT = Hints(idempotent=True, destructive=False)
+HARMLESS = Hints(destructive=False)
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+EPOCH = 1_700_000_000.0
+
+
+def say(text: str, *, usage: Usage = Usage()) -> ModelReply:  # noqa: B008 - frozen
+    return ModelReply(text, usage=usage)
+
+
+def call(name: str, /, **arguments: Any) -> ToolCall:
+    return ToolCall("", name, arguments)
+
+
+def use(*calls: ToolCall, text: str = "") -> ModelReply:
+    return ModelReply(text, calls, stop="tool_calls")
+
+
+def after(seconds: float, step: ModelReply) -> Step:
+    async def late(_: ModelRequest) -> ModelReply:
+        await trio.sleep(seconds)
+        return step
+
+    return late
+
+
+def once(event: trio.Event, step: ModelReply) -> Step:
+    async def late(_: ModelRequest) -> ModelReply:
+        await event.wait()
+        return step
+
+    return late
+
+
+def answer(turn: Turn) -> Result:
+    assert turn.result is not None
+    return turn.result
+
+
+def llm(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "llm", "name": name, "prompt": f"You are {name}.", **more}
+
+
+def sequential(name: str, *agents: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "sequential", "name": name, "agents": list(agents), **more}
+
+
+def parallel(name: str, *agents: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "parallel", "name": name, "agents": list(agents), **more}
+
+
+@attrs.define(eq=False)
+class World:
+    folder: Path
+    journal: Journal = attrs.field(factory=lambda: MemoryJournal(wall))
+    tools: dict[str, tuple[Tool, Work]] = attrs.field(factory=dict)
+    plans: dict[tuple[str, int | None], Sequence[Step]] = attrs.field(factory=dict)
+    requests: list[ModelRequest] = attrs.field(factory=list)
+    ledger: list[tuple[str, Mapping[str, Any]]] = attrs.field(factory=list)
+    """Calls as they arrived at their tools."""
+    bearers: list[str | None] = attrs.field(factory=list)
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    """Of the agent file, beside what `config` puts there."""
+    broken: dict[str, str] = attrs.field(factory=dict)
+    """Servers that do not start, and why."""
+    running: list[str] = attrs.field(factory=list)
+    """Servers that run now."""
+    concurrent: dict[str, int] = attrs.field(factory=dict)
+    """The most calls at the same time, by tool, and of all under ``""``."""
+    _now: dict[str, int] = attrs.field(factory=dict)
+
+    # ------------------------------------------------------------- what there is
+
+    def tool(
+        self,
+        name: str,
+        hints: Hints = HARMLESS,
+        work: Work | str | Exception | None = None,
+        *,
+        server: str = "tools",
+        schema: Mapping[str, Any] = SCHEMA,
+        description: str = "",
+    ) -> None:
+        """Offer a tool that answers with a text, fails, or does some work."""
+
+        async def plain(_: Mapping[str, Any]) -> str:
+            if isinstance(work, Exception):
+                raise work
+            return work if isinstance(work, str) else f"{name} ok"
+
+        doing = work if callable(work) else plain
+        self.tools[name] = (Tool(name, description, schema, server, hints=hints), doing)
+
+    def plan(self, node: str, *steps: Step, turn: int | None = None) -> None:
+        """What the model says to a node, call by call; in one turn only, or in all that have no own."""
+        self.plans[node, turn] = steps
+
+    def called(self, tool: str) -> int:
+        return sum(name == tool for name, _ in self.ledger)
+
+    def asked(self, node: str) -> list[ModelRequest]:
+        return [request for request in self.requests if request.node == node]
+
+    # ------------------------------------------------------------------- running
+
+    def config(self) -> AgentConfig:
+        names = dict.fromkeys(tool.server for tool, _ in self.tools.values())
+        file = {
+            "prompt": "You help.",
+            "llm": {"model": "test:model"},
+            "data_dir": str(self.folder / "data"),
+            "mcp_servers": [{"name": name, "command": "none"} for name in names],
+            **self.settings,
+        }
+        path = self.folder / "agent.yaml"
+        path.write_text(yaml.safe_dump(file))
+        return load_config(path)
+
+    @asynccontextmanager
+    async def agent(self) -> AsyncIterator[Agent]:
+        """One life of the agent; the journal outlives it."""
+        assert isinstance(trio.lowlevel.current_clock(), MockClock), "tests never really sleep"
+        async with open_agent(
+            self.config(),
+            journal=self.journal,
+            wall=wall,
+            open_server=self.open_server,
+            open_model=self.open_model,
+        ) as agent:
+            yield agent
+
+    def open_server(
+        self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
+    ) -> Behaviour[ServerMessage]:
+        name = config.name
+
+        async def behaviour(ctx: Context[ServerMessage]) -> None:
+            await trio.lowlevel.checkpoint()
+            if name in self.broken:
+                raise ServerStartFailed(name, self.broken[name])
+            tools = tuple(tool for tool, _ in self.tools.values() if tool.server == name)
+            report(ServerStatus(name, "connected", tools=tools))
+
+            async def handle(message: ServerMessage) -> Any:
+                return tools if isinstance(message, ListTools) else await self._call(message)
+
+            self.running.append(name)
+            try:
+                await ctx.serve(handle, concurrency=config.max_concurrency)
+            finally:
+                self.running.remove(name)
+
+        return behaviour
+
+    async def _call(self, message: CallTool) -> ToolResult:
+        self.ledger.append((message.tool, message.arguments))
+        self.bearers.append(message.bearer)
+        for count in ("", message.tool):
+            self._now[count] = self._now.get(count, 0) + 1
+            self.concurrent[count] = max(self.concurrent.get(count, 0), self._now[count])
+        try:
+            result = await self.tools[message.tool][1](message.arguments)
+        finally:
+            for count in ("", message.tool):
+                self._now[count] -= 1
+        return result if isinstance(result, ToolResult) else ToolResult(result)
+
+    def open_model(self, name: str, *, folder: Path) -> Model:
+        return _Model(self)
+
+
+@attrs.define(eq=False)
+class _Model:
+    _world: World
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self._world.requests.append(request)
+        await trio.lowlevel.checkpoint()
+        plans = self._world.plans
+        steps = plans.get((request.node, request.turn)) or plans.get((request.node, None), ())
+        if request.call > len(steps):
+            return say(f"{request.node} done")
+        step = steps[request.call - 1]
+        if isinstance(step, Exception):
+            raise step
+        return step if isinstance(step, ModelReply) else await step(request)
+
+
+def wall() -> float:
+    return EPOCH + trio.current_time()
+
+
+async def types(journal: Journal, conversation: str) -> list[str]:
+    return [event.type for event in await events(journal, conversation)]
+
+
+async def events(journal: Journal, conversation: str) -> tuple[Event, ...]:
+    found = await journal.events_since(conversation, 0)
+    assert [event.seq for event in found] == list(range(1, len(found) + 1))
+    return found
