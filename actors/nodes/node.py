@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 import attrs
+import trio
 
 from stopgo.actors import events as e
 from stopgo.actors.gate import Place
@@ -92,6 +93,30 @@ async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Await
     await ctx.serve(handle)
 
 
+async def execute_child(
+    ctx: Context[Any], name: str, behaviour: Behaviour[Execute], message: Execute
+) -> NodeEnd:
+    """Have a new actor execute a node. When this ends, also by cancellation, the actor and all below it are
+    gone: nothing of a branch that was stopped is sent, or recorded, after whoever stopped it went on.
+    """
+    scope = trio.CancelScope()
+    gone = trio.Event()
+
+    async def child(ctx: Context[Execute]) -> None:
+        try:
+            with scope:
+                await behaviour(ctx)
+        finally:
+            gone.set()
+
+    try:
+        return await ctx.spawn(name, child).ask(message)
+    finally:
+        scope.cancel()
+        with trio.CancelScope(shield=True):  # bounded: a call gives up soon after it is cancelled
+            await gone.wait()
+
+
 async def run_child(
     ctx: Context[Execute],
     scope: RunScope,
@@ -104,9 +129,9 @@ async def run_child(
     key = scope.key(path)
 
     async def work() -> Mapping[str, Any]:
-        child = ctx.spawn(f"{ctx.ref.name}.{path[-1]}", node(spec, scope))
+        name = f"{ctx.ref.name}.{path[-1]}"
         try:
-            end = await child.ask(Execute(path, session, place))
+            end = await execute_child(ctx, name, node(spec, scope), Execute(path, session, place))
         except NodeFailed as error:
             return {"error": {"code": error.failure, "message": str(error)}}
         return {"end": attrs.asdict(with_output(spec, end))}
