@@ -9,7 +9,9 @@ A decision is kept in one of two forms, whatever words it came in:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from stopgo.actors.errors import AgentError
@@ -25,6 +27,10 @@ _OUTCOMES = ("retry", "done", "failed")
 
 MAX_TEXT = 4000
 """Characters of a reason or of who decided."""
+MAX_MISTAKES = 20
+"""Mistakes in edited arguments that are told."""
+MAX_MISTAKE = 500
+"""Characters of one of them: it may quote what was sent."""
 
 
 def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,15 +100,24 @@ def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Check edited arguments against the schema that was shown with the approval (JSON Schema 2020-12).
 
-    Raises `AgentError` ``invalid_arguments``, with every mistake under ``errors``.
+    Raises `AgentError` ``invalid_arguments``, with the mistakes under ``errors``.
     """
     import jsonschema  # here: it is needed rarely, and takes a while to import
     import referencing.exceptions
+    import referencing.jsonschema
 
     try:
-        validator = jsonschema.Draft202012Validator(dict(schema))
-        mistakes = [_mistake(error) for error in validator.iter_errors(arguments)]
-    except (jsonschema.SchemaError, referencing.exceptions.Unresolvable) as error:
+        jsonschema.Draft202012Validator.check_schema(schema)
+        # A registry of nothing: a reference must not make us fetch anything.
+        nothing = referencing.jsonschema.EMPTY_REGISTRY
+        validator = jsonschema.Draft202012Validator(dict(schema), registry=nothing)
+        mistakes = [_mistake(error) for error in islice(validator.iter_errors(arguments), MAX_MISTAKES)]
+    except (
+        jsonschema.SchemaError,
+        referencing.exceptions.Unresolvable,
+        re.error,  # a pattern
+        RecursionError,  # a reference to itself
+    ) as error:
         raise AgentError(
             "invalid_arguments",
             "the tool's schema is broken, so edited arguments cannot be checked",
@@ -113,13 +128,14 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
             "invalid_arguments",
             f"the edited arguments do not fit the tool: {mistakes[0]}",
             hint=_EDIT_HINT,
-            details={"errors": mistakes[:20]},
+            details={"errors": mistakes},
         )
 
 
 def _mistake(error: Any) -> str:
     where = ".".join(str(part) for part in error.absolute_path)
-    return f"{where}: {error.message}" if where else str(error.message)
+    text = f"{where}: {error.message}" if where else str(error.message)
+    return text if len(text) <= MAX_MISTAKE else f"{text[: MAX_MISTAKE - 1]}…"
 
 
 def describe(tool: str, arguments: Mapping[str, Any]) -> str:
