@@ -1,0 +1,102 @@
+"""What the log says of a request, and what it never says."""
+
+import logging
+import re
+import sys
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+
+from stopgo.gateway import examples as ex
+from stopgo.gateway.log import Lines, configure
+
+SECRET = "s3cr3t-t0ken"
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
+    caplog.set_level(logging.INFO, logger="stopgo")
+
+    async def lines() -> list[str]:
+        # A request is logged when its answer has left, so its client may be first.
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        return [Lines().format(record) for record in caplog.records if record.name == "stopgo.access"]
+
+    return lines
+
+
+async def test_a_line_for_each_request(client: httpx2.AsyncClient, lines: Any) -> None:
+    await client.get("/health", headers={"X-Session-ID": "mine"})
+    await client.get("/nope?a=b")
+    await client.get(f"/conversations/{ex.CONVERSATION_ID}")
+    health, nope, conversation = await lines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO stopgo\.access: "
+        r"GET /health 200 \d+\.\dms conversation=- sid=mine",
+        health,
+    )
+    assert re.search(r" GET /nope 404 \S+ms conversation=- sid=[0-9a-f]{8}$", nope)
+    assert re.search(rf" 200 \S+ms conversation={ex.CONVERSATION_ID} sid=1f0c9a7e$", conversation)
+
+
+async def test_a_fault_is_an_error_line(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
+    agent.raises["get"] = RuntimeError("boom")
+    await client.get(f"/conversations/{ex.CONVERSATION_ID}")
+    assert " ERROR stopgo.access: GET " in (await lines())[0]
+
+
+async def test_a_client_that_left_is_499(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
+    agent.gate = trio.Event()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.post, "/conversations")
+            while not agent.calls:
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+    assert re.search(r" INFO \S+ POST /conversations 499 ", (await lines())[0])
+
+
+async def test_tokens_and_queries_are_never_logged(
+    agent: Any, client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="stopgo")
+    headers = {"Authorization": f"Bearer {SECRET}", "Idempotency-Key": SECRET}
+    await client.post("/conversations", headers=headers, json={"message": SECRET})
+    await client.post(f"/conversations?token={SECRET}", headers={"Authorization": f"Bearer {SECRET} x"})
+    agent.raises["start_conversation"] = RuntimeError("boom")
+    await client.post("/conversations", headers=headers, json={"message": SECRET})
+    said = [Lines().format(record) for record in caplog.records if record.name.startswith("stopgo")]
+    assert said
+    assert SECRET not in "\n".join(said)
+
+
+async def test_a_path_cannot_forge_a_line(client: httpx2.AsyncClient, lines: Any) -> None:
+    await client.get("/a%0A2026-11-21T10:00:00.000Z%20INFO%20forged")
+    await client.get("/" + "x" * 2000)
+    forged, long = await lines()
+    assert "\n" not in forged
+    assert len(long) < 500
+
+
+def test_a_record_is_one_line() -> None:
+    record = logging.LogRecord("stopgo.x", logging.INFO, "", 0, "%s", ("a\nb\rc",), None)
+    assert Lines().format(record).endswith(r"INFO stopgo.x: a\nb\rc")
+
+
+def test_everything_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level, logging.raiseExceptions
+    try:
+        root.handlers = []
+        configure()
+        logging.getLogger("stopgo.x").info("hello")
+        logging.getLogger("httpx2").info("chatter")
+        assert root.handlers[0].stream is sys.stdout  # type: ignore[attr-defined]
+    finally:
+        root.handlers, root.level, logging.raiseExceptions = before
+    said = capsys.readouterr()
+    assert said.out.endswith("INFO stopgo.x: hello\n")
+    assert "chatter" not in said.out
+    assert said.err == ""

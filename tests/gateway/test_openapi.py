@@ -1,0 +1,187 @@
+"""The description, held to what is served: every example is called."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.validators import validator_for
+
+from stopgo.actors.result import Result
+from stopgo.gateway import examples as ex
+from stopgo.gateway.app import make_app
+from stopgo.gateway.docs import docs_page
+from stopgo.gateway.openapi import document
+from stopgo.gateway.operations import OPERATIONS, Operation
+
+SPEC = json.loads(document("an agent", "does things"))
+
+
+def check(value: Any, schema: Any) -> None:
+    whole = {"$schema": Draft202012Validator.META_SCHEMA["$id"], "components": SPEC["components"], **schema}
+    validator_for(whole).check_schema(whole)
+    Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(value)
+
+
+def examples() -> Iterator[Any]:
+    for path, methods in SPEC["paths"].items():
+        for method, operation in methods.items():
+            for status, answer in operation["responses"].items():
+                for content in answer.get("content", {}).values():
+                    if "example" in content:
+                        yield pytest.param(content, id=f"{method} {path} {status}")
+
+
+def test_what_is_described_is_what_is_served(agent: Any) -> None:
+    served = {
+        (method, re.sub("<([^>]+)>", r"{\1}", rule.rule))
+        for rule in make_app(agent).url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    described = {(method.upper(), path) for path, methods in SPEC["paths"].items() for method in methods}
+    assert served == described
+
+
+def test_the_frame() -> None:
+    assert SPEC["openapi"] == "3.1.0"
+    assert SPEC["info"]["title"] == "an agent"
+    ids = [operation.id for operation in OPERATIONS]
+    assert len(ids) == len(set(ids))
+    references = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(SPEC)))
+    assert references <= set(SPEC["components"]["schemas"])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_variable_of_a_path_is_described(operation: Operation) -> None:
+    variables = {parameter.name for parameter in operation.parameters if parameter.where == "path"}
+    assert variables == set(re.findall(r"{(\w+)}", operation.path))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_route_has_an_example(operation: Operation) -> None:
+    assert (operation.body is None) == (operation.example is None)
+    for parameter in operation.parameters:
+        assert parameter.where != "path" or parameter.example is not None
+    success = operation.answers[0]
+    assert success.status == 204 or success.example is not None or operation.id in ("getDocs", "getOpenApi")
+
+
+@pytest.mark.parametrize("content", list(examples()))
+def test_every_example_fits_its_schema(content: Any) -> None:
+    if isinstance(content["example"], str):
+        data = re.search("^data: (.*)$", content["example"], re.MULTILINE)
+        assert data
+        check(json.loads(data[1]), content["schema"])
+    else:
+        check(content["example"], content["schema"])
+
+
+def called(operation: Operation) -> dict[str, Any]:
+    """The request its example stands for."""
+    path = operation.path
+    query, headers = {}, {}
+    for parameter in operation.parameters:
+        if parameter.example is None:
+            continue
+        match parameter.where:
+            case "path":
+                path = path.replace(f"{{{parameter.name}}}", parameter.example)
+            case "query":
+                query[parameter.name] = parameter.example
+            case "header":
+                headers[parameter.name] = parameter.example
+    return {
+        "method": operation.method,
+        "url": path,
+        "params": query,
+        "headers": headers,
+        "json": operation.example,
+    }
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+async def test_every_example_is_answered_as_described(
+    agent: Any, client: httpx2.AsyncClient, operation: Operation
+) -> None:
+    agent.result = Result("hello", "finished", run_id=ex.RUN_ID, approvals=(ex.APPROVAL_ID,))
+    success = operation.answers[0]
+    async with client.stream(**called(operation)) as answer:
+        assert answer.status_code == success.status
+        if success.content_type == "text/event-stream":
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    check(json.loads(line.removeprefix("data: ")), {"$ref": "#/components/schemas/Event"})
+                    break
+            return
+        body = await answer.aread()
+    if success.schema is None:
+        assert body == b""
+        return
+    assert answer.headers["Content-Type"].startswith(success.content_type)
+    check(answer.json() if success.content_type == "application/json" else answer.text, success.schema)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+async def test_every_parameter_that_is_described_is_known(
+    agent: Any, client: httpx2.AsyncClient, operation: Operation
+) -> None:
+    samples: dict[str, Callable[[Any], Any]] = {
+        "integer": lambda schema: schema.get("minimum", 1),
+        "string": lambda schema: schema["enum"][0] if "enum" in schema else "x",
+    }
+    request = called(operation)
+    for parameter in operation.parameters:
+        if parameter.where == "query":
+            request["params"][parameter.name] = samples[parameter.schema["type"]](parameter.schema)
+    async with client.stream(**request) as answer:
+        assert answer.status_code == operation.answers[0].status
+
+
+async def test_readiness(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.ready = False
+    answer = await client.get("/health/ready")
+    assert answer.status_code == 503
+    check(answer.json(), {"$ref": "#/components/schemas/Readiness"})
+    assert (await client.get("/health")).json() == {"status": "ok"}
+
+
+async def test_the_document_is_served_as_it_is(agent: Any, client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/openapi.json")).json()["paths"] == SPEC["paths"]
+
+
+async def test_the_page_needs_no_network(client: httpx2.AsyncClient) -> None:
+    answer = await client.get("/docs")
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert set(re.findall(r"(?:src|href|action)=\W?([^\s>]*)\"", answer.text)) == {"/openapi.json"}
+    assert not re.search(r"https?://|@import|\burl\(", answer.text)
+    assert not re.search(r"\son\w+\s*=\s*[\"']", answer.text)
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+async def test_the_page_has_every_route_and_its_examples(client: httpx2.AsyncClient) -> None:
+    page = (await client.get("/docs")).text
+    for operation in OPERATIONS:
+        assert f'"{operation.path}"' in page
+        assert operation.id in page
+    assert "add a server web-1 with value 42" in page
+
+
+def test_a_hostile_name_stays_text() -> None:
+    name = "</script><script>alert(1)</script><!--"
+    page = docs_page(document(name, name)).html.decode()
+    assert "alert(1)</script>" not in page
+    assert page.count("<script") == 2
+    embedded = re.search('<script type="application/json" id="openapi">(.*?)</script>', page, re.DOTALL)
+    assert embedded
+    assert json.loads(embedded[1])["info"]["title"] == name
+
+
+def test_the_page_makes_no_markup_of_what_it_shows() -> None:
+    page = docs_page(b"{}").html.decode()
+    for sink in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "new Function"):
+        assert sink not in page
