@@ -34,6 +34,8 @@ CANCEL_GRACE = 5.0
 RESENDS = 1
 """How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
 
+INTERRUPTED = "the process stopped before its result was recorded"
+
 
 @attrs.frozen
 class CallEnd:
@@ -154,8 +156,7 @@ class Calls:
         assert started is not None
         last = max(record.attempts)
         if record.attempts[last] == "started" and started["effect"] == "once":
-            reason = "the process stopped before its result was recorded"
-            await self._record_unknown(key, last, reason)
+            await self._record_unknown(key, last, INTERRUPTED)
         if record.attempts[last] == "unknown":
             end = await self._after_unknown(key, last, record)
             if end is not None:
@@ -201,11 +202,23 @@ class Calls:
                 asks=cleared.asks,
                 node=self.spec.name,
             )
-            await log.save(intent, intents=[NewIntent(key, attempt, cleared.effect, intent.body)])
+            lost = self._interrupted(key)
+            await log.save(
+                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in lost),
+                intent,
+                intents=[NewIntent(key, attempt, cleared.effect, intent.body)],
+                settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
+            )
             if cleared.effect == "once":
                 await self._see_through(key, attempt, cleared)
             else:
                 await self._send(key, attempt, cleared)
+
+    def _interrupted(self, key: str) -> list[int]:
+        """Attempts of an earlier life that this one takes the place of."""
+        record = self.scope.log.run.calls.get(key)
+        attempts = record.attempts if record is not None else {}
+        return [attempt for attempt, state in attempts.items() if state == "started"]
 
     async def _credential(self, cleared: _Cleared) -> None:
         """A run that came with a token never calls a forwarding server without one."""
