@@ -1,0 +1,210 @@
+"""A client that outlives the agent: it repeats what it has no answer to, and looks into the ledger for the
+answers to what nobody else can know."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.conversation import Idle
+from stopgo.actors.errors import AgentError
+from stopgo.actors.result import Turn
+from stopgo.runtime.events import Crashed
+from stopgo.runtime.journal.protocol import Event, Question
+
+from .world import World, result_of
+
+Answer = Mapping[str, Any] | None
+"""What a command came to: the result, the code of an error, or nothing but that it was accepted."""
+
+Script = Callable[["Client"], Awaitable[None]]
+Policy = Callable[[int], str]
+"""What a human says about a call of unknown outcome that the ledger has so many times."""
+
+PATIENCE = 100_000.0
+"""Seconds of simulated time, in which anything that does not hang has happened."""
+
+
+def from_the_ledger(times: int) -> str:
+    return "done" if times else "retry"
+
+
+class _Leave(Exception):
+    """The agent is to be shut down in good order and started again."""
+
+
+@attrs.define(eq=False)
+class Client:
+    world: World
+    script: Script
+    policy: Policy = from_the_ledger
+    conversation: str = ""
+    answers: dict[str, Answer] = attrs.field(factory=dict)
+    seen: dict[int, Event] = attrs.field(factory=dict)
+    """Every event it ever heard of, by seq."""
+    deleted: bool = False
+    _commands: dict[str, Callable[[Agent], Awaitable[Turn]]] = attrs.field(factory=dict)
+    _left: set[str] = attrs.field(factory=set)
+    _agent: Agent | None = None
+
+    @property
+    def agent(self) -> Agent:
+        assert self._agent is not None
+        return self._agent
+
+    # -------------------------------------------------------------- one life
+
+    async def live(self, agent: Agent) -> bool:
+        """Go on with the script. Whether it is through; if not, the agent has to be started again."""
+        self._agent = agent
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._listen)
+                through = await self._go_on()
+                nursery.cancel_scope.cancel()
+        return through
+
+    async def _go_on(self) -> bool:
+        try:
+            await self.script(self)
+        except _Leave:
+            return False
+        if not self.deleted:
+            await self._rest()
+            for key in tuple(self.answers):
+                await self._repeat(key)
+        return True
+
+    async def _listen(self, *, task_status: trio.TaskStatus[None]) -> None:
+        bus = self.agent._cast.services.bus
+        with bus.subscribe(None, buffer=10_000) as live:
+            task_status.started()
+            async for item in live:
+                if isinstance(item, Crashed) and self.world.alive:
+                    self.world.wrongs.append(f"an actor crashed: {item}")
+                if isinstance(item, Event) and self.seen.setdefault(item.seq, item) != item:
+                    self.world.wrongs.append(f"event {item.seq} was another one before")
+
+    # --------------------------------------------------------------- commands
+
+    async def start(self, text: str, key: str = "start", *, wait: bool = True) -> None:
+        async def command(agent: Agent) -> Turn:
+            turn = await agent.start_conversation(text, key=key, wait=wait)
+            self.conversation = turn.conversation.id
+            return turn
+
+        await self._do(key, command)
+
+    async def send(self, text: str, key: str, *, wait: bool = True) -> None:
+        await self._do(key, lambda agent: agent.send(self.conversation, text, key=key, wait=wait))
+
+    async def decide(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
+        """Answer the question about the call with that label."""
+        if key in self.answers:
+            return
+        (approval,) = [
+            each
+            for each in await self.approvals()
+            if each.kind == "tool" and each.body["tool_args"] == {"name": label}
+        ]
+        await self._do(key, lambda agent: agent.decide(approval.id, decision, key=key, wait=wait))
+
+    async def cancel(self, key: str) -> None:
+        await self._do(key, lambda agent: agent.cancel(self.conversation, key=key))
+
+    async def complete(self, key: str) -> None:
+        await self._do(key, lambda agent: agent.complete(self.conversation, key=key))
+
+    async def delete(self) -> None:
+        if self.deleted:
+            return
+        try:
+            await self.agent.delete(self.conversation)
+        except AgentError as error:  # an earlier attempt may have succeeded without our hearing of it
+            if error.code != "conversation_not_found":
+                raise
+        self.deleted = True
+        self.world.acknowledged.add("delete")
+
+    async def restart(self, name: str) -> None:
+        """Have the agent shut down in good order, once."""
+        if name not in self._left:
+            self._left.add(name)
+            raise _Leave
+
+    async def until(self, type: str) -> None:
+        """Wait for the first event of a type; it is in vain once the run moves no more."""
+        async with aclosing(self.agent.events(self.conversation)) as events:
+            async for event in events:
+                if event.type == type or event.type.startswith(("run.waiting", "run.fin", "run.can")):
+                    return
+
+    async def approvals(self) -> list[Question]:
+        page = await self.agent.approvals(state=None, limit=200)
+        return [each for each in page.questions if each.stream == self.conversation]
+
+    # ----------------------------------------------------------------- insides
+
+    async def _do(self, key: str, command: Callable[[Agent], Awaitable[Turn]]) -> None:
+        if key in self.answers:
+            return
+        answer = await self._ask(command)
+        self.answers[key] = answer
+        self._commands[key] = command
+        self.world.acknowledged.add(key)
+        await self._answer_unknowns()
+
+    async def _ask(self, command: Callable[[Agent], Awaitable[Turn]]) -> Answer:
+        try:
+            turn = await command(self.agent)
+        except AgentError as error:
+            return {"error": error.code}
+        return turn.result.to_json() if turn.result else None
+
+    async def _repeat(self, key: str) -> None:
+        again = await self._ask(self._commands[key])
+        if self.answers[key] is not None and again != self.answers[key]:
+            self.world.wrongs.append(f"{key} was answered {self.answers[key]} and then {again}")
+
+    async def _answer_unknowns(self) -> None:
+        while True:
+            asked = [
+                each
+                for each in await self.approvals()
+                if each.state == "pending" and each.kind == "outcome_unknown"
+            ]
+            if not asked:
+                return
+            await self._answer_unknown(asked[0])
+
+    async def _answer_unknown(self, question: Question) -> None:
+        tool, label = question.body["tool_name"], question.body["tool_args"]["name"]
+        decision = {"action": self.policy(self.world.times(label))}
+        if decision["action"] == "done":
+            decision["result"] = result_of(tool, label)
+        key = f"unknown {question.id}"
+        self._commands[key] = lambda agent: agent.decide(question.id, decision, key=key)
+        self.answers[key] = await self._ask(self._commands[key])
+
+    async def _rest(self) -> None:
+        """Wait until nothing moves by itself any more, answering what only the ledger can answer."""
+        with self.agent._cast.services.bus.subscribe(None, buffer=10_000) as live:
+            while True:
+                await self._answer_unknowns()
+                conversation = await self.agent.get(self.conversation)
+                run = conversation.head.run
+                asked = any(
+                    each.state == "pending" and each.kind == "outcome_unknown"
+                    for each in conversation.approvals.values()
+                )
+                moving = run is not None and run.state == "running"
+                if not (moving or asked or await self.agent._journal.inbox(self.conversation)):
+                    return
+                async for item in live:
+                    if isinstance(item, Event | Idle):
+                        break

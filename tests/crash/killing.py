@@ -1,0 +1,88 @@
+"""A journal that takes the process down at a chosen write, so that every write is a crash point."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import attrs
+import trio
+
+from stopgo.runtime.journal.protocol import Accepted, Journal, Won
+
+Edge = Literal["before", "after"]
+EDGES: tuple[Edge, ...] = ("before", "after")
+
+READS = frozenset(
+    {"inbox", "reply", "events_since", "row", "list", "question", "questions", "intents", "due", "open_work"}
+    | {"check"}
+)
+"""Whatever else a journal can do counts as a write: what it learns one day is covered by itself."""
+
+
+class Killed(BaseException):
+    """The process is gone. No handler of the product may catch it."""
+
+
+@attrs.frozen
+class Kill:
+    write: int
+    """Which write of the process, from 1."""
+    edge: Edge
+
+
+@attrs.define
+class KillingJournal:
+    """One process's view of the journal that all processes share."""
+
+    _journal: Journal
+    _kill: Kill | None
+    commands: set[tuple[str, str]]
+    """Stream and key of what was accepted, in this process or before: somebody has to answer it."""
+    writes: int = 0
+    dead: bool = False
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._journal, name)
+        return self._reading(method) if name in READS else self._writing(name, method)
+
+    def _reading(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def read(*args: Any, **kwargs: Any) -> Any:
+            self._die_if_dead()
+            return await method(*args, **kwargs)
+
+        return read
+
+    def _writing(self, name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def write(*args: Any, **kwargs: Any) -> Any:
+            self._die_if_dead()
+            self.writes += 1
+            number = self.writes
+            if self._kill == Kill(number, "before"):
+                await self._die()
+            outcome = await method(*args, **kwargs)
+            await self._note(name, outcome, *args)
+            if self._kill == Kill(number, "after"):
+                await self._die()
+            self._die_if_dead()
+            return outcome
+
+        return write
+
+    async def _note(self, name: str, outcome: object, first: str, *rest: Any) -> None:
+        if name == "deliver" and isinstance(outcome, Accepted):
+            self.commands.add((first, rest[0]))
+        if name == "decide" and isinstance(outcome, Won):
+            self.commands.add((outcome.question.stream, rest[1]))
+
+    async def _die(self) -> None:
+        # What was told too early is heard: whoever listens gets a turn before the lights go out.
+        with trio.CancelScope(shield=True):
+            for _ in range(3):
+                await trio.lowlevel.checkpoint()
+        self.dead = True
+        raise Killed
+
+    def _die_if_dead(self) -> None:
+        if self.dead:
+            raise Killed

@@ -1,0 +1,189 @@
+"""One scenario from its first process to its last, with the kills it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import attrs
+import trio
+import trio.testing
+
+from stopgo.actors.agent import open_agent
+from stopgo.actors.log import read
+from stopgo.actors.state import Conversation
+from stopgo.config.model import AgentConfig, ApprovalConfig, McpServerConfig
+from stopgo.config.tree import tree_from_stored
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Command, Event, Intent, Journal, Json, Question, Row
+from stopgo.runtime.journal.sqlite import open_sqlite
+
+from .client import Client, Policy, Script, from_the_ledger
+from .killing import Kill, Killed, KillingJournal
+from .world import Outside, World
+
+MAX_LIVES = 12
+
+
+@attrs.frozen
+class Scenario:
+    name: str
+    tree: Mapping[str, Any]
+    outside: Outside
+    script: Script
+    check: Callable[[Story], None] = lambda story: None
+    """What has to be true at the end, whatever was killed."""
+    policy: Policy = from_the_ledger
+    in_parallel: str = "run"
+    compared: bool = True
+    """Whether a run that was killed comes to what a run comes to that was not."""
+
+    @property
+    def config(self) -> AgentConfig:
+        return AgentConfig(
+            agent=tree_from_stored(self.tree),
+            has_tree=True,
+            prompt="Be careful.",
+            mcp_servers=(McpServerConfig(name="tools", command="in-process", max_concurrency=3),),
+            approval=ApprovalConfig(in_parallel=cast(Any, self.in_parallel)),
+            stored_tree=self.tree,
+        )
+
+
+@attrs.frozen(eq=False)
+class Record:
+    """What the journal holds of a conversation."""
+
+    conversation: Conversation
+    """The fold of its events."""
+    events: tuple[Event, ...]
+    row: Row | None
+    inbox: tuple[Command, ...]
+    questions: tuple[Question, ...]
+    intents: tuple[Intent, ...]
+    replies: Mapping[str, Json | None]
+    """To all commands that were ever accepted."""
+    open_work: tuple[str, ...]
+
+
+@attrs.frozen(eq=False)
+class Story:
+    """What is left to look at when everything is over."""
+
+    scenario: Scenario
+    world: World
+    client: Client
+    record: Record
+    fired: int
+    """How many of the kills found their write."""
+
+
+OpenJournal = Callable[[World], AbstractAsyncContextManager[Journal]]
+
+
+def in_memory() -> OpenJournal:
+    """All lives share one journal in memory."""
+    shared: list[Journal] = []
+
+    @asynccontextmanager
+    async def open_journal(world: World) -> AsyncIterator[Journal]:
+        if not shared:
+            shared.append(MemoryJournal(world.wall))
+        yield shared[0]
+
+    return open_journal
+
+
+def in_sqlite(folder: Path) -> OpenJournal:
+    """Every life opens the same file."""
+    return lambda world: open_sqlite(folder, wall=world.wall, inline=True)
+
+
+def tell(scenario: Scenario, kills: Sequence[Kill] = (), open_journal: OpenJournal | None = None) -> Story:
+    """Live through a scenario. Each kill is for one life; when there are none left, nobody dies any more."""
+    world = World(scenario.outside)
+    client = Client(world, scenario.script, scenario.policy)
+    journal = open_journal or in_memory()
+    commands: set[tuple[str, str]] = set()
+    kills = list(kills)
+    fired = 0
+    while True:
+        world.life += 1
+        if world.life > MAX_LIVES:
+            raise AssertionError("the story does not come to an end")
+        kill = kills.pop(0) if kills else None
+        through = _live(world, client, scenario, journal, kill, commands)
+        if through is None:
+            fired += 1
+        elif through:
+            break
+        elif kill is not None:
+            kills.insert(0, kill)  # the process left in good order before that write
+    record = trio.run(_read, world, client, journal, commands, clock=_clock())
+    return Story(scenario, world, client, record, fired)
+
+
+def _clock() -> trio.testing.MockClock:
+    return trio.testing.MockClock(autojump_threshold=0)
+
+
+def _live(
+    world: World,
+    client: Client,
+    scenario: Scenario,
+    open_journal: OpenJournal,
+    kill: Kill | None,
+    commands: set[tuple[str, str]],
+) -> bool | None:
+    """One process: whether the client is through, or None when it was killed."""
+
+    async def process() -> bool:
+        try:
+            async with open_journal(world) as shared:
+                journal = world.journal = KillingJournal(shared, kill, commands)
+                async with open_agent(
+                    scenario.config,
+                    journal=cast(Journal, journal),
+                    wall=world.wall,
+                    open_server=world.open_server,
+                    open_model=world.open_model,
+                ) as agent:
+                    world.closing = math.inf
+                    through = await client.live(agent)
+                    world.closing = trio.current_time()
+                return through
+        finally:
+            world.night()
+
+    try:
+        return trio.run(process, clock=_clock())
+    except BaseException as error:
+        if not _only_killed(error):
+            raise
+        return None
+
+
+def _only_killed(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Killed)[1] is None
+    return isinstance(error, Killed)
+
+
+async def _read(
+    world: World, client: Client, open_journal: OpenJournal, commands: set[tuple[str, str]]
+) -> Record:
+    id = client.conversation
+    async with open_journal(world) as journal:
+        return Record(
+            conversation=await read(journal, id),
+            events=await journal.events_since(id, 0),
+            row=await journal.row(id),
+            inbox=await journal.inbox(id),
+            questions=(await journal.questions(state=None, limit=200)).questions,
+            intents=await journal.intents(id),
+            replies={key: await journal.reply(stream, key) for stream, key in commands},
+            open_work=await journal.open_work(),
+        )

@@ -1,0 +1,184 @@
+"""What has to be true when a story is over, whoever was killed and when."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from stopgo.actors import events as e
+from stopgo.actors.state import Conversation, Message
+from stopgo.runtime.journal.protocol import Event
+
+from .story import Record, Story
+from .world import ONCE
+
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def verify(story: Story, undisturbed: Story | None = None) -> None:
+    """Hold a story to the promises; and to the one in which nobody was killed, if that is given."""
+    assert story.world.wrongs == []
+    _check_log(story)
+    _check_calls(story)
+    if not story.client.deleted:
+        _check_indexes(story.record)
+        _check_commands(story)
+    story.scenario.check(story)
+    if undisturbed is not None and story.scenario.compared:
+        assert essence(story) == essence(undisturbed, forgotten=doubtful(story))
+        if not (unknowns(story.record) - unknowns(undisturbed.record) or story.client.deleted):
+            assert scrubbed(story.client.answers) == scrubbed(undisturbed.client.answers)
+            assert scrubbed(story.record.replies) == scrubbed(undisturbed.record.replies)
+
+
+def json_form(event: Event) -> tuple[str, float, object]:
+    return event.type, event.at, json.loads(json.dumps(event.body))
+
+
+# ------------------------------------------------------------------ promise 1
+
+
+def _check_log(story: Story) -> None:
+    """Nobody heard of an event that is not there, and no event is missing."""
+    events = story.record.events
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    if story.client.deleted:
+        assert story.record.row is None
+        assert story.record.questions == story.record.intents == story.record.inbox == events == ()
+        return
+    for seq, event in story.client.seen.items():
+        assert seq <= len(events), f"{event} was told and is lost"
+        assert json_form(events[seq - 1]) == json_form(event)
+
+
+def _check_commands(story: Story) -> None:
+    """What was accepted is carried out and answered; what was answered stays answered like that."""
+    record = story.record
+    assert record.inbox == ()
+    assert record.open_work == ()
+    assert [key for key, reply in record.replies.items() if reply is None] == []
+    said = [event.body["command"] for event in record.events if event.type == e.MESSAGE_ADDED]
+    assert len(said) == len(set(said)), "a message was taken twice"
+    decided = [event.body["id"] for event in record.events if event.type == e.APPROVAL_RESOLVED]
+    assert len(decided) == len(set(decided)), "a question was answered twice"
+
+
+# ------------------------------------------------------------------ promise 2
+
+
+def _check_calls(story: Story) -> None:
+    """A call that may run once never ran more often than humans had it repeated."""
+    world, record = story.world, story.record
+    retries: dict[str, int] = {}
+    for question in record.questions:
+        if question.kind == "outcome_unknown" and (question.decision or {}).get("action") == "retry":
+            label = question.body["tool_args"]["name"]
+            retries[label] = retries.get(label, 0) + 1
+    for entry in world.ledger:
+        if entry.tool in ONCE:
+            allowed = 1 + retries.get(entry.label, 0) if not story.client.deleted else 2
+            assert world.times(entry.label) <= allowed, f"{entry} ran {world.times(entry.label)} times"
+        assert "delete" not in entry.acknowledged, f"{entry} ran after the deletion"
+    for message in record.conversation.messages:
+        call = message.call
+        if call is not None and call.state == "finished" and not call.is_error:
+            assert world.times(call.arguments["name"]) >= 1, f"{call} never ran"
+        if call is not None and call.state in ("rejected", "denied", "requested", "waiting"):
+            assert world.times(call.arguments["name"]) == 0, f"{call} ran"
+
+
+# -------------------------------------------------------------------- indexes
+
+
+def _check_indexes(record: Record) -> None:
+    """Questions, summary and intents are what the events make them."""
+    folded = record.conversation
+    asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values()]
+    assert [attrs.evolve(each, settled=None) for each in record.questions] == asked
+    assert record.row is not None
+    assert record.row.summary == folded.head.summary()
+    assert record.row.last_seq == folded.last_seq == len(record.events)
+    states: dict[tuple[str, int], str] = {}
+    for event in record.events:
+        if event.type in _INTENT_STATES:
+            states[event.body["key"], event.body["attempt"]] = _INTENT_STATES[event.type]
+    assert {(intent.key, intent.attempt): intent.state for intent in record.intents} == states
+    if folded.run is None:
+        assert "started" not in states.values(), "the run has ended and the call has not"
+        assert folded.head.pending == ()
+
+
+_INTENT_STATES = {e.TOOL_STARTED: "started", e.TOOL_FINISHED: "finished", e.TOOL_UNKNOWN: "unknown"}
+
+
+# -------------------------------------------------------------- what it came to
+
+
+def doubtful(story: Story) -> frozenset[str]:
+    """Labels of the calls whose outcome nobody knows: what they came to may be told differently. Calls that
+    may be repeated are not among them, for they are."""
+    return frozenset(
+        message.call.arguments["name"]
+        for message in story.record.conversation.messages
+        if message.call is not None and message.call.state == "unknown" and message.call.name in ONCE
+    )
+
+
+def unknowns(record: Record) -> frozenset[tuple[str, str]]:
+    """The calls whose outcome was unknown for a while, and why."""
+    return frozenset(
+        (event.body["key"], event.body["reason"]) for event in record.events if event.type == e.TOOL_UNKNOWN
+    )
+
+
+def essence(story: Story, forgotten: frozenset[str] | None = None) -> Mapping[str, Any]:
+    """The conversation without ids, times, questions about unknown outcomes, and the order in which
+    branches happened to come."""
+    conversation = story.record.conversation
+    without = doubtful(story) if forgotten is None else forgotten
+    run = conversation.head.run
+    return {
+        "status": conversation.head.status,
+        "title": conversation.head.title,
+        "run": run and attrs.evolve(run, id=""),
+        "turns": conversation.turns,
+        "messages": _by_node(conversation.messages, without),
+        "approvals": _approvals(conversation),
+    }
+
+
+def _by_node(messages: Iterable[Message], without: frozenset[str]) -> Mapping[str | None, list[Any]]:
+    found: dict[str | None, list[Any]] = {}
+    for message in messages:
+        call = message.call
+        if call is not None and call.arguments["name"] in without:
+            told: Any = (message.role, call.id, call.name, call.arguments)
+        else:
+            told = (message.role, scrubbed(message.content), call)
+        found.setdefault(message.node, []).append(told)
+    return found
+
+
+def _approvals(conversation: Conversation) -> list[Any]:
+    return sorted(
+        (each.body["key"], each.state, repr(each.decision), scrubbed(each.body["tool_args"]))
+        for each in conversation.approvals.values()
+        if each.kind == "tool"
+    )
+
+
+def scrubbed(value: Any) -> Any:
+    """The same without ids, and without answers about unknown outcomes."""
+    match value:
+        case str():
+            return UUID.sub("#", value)
+        case Mapping():
+            return {key: scrubbed(each) for key, each in value.items() if not str(key).startswith("unknown ")}
+        case list() | tuple():
+            return [scrubbed(each) for each in value]
+        case _:
+            return value

@@ -1,0 +1,191 @@
+"""Everything outside the agent: tools that remember what they did, a model that is a function."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import assert_never
+
+import attrs
+import trio
+
+from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.tools import (
+    CallTool,
+    Hints,
+    ListTools,
+    ServerMessage,
+    Tool,
+    ToolOutcomeUnknown,
+    ToolResult,
+)
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.context import Behaviour, Context
+
+from .killing import Killed, KillingJournal
+
+HINTS: Mapping[str, Hints] = {
+    "wipe": Hints(read_only=False, destructive=True),
+    "read": Hints(read_only=True),
+    "bump": Hints(read_only=False, destructive=False, idempotent=True),
+    "post": Hints(),
+}
+"""A tool for every class: asked about, read, idempotent, and one that runs unasked but only once."""
+
+ONCE = frozenset({"wipe", "post"})
+
+Replies = Mapping[tuple[str, str], Sequence[Sequence[str]]]
+"""By user message and node: the calls of one reply after the other, each as `tool label`."""
+
+TOOL_SECONDS = 0.1
+MODEL_SECONDS = 0.05
+
+
+@attrs.frozen
+class Outside:
+    """How tools and model behave in one scenario."""
+
+    replies: Replies
+    seconds: Mapping[str, float] = attrs.field(factory=dict)
+    """What is not as quick as all others, by label of the call or name of the node."""
+    lost: frozenset[str] = frozenset()
+    """Labels of calls that are done, but whose first answer is lost on its way."""
+    failing: frozenset[str] = frozenset()
+    """Nodes whose model fails."""
+    later: Mapping[str, Hints] = attrs.field(factory=dict)
+    """What tools say of themselves from the second life on."""
+
+
+@attrs.frozen
+class Entry:
+    """Something that a tool really did."""
+
+    tool: str
+    label: str
+    acknowledged: frozenset[str]
+    """Keys of the commands that their sender had an answer to by then."""
+
+
+@attrs.define(eq=False)
+class World:
+    """What outlives the agent's process."""
+
+    outside: Outside
+    ledger: list[Entry] = attrs.field(factory=list)
+    requests: dict[tuple[int, str, int], ModelRequest] = attrs.field(factory=dict)
+    """What the model was asked, by turn, node and number of the call."""
+    wrongs: list[str] = attrs.field(factory=list)
+    """What may never happen, and did."""
+    acknowledged: set[str] = attrs.field(factory=set)
+    life: int = 0
+    journal: KillingJournal | None = None
+    closing: float = math.inf
+    """When the shutdown of this life began, on trio's clock."""
+    _past: float = 1_000_000.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the present process was not killed yet; what unwinds afterwards does nothing any more."""
+        return self.journal is not None and not self.journal.dead
+
+    def times(self, label: str) -> int:
+        return Counter(entry.label for entry in self.ledger)[label]
+
+    # ------------------------------------------------------------------- time
+
+    def wall(self) -> float:
+        """The time of day; it goes on from life to life."""
+        return self._past + trio.current_time()
+
+    def night(self) -> None:
+        """Somebody has to start the process again."""
+        self._past += trio.current_time() + 60
+
+    # ------------------------------------------------------------------ tools
+
+    def open_server(
+        self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
+    ) -> Behaviour[ServerMessage]:
+        tools = self._tools(config.name)
+
+        async def handle(message: ServerMessage) -> object:
+            match message:
+                case ListTools():
+                    return tools
+                case CallTool(tool=tool, arguments=arguments):
+                    return await self._call(tool, arguments["name"])
+                case _:
+                    assert_never(message)
+
+        async def behaviour(ctx: Context[ServerMessage]) -> None:
+            report(ServerStatus(config.name, "connected", tools=tools))
+            await ctx.serve(handle, concurrency=config.max_concurrency)
+
+        return behaviour
+
+    def _tools(self, server: str) -> tuple[Tool, ...]:
+        hints = {**HINTS, **(self.outside.later if self.life > 1 else {})}
+        schema = {
+            "type": "object",
+            "properties": {"name": {"type": "string"}},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        return tuple(
+            Tool(name, f"{name} what is named", schema, server, hints=each) for name, each in hints.items()
+        )
+
+    async def _call(self, tool: str, label: str) -> ToolResult:
+        self._stop_if_dead()
+        self._note_late(f"{tool} {label} was called")
+        self.ledger.append(Entry(tool, label, frozenset(self.acknowledged)))
+        await trio.sleep(self.outside.seconds.get(label, TOOL_SECONDS))
+        if label in self.outside.lost and self.times(label) == 1:
+            raise ToolOutcomeUnknown("the connection was lost")
+        return ToolResult(result_of(tool, label))
+
+    # ------------------------------------------------------------------ model
+
+    def open_model(self, name: str, *, folder: Path) -> World:
+        return self
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self._stop_if_dead()
+        self._note_late(f"{request.node} asked the model")
+        key = (request.turn, request.node, request.call)
+        first = self.requests.setdefault(key, request)
+        if (first.system, first.messages) != (request.system, request.messages):
+            self.wrongs.append(f"the model was asked something else at {key} than before")
+        await trio.sleep(self.outside.seconds.get(request.node, MODEL_SECONDS))
+        if request.node in self.outside.failing:
+            raise ModelFailed("no model today")
+        return reply_to(self.outside.replies, request)
+
+    def _note_late(self, what: str) -> None:
+        # What began at the very moment of the shutdown was faster.
+        if trio.current_time() > self.closing:
+            self.wrongs.append(f"{what} during the shutdown")
+
+    def _stop_if_dead(self) -> None:
+        if not self.alive:
+            raise Killed
+
+
+def result_of(tool: str, label: str) -> str:
+    return f"{tool} {label} is done"
+
+
+def reply_to(replies: Replies, request: ModelRequest) -> ModelReply:
+    batches = replies.get((request.user, request.node), ())
+    usage = Usage(input_tokens=10, output_tokens=request.call)
+    if request.call > len(batches):
+        seen = ", ".join(result.name for result in request.results) or "nothing"
+        return ModelReply(f"{request.node} saw {seen}", usage=usage)
+    calls = []
+    for index, call in enumerate(batches[request.call - 1]):
+        tool, label = call.split()
+        calls.append(ToolCall(f"{request.node}-{request.call}-{index}", tool, {"name": label}))
+    return ModelReply(tool_calls=tuple(calls), usage=usage)
