@@ -1,0 +1,236 @@
+"""Real `stopgo serve` processes, spoken to over HTTP; what became of their resources tells the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx2
+import psutil
+import pytest
+
+BIN = Path(sys.executable).parent
+TESTDATA = Path(__file__).parents[2] / "testdata"
+PATIENCE = 60.0
+"""Seconds until something that must happen is given up; nothing waits that long when all is well."""
+
+Json = dict[str, Any]
+
+
+def clean_environment() -> dict[str, str]:
+    """This environment without keys and settings of whoever runs the tests."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("STOPGO_") and not name.endswith(("_API_KEY", "_TOKEN"))
+    }
+
+
+def wait_until_gone(processes: list[psutil.Process]) -> None:
+    """Orphans that have ended may stay zombies for seconds where nobody hurries to reap them."""
+    deadline = time.monotonic() + PATIENCE
+    while processes and time.monotonic() < deadline:
+        _, left = psutil.wait_procs(processes, timeout=0.05)
+        processes = [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+    assert processes == []
+
+
+@attrs.define(eq=False)
+class StopgoProcess:
+    """A process that says where it listens, and whose output is kept."""
+
+    process: subprocess.Popen[str]
+    url: str = ""
+    _lines: list[str] = attrs.field(factory=list)
+    _listening: threading.Event = attrs.field(factory=threading.Event)
+    _reader: threading.Thread = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self._listening.wait(PATIENCE)
+        if not self.url:
+            self.close()
+            pytest.fail(f"it does not listen:\n{self.log}")
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                self._lines.append(line)
+                if found := re.match(r"listening on (http://\S+)", line):
+                    self.url = found[1]
+                    self._listening.set()
+        self._listening.set()
+
+    @property
+    def log(self) -> str:
+        return "".join(self._lines)
+
+    def interrupt(self) -> None:
+        """Ask it to stop, and see that it does so in good order, with all it started."""
+        self._end(signal.SIGTERM)
+        assert self.process.returncode == 0, self.log
+        assert "Traceback" not in self.log, self.log
+
+    def kill(self) -> None:
+        """What a crash of the machine's owner looks like; its children notice by themselves."""
+        self._end(signal.SIGKILL)
+        assert self.process.returncode == -signal.SIGKILL, self.log
+        assert "Traceback" not in self.log, self.log
+
+    def _end(self, number: signal.Signals) -> None:
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        wait_until_gone(children)
+
+    def close(self) -> None:
+        """After a failure: leave nothing running."""
+        if self.process.poll() is None:
+            self._end(signal.SIGKILL)
+        self._reader.join(PATIENCE)
+
+
+@attrs.define(eq=False)
+class Server:
+    """One `stopgo serve` and a client of it."""
+
+    run: StopgoProcess
+    data_dir: Path
+    client: httpx2.Client
+
+    @property
+    def log(self) -> str:
+        return self.run.log
+
+    def get(self, path: str, status: int = 200, **params: str) -> Json:
+        return self._json(self.client.get(path, params=params), status)
+
+    def post(self, path: str, body: object = None, status: int = 200, token: str | None = None) -> Json:
+        headers = {"Authorization": f"Bearer {token}"} if token else None
+        return self._json(self.client.post(path, json=body or {}, headers=headers), status)
+
+    @staticmethod
+    def _json(response: httpx2.Response, status: int) -> Json:
+        assert response.status_code == status, response.text
+        body: Json = response.json()
+        return body
+
+    def new(self) -> str:
+        """The id of a new conversation."""
+        id: str = self.post("/conversations", status=201)["conversation"]["id"]
+        return id
+
+    def say(self, id: str, message: str, token: str | None = None) -> Json:
+        return self.post(f"/conversations/{id}/messages", {"message": message}, token=token)
+
+    def ask_for(self, message: str) -> str:
+        """Say something destructive in a new conversation; the UUID of the approval it waits for."""
+        result = self.post("/conversations", {"message": message}, status=201)["result"]
+        assert result["waiting_approval"] is True
+        uuid: str = result["approval"]["uuid"]
+        return uuid
+
+    def conversation(self, id: str) -> Json:
+        body: Json = self.get(f"/conversations/{id}")["conversation"]
+        return body
+
+    def resources(self) -> Counter[tuple[str, str]]:
+        """Name and value of all resources, from the file: what really happened, and how often."""
+        database = sqlite3.connect(self.data_dir / "resources.db")
+        try:
+            rows = database.execute("SELECT name, value FROM resources").fetchall()
+        finally:
+            database.close()
+        return Counter((name, str(value)) for name, value in rows)
+
+
+Serve = Callable[..., Server]
+
+
+@attrs.define
+class Servers:
+    """Starts servers, and leaves none behind."""
+
+    _started: list[Server] = attrs.field(factory=list)
+
+    def __call__(
+        self,
+        data_dir: Path,
+        *,
+        config: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Server:
+        data_dir.mkdir(exist_ok=True)
+        chosen = ["--config", str(config)] if config else []
+        command = [str(BIN / "stopgo"), "serve", "--port", "0", "--data-dir", str(data_dir), *chosen]
+        run = StopgoProcess(
+            subprocess.Popen(
+                command,
+                cwd=data_dir,
+                env={**clean_environment(), **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        server = Server(run, data_dir, httpx2.Client(base_url=run.url, timeout=PATIENCE))
+        self._started.append(server)
+        return server
+
+    def stop_all(self) -> None:
+        running = [server for server in self._started if server.run.process.poll() is None]
+        try:
+            for server in self._started:
+                server.client.close()
+            for server in running:
+                server.run.interrupt()
+        finally:
+            for server in running:
+                server.run.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start servers of one test's own; at its end they must stop in good order."""
+    servers = Servers()
+    yield servers
+    servers.stop_all()
+
+
+@pytest.fixture(scope="session")
+def serve_once() -> Iterator[Serve]:
+    """Start servers that many tests share."""
+    servers = Servers()
+    yield servers
+    servers.stop_all()
+
+
+@pytest.fixture(scope="session")
+def shipped(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """The agent that comes with the package, as a newcomer meets it."""
+    return serve_once(tmp_path_factory.mktemp("shipped"))
+
+
+@pytest.fixture(scope="session")
+def sequential(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    return serve_once(tmp_path_factory.mktemp("sequential"), config=TESTDATA / "e2e-sequential.yaml")
+
+
+@pytest.fixture(scope="session")
+def parallel(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    return serve_once(tmp_path_factory.mktemp("parallel"), config=TESTDATA / "e2e-parallel.yaml")

@@ -1,0 +1,250 @@
+"""Bad input: each gets its clear error, and the log no traceback (which the end of the servers checks)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+import trio
+
+from stopgo.actors.mcp.command import find_command
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Serve, Server
+
+SLOW_FIRST = """
+replies:
+  - when: {turn: 1}
+    delay: 3
+    text: 'first'
+  - when: {user: 'message (?P<number>\\d+)'}
+    text: 'answer ${number}'
+"""
+
+TEN_MISTAKES = """\
+nam: broken
+port: 99999
+mcp:
+  command: stopgo
+llm:
+  model: 5
+mcp_servers:
+  - url: http://127.0.0.1:1/mcp
+  - name: twice
+    command: stopgo
+  - name: twice
+    url: ftp://nowhere
+approval:
+  unannotated: perhaps
+agent:
+  type: sequental
+  name: pipeline
+  agents: []
+description: "${NOWHERE_SET}"
+"""
+
+LINES_OF_MISTAKES = [1, 2, 3, 6, 8, 11, 12, 14, 16, 19]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code", "says"),
+    [
+        (b'{"message": ', 400, "invalid_request_body", "invalid request body: "),
+        (b"{'message': 'hi'}", 400, "invalid_request_body", "invalid request body: "),
+        (b'"hi"', 400, "invalid_request_body", "expected an object, not a string"),
+        (b"[]", 400, "invalid_request_body", "expected an object, not an array"),
+        (b'{"message": 5}', 400, "invalid_request_body", "message must be a string, not a number"),
+        (b'{"message": ["hi"]}', 400, "invalid_request_body", "message must be a string, not an array"),
+        (b'{"message": NaN}', 400, "invalid_request_body", "NaN is not JSON"),
+        (b'{"message": "\xff"}', 400, "invalid_request_body", "not UTF-8"),
+        (b"[" * 100_000, 400, "invalid_request_body", "nested too deeply"),
+        (b"", 400, "message_required", "message is required"),
+        (b"{}", 400, "message_required", "message is required"),
+        (b'{"message": "  "}', 400, "message_required", "message is required"),
+        (b'{"message": "' + b"x" * (2 << 20) + b'"}', 413, "body_too_large", "larger than 1048576 bytes"),
+    ],
+    ids=lambda value: repr(value[:24]) if isinstance(value, bytes) else "",
+)
+def test_bodies(shipped: Server, content: bytes, status: int, code: str, says: str) -> None:
+    id = shipped.new()
+
+    response = shipped.client.post(f"/conversations/{id}/messages", content=content)
+
+    assert response.status_code == status, response.text
+    assert response.json()["code"] == code
+    assert says in response.json()["error"]
+    assert len(shipped.conversation(id)["messages"]) == 1
+
+
+UNKNOWN = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", f"/conversations/{UNKNOWN}", 404, "conversation_not_found"),
+        ("GET", "/conversations/%00", 404, "conversation_not_found"),
+        ("GET", f"/conversations/{UNKNOWN}/events", 404, "conversation_not_found"),
+        ("POST", f"/conversations/{UNKNOWN}/messages", 404, "conversation_not_found"),
+        ("POST", f"/conversations/{UNKNOWN}/cancel", 404, "conversation_not_found"),
+        ("POST", f"/conversations/{UNKNOWN}/complete", 404, "conversation_not_found"),
+        ("DELETE", f"/conversations/{UNKNOWN}", 404, "conversation_not_found"),
+        ("GET", f"/approvals/{UNKNOWN}", 404, "approval_not_found"),
+        ("POST", f"/approvals/{UNKNOWN}", 404, "approval_not_found"),
+        ("GET", "/nowhere", 404, "not_found"),
+        ("PUT", "/conversations", 405, "method_not_allowed"),
+        ("GET", "/conversations?status=asleep", 400, "invalid_request"),
+        ("GET", "/conversations?limit=many", 400, "invalid_request"),
+        ("GET", "/conversations?cursor=none", 400, "invalid_cursor"),
+        ("GET", "/conversations?statsu=active", 400, "invalid_request"),
+        ("GET", "/approvals?state=perhaps", 400, "invalid_request"),
+    ],
+)
+def test_unknown_ids_and_words(shipped: Server, method: str, path: str, status: int, code: str) -> None:
+    response = shipped.client.request(method, path, json={"message": "hi", "approved": True})
+
+    assert response.status_code == status, response.text
+    assert response.json()["code"] == code
+    assert response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "status", "code"),
+    [
+        ({}, 400, "decision_required"),
+        ({"approved": "yes"}, 400, "decision_required"),
+        ({"answer": "perhaps"}, 400, "decision_required"),
+        ({"action": "retry"}, 400, "decision_required"),
+        ({"approved": True, "reason": 5}, 400, "invalid_request"),
+        ({"approved": True, "arguments": "name=x"}, 422, "invalid_arguments"),
+        ({"approved": True, "arguments": {"name": "x"}}, 422, "invalid_arguments"),
+        ({"approved": True, "arguments": {"name": 5, "value": 1}}, 422, "invalid_arguments"),
+        ({"approved": True, "arguments": {"name": "x", "value": [1]}}, 422, "invalid_arguments"),
+    ],
+)
+def test_an_invalid_decision_decides_nothing(
+    shipped: Server, decision: dict[str, Any], status: int, code: str
+) -> None:
+    asked = shipped.ask_for("add never-decided with value 1")
+
+    error = shipped.post(f"/approvals/{asked}", decision, status=status)
+
+    assert error["code"] == code
+    approval = shipped.get(f"/approvals/{asked}")["approval"]
+    assert approval["state"] == "pending"
+    shipped.post(f"/conversations/{approval['conversation_id']}/cancel")
+
+
+def test_an_edited_decision_counts_once(shipped: Server) -> None:
+    asked = shipped.ask_for("add edited with value 1")
+    edit = {"approved": True, "arguments": {"name": "edited", "value": 2}}
+
+    shipped.post(f"/approvals/{asked}", edit)
+    again = shipped.post(f"/approvals/{asked}", {"approved": False}, status=409)
+
+    assert again["code"] == "already_decided"
+    assert again["approval"]["decision"]["approved"] is True
+    assert {key: count for key, count in shipped.resources().items() if key[0] == "edited"} == {
+        ("edited", "2"): 1
+    }
+
+
+def test_a_void_approval_is_gone(shipped: Server) -> None:
+    asked = shipped.ask_for("add void with value 1")
+    id = shipped.get(f"/approvals/{asked}")["approval"]["conversation_id"]
+    shipped.post(f"/conversations/{id}/cancel")
+
+    assert shipped.post(f"/approvals/{asked}", {"approved": True}, status=410)["code"] == "void"
+    assert ("void", "1") not in shipped.resources()
+
+
+async def test_of_decisions_at_once_one_wins(shipped: Server) -> None:
+    asked = shipped.ask_for("add contested with value 1")
+    answers: list[httpx2.Response] = []
+
+    async with httpx2.AsyncClient(base_url=shipped.run.url, timeout=30) as client:
+
+        async def decide(approved: bool) -> None:
+            answers.append(await client.post(f"/approvals/{asked}", json={"approved": approved}))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(decide, number % 2 == 0)
+
+    assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 9}
+    decision = shipped.get(f"/approvals/{asked}")["approval"]["decision"]
+    losers = [answer.json() for answer in answers if answer.status_code == 409]
+    assert all(loser["approval"]["decision"] == decision for loser in losers)
+    assert shipped.resources()["contested", "1"] == int(decision["approved"])
+
+
+async def test_of_fifty_messages_at_once_none_is_lost_or_doubled(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text(SLOW_FIRST, encoding="utf-8")
+    config = tmp_path / "agent.yaml"
+    config.write_text("llm: {model: script:replies.yaml}\n", encoding="utf-8")
+    server = serve(tmp_path / "data", config=config)
+    id = server.new()
+    answers: dict[int, httpx2.Response] = {}
+
+    async with httpx2.AsyncClient(base_url=server.run.url, timeout=30) as client:
+
+        async def say(number: int) -> None:
+            message = {"message": f"message {number}"}
+            answers[number] = await client.post(f"/conversations/{id}/messages", json=message)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(50):
+                nursery.start_soon(say, number)
+
+    refused = {number for number, answer in answers.items() if answer.status_code == 429}
+    accepted = answers.keys() - refused
+    # The first one runs, 16 wait behind it.
+    assert (len(accepted), len(refused)) == (17, 33)
+    for number in refused:
+        assert answers[number].json()["code"] == "queue_full"
+        assert int(answers[number].headers["Retry-After"]) > 0
+    said = [each["content"] for each in server.conversation(id)["messages"] if each["role"] == "user"]
+    assert sorted(said) == sorted(f"message {number}" for number in accepted)
+    responses = Counter(answers[number].json()["result"]["response"] for number in accepted)
+    assert responses == Counter(["first", *(each.replace("message", "answer") for each in said[1:])])
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["config", "check"], 1), (["serve", "--port", "0", "--config"], 2)],
+    ids=["check", "serve"],
+)
+def test_every_mistake_of_an_agent_file_is_told(tmp_path: Path, command: list[str], code: int) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(TEN_MISTAKES, encoding="utf-8")
+
+    done = subprocess.run(
+        [find_command("stopgo"), *command, str(file)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert len(LINES_OF_MISTAKES) == 10
+    lines = [int(line.removeprefix(f"{file}:").partition(":")[0]) for line in done.stderr.splitlines()]
+    assert lines == LINES_OF_MISTAKES
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_data_directory_has_one_process(shipped: Server) -> None:
+    command = [find_command("stopgo"), "serve", "--port", "0", "--data-dir", str(shipped.data_dir)]
+
+    done = subprocess.run(command, cwd=shipped.data_dir, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"stopgo serve: process {shipped.run.process.pid} keeps the journal in {shipped.data_dir}\n"
+    )
+    assert shipped.get("/health") == {"status": "ok"}

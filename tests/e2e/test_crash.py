@@ -1,0 +1,134 @@
+"""What a crash leaves behind: two questions at once, a server killed twice, and nothing done twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Serve, Server
+
+TWO_BRANCHES = """
+name: two-branches
+llm:
+  model: script:replies.yaml
+mcp_servers:
+  - name: resources
+    command: stopgo
+    args: [mcp-resources, --db, "${data_dir}/resources.db"]
+approval:
+  in_parallel: ask
+agent:
+  type: sequential
+  name: pipeline
+  agents:
+    - type: parallel
+      name: both
+      agents:
+        - {type: llm, name: left, prompt: Add left., output_key: left}
+        - {type: llm, name: right, prompt: Add right., output_key: right}
+    - {type: llm, name: summary, prompt: "left: {left}; right: {right}"}
+"""
+
+TWO_REPLIES = """
+replies:
+  - when: {node: left, call: 1}
+    tool_calls: [{name: resources_add, arguments: {name: left, value: 1}}]
+  - when: {node: right, call: 1}
+    tool_calls: [{name: resources_add, arguments: {name: right, value: 2}}]
+  - when: {node: summary, prompt: 'left: (?P<left>.*); right: (?P<right>.*)'}
+    text: '${left}, ${right}.'
+  - when: {tool_result: '"name": "(?P<name>\\w+)"'}
+    text: 'added ${name}'
+"""
+
+CRASHING = """
+name: crashing
+llm:
+  model: script:replies.yaml
+mcp_servers:
+  - name: brittle
+    command: {python}
+    args: ["-S", "{server}"]
+    env: {{LEDGER: "${{data_dir}}/ledger.jsonl"}}
+"""
+
+CRASHING_REPLIES = """
+replies:
+  - when: {call: 1, user: crash}
+    tool_calls: [{name: crash}]
+  - when: {call: 1, user: echo}
+    tool_calls: [{name: echo, arguments: {text: still here}}]
+  - when: {tool_result: '(?s)(?P<result>.*)'}
+    text: 'the tool said: ${result}'
+"""
+
+ECHO_SERVER = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+
+
+def written(folder: Path, agent: str, replies: str) -> Path:
+    """An agent file and the script of its model."""
+    (folder / "replies.yaml").write_text(replies, encoding="utf-8")
+    (folder / "agent.yaml").write_text(agent, encoding="utf-8")
+    return folder / "agent.yaml"
+
+
+@pytest.fixture
+def two_branches(tmp_path: Path) -> Path:
+    return written(tmp_path, TWO_BRANCHES, TWO_REPLIES)
+
+
+def pending(server: Server) -> dict[str, str]:
+    """UUIDs of the pending approvals by the node that asks."""
+    return {each["node"]: each["uuid"] for each in server.get("/approvals")["approvals"]}
+
+
+def test_two_approvals_survive_two_crashes_and_each_happens_once(
+    serve: Serve, two_branches: Path, tmp_path: Path
+) -> None:
+    server = serve(tmp_path / "data", config=two_branches)
+    turn = server.post("/conversations", {"message": "both"}, status=201)
+    id = turn["conversation"]["id"]
+    assert len(turn["result"]["approvals"]) == 2
+    asked = pending(server)
+    assert asked.keys() == {"left", "right"}
+    server.run.kill()
+    assert server.resources() == {}
+
+    server = serve(tmp_path / "data", config=two_branches)
+    assert pending(server) == asked
+    half = server.post(f"/approvals/{asked['right']}", {"approved": True})
+    assert (half["result"]["state"], half["conversation"]["status"]) == ("waiting", "waiting_approval")
+    server.run.kill()
+    assert server.resources() == {("right", "2"): 1}
+
+    server = serve(tmp_path / "data", config=two_branches)
+    assert pending(server) == {"left": asked["left"]}
+    # The first decision is on record, too: saying it again changes nothing.
+    assert server.post(f"/approvals/{asked['right']}", {"approved": True}, status=409)["code"] == (
+        "already_decided"
+    )
+    done = server.post(f"/approvals/{asked['left']}", {"approved": True})
+
+    assert done["result"]["response"] == "added left, added right."
+    assert server.conversation(id)["status"] == "active"
+    assert server.resources() == {("left", "1"): 1, ("right", "2"): 1}
+
+
+def test_a_tool_server_that_crashes_is_told_in_the_conversation(serve: Serve, tmp_path: Path) -> None:
+    """NFR-011: an answer, no hang, and the next call finds the server repaired."""
+    text = CRASHING.format(python=sys.executable, server=ECHO_SERVER)
+    server = serve(tmp_path / "data", config=written(tmp_path, text, CRASHING_REPLIES))
+    id = server.new()
+
+    crashed = server.say(id, "crash")
+    assert crashed["result"]["state"] == "finished"
+    call = crashed["conversation"]["messages"][2]["tool_call"]
+    assert (call["name"], call["state"]) == ("crash", "unknown")
+    assert crashed["result"]["response"].startswith("the tool said: The outcome is unknown: connection lost")
+
+    assert server.say(id, "echo")["result"]["response"] == "the tool said: still here"
+    assert server.get("/health/ready")["mcp_servers"] == [{"name": "brittle", "state": "connected"}]
