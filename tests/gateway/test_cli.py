@@ -1,0 +1,333 @@
+"""The command line, as a process."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+STOPGO = Path(sys.executable).with_name("stopgo")
+PATIENCE = 30.0
+"""Seconds a slow machine gets."""
+
+BARE = """
+name: bare
+llm: {model: "script:replies.yaml"}
+"""
+REPLIES = """
+replies:
+  - when: {user: slow}
+    text: at last
+    delay: 3600
+  - when: {user: soon}
+    text: at last
+    delay: 1
+  - text: hello
+"""
+
+
+def stopgo(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [STOPGO, *args], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, env=os.environ | env
+    )
+
+
+ASKING = """
+import sys, httpx2
+answer = httpx2.post(sys.argv[1], json={"message": "slow"}, timeout=60)
+print(answer.status_code, answer.text)
+"""
+"""A client in a process of its own, so that it can wait while the test goes on."""
+
+
+class Served:
+    """A `stopgo serve` that has said where it listens."""
+
+    def __init__(self, cwd: Path, *args: str) -> None:
+        self.err = (cwd / "stderr").open("w+")
+        self.process = subprocess.Popen(
+            [STOPGO, "serve", "--port", "0", *args],
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=self.err,
+            text=True,
+        )
+        self.lines: list[str] = []
+
+    def line(self, start: str) -> str:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith(start):
+                return self.lines[-1]
+        raise AssertionError(f"no line {start!r} in {self.lines}, stderr: {self.stderr()}")
+
+    def url(self) -> str:
+        return self.line("listening on ").removeprefix("listening on ")
+
+    def stderr(self) -> str:
+        self.err.seek(0)
+        return self.err.read()
+
+    def end(self) -> int:
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        self.lines += out.splitlines()
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        self.err.close()
+
+
+@pytest.fixture
+def agent_dir(tmp_path: Path) -> Path:
+    (tmp_path / "agent.yaml").write_text(BARE)
+    (tmp_path / "replies.yaml").write_text(REPLIES)
+    return tmp_path
+
+
+@pytest.fixture
+def serve(agent_dir: Path) -> Iterator[Callable[..., Served]]:
+    started: list[Served] = []
+
+    def serve(*args: str, config: bool = True) -> Served:
+        file = ["--config", "agent.yaml"] if config else []
+        started.append(Served(agent_dir, *file, *args))
+        return started[-1]
+
+    yield serve
+    for served in started:
+        served.close()
+
+
+def test_help_is_quick(tmp_path: Path) -> None:
+    spent = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert "serve" in stopgo("--help", cwd=tmp_path).stdout
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < 0.3
+
+
+def test_version(tmp_path: Path) -> None:
+    assert stopgo("--version", cwd=tmp_path).stdout == "stopgo 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        ("fly",),
+        ("serve", "--port", "x"),
+        ("serve", "--port", "65536"),
+        ("serve", "--port", "-1"),
+        ("serve", "more"),
+    ],
+)
+def test_what_is_typed_wrongly_is_usage(tmp_path: Path, args: tuple[str, ...]) -> None:
+    done = stopgo(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: stopgo")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("nam: x\nport: many\n")
+    done = stopgo("serve", "--config", "bad.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "bad.yaml:1" in done.stderr
+    assert "bad.yaml:2" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert stopgo("serve", "--config", "none.yaml", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "args", "why"),
+    [
+        (BARE.replace("replies", "nothing"), (), "nothing.yaml"),
+        (BARE, ("--host", "256.1.1.1"), "cannot listen on 256.1.1.1"),
+        (BARE, ("--data-dir", "/proc/nowhere"), "/proc/nowhere"),
+        (BARE + "mcp_servers: [{name: gone, command: no-such-program}]\n", (), "no-such-program"),
+    ],
+)
+def test_an_agent_that_cannot_start(agent_dir: Path, config: str, args: tuple[str, ...], why: str) -> None:
+    (agent_dir / "agent.yaml").write_text(config)
+    done = stopgo("serve", "--config", "agent.yaml", "--port", "0", *args, cwd=agent_dir)
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "listening" not in done.stdout
+
+
+def test_a_data_directory_has_one_process(serve: Callable[..., Served]) -> None:
+    serve().url()
+    second = serve()
+    assert second.end() == 1
+    assert "keeps the journal" in second.stderr()
+    assert "Traceback" not in second.stderr()
+
+
+def test_it_says_what_it_serves(serve: Callable[..., Served]) -> None:
+    served = serve()
+    url = served.url()
+    assert served.line("No MCP") == "No MCP servers configured"
+    assert httpx2.get(f"{url}/health").json() == {"status": "ok"}
+    assert url.startswith("http://127.0.0.1:")
+    assert served.stderr() == ""
+
+
+def test_the_packaged_agent_is_said_aloud(serve: Callable[..., Served]) -> None:
+    served = serve("--model", "offline:rules", config=False)
+    url = served.url()
+    assert any("the agent that comes with the package" in line for line in served.lines)
+    assert served.line("MCP Server") == "MCP Server [resources]: stopgo"
+    tools = httpx2.get(f"{url}/tools").json()["tools"]
+    assert {tool["name"] for tool in tools} == {"resources_add", "resources_list", "resources_remove"}
+    children = psutil.Process(served.process.pid).children(recursive=True)
+    assert children
+    served.process.terminate()
+    assert served.end() == 0
+    assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+
+
+def test_an_open_address_is_warned_about(serve: Callable[..., Served]) -> None:
+    served = serve("--host", "0.0.0.0")
+    served.url()
+    assert "no authentication" in served.stderr()
+
+
+def test_options_win_over_the_file(serve: Callable[..., Served], agent_dir: Path) -> None:
+    (agent_dir / "other.yaml").write_text("replies: [{text: from the other file}]")
+    url = serve("--model", f"script:{agent_dir}/other.yaml", "--data-dir", "elsewhere").url()
+    answer = httpx2.post(f"{url}/conversations", json={"message": "x"})
+    assert answer.json()["result"]["response"] == "from the other file"
+    assert (agent_dir / "elsewhere").is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_signal_lets_a_turn_finish(serve: Callable[..., Served], number: signal.Signals) -> None:
+    served = serve()
+    url = served.url()
+    with httpx2.Client() as client:
+        begun = client.post(f"{url}/conversations").json()["conversation"]["id"]
+        path = f"{url}/conversations/{begun}"
+        client.post(f"{path}/messages", json={"message": "soon"}, headers={"Prefer": "respond-async"})
+    # A model call in flight is finished and kept; the next process has nothing to repeat.
+    served.process.send_signal(number)
+    assert served.end() == 0
+    assert served.stderr() == ""
+    again = serve()
+    url = again.url()
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        messages = httpx2.get(f"{url}/conversations/{begun}").json()["conversation"]["messages"]
+        if messages[-1]["content"] == "at last":
+            break
+    assert [message["content"] for message in messages[1:]] == ["soon", "at last"]
+
+
+def test_those_who_wait_are_told_what_became_of_their_request(
+    serve: Callable[..., Served], agent_dir: Path
+) -> None:
+    (agent_dir / "agent.yaml").write_text(BARE + "shutdown_grace: 1\n")
+    served = serve()
+    url = served.url()
+    waiting = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            ASKING,
+            f"{url}/conversations",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not httpx2.get(f"{url}/conversations").json()["conversations"]:
+        time.sleep(0.05)
+    began = time.monotonic()
+    served.process.terminate()
+    out, _ = waiting.communicate(timeout=PATIENCE)
+    status, _, body = out.partition(" ")
+    assert status == "503"
+    assert json.loads(body)["code"] == "shutting_down"
+    assert json.loads(body)["accepted"] is True
+    assert served.end() == 0
+    assert time.monotonic() - began < PATIENCE
+    assert "Traceback" not in "\n".join(served.lines) + served.stderr()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_second_signal_stops_at_once(
+    serve: Callable[..., Served], agent_dir: Path, number: signal.Signals, code: int
+) -> None:
+    config = (
+        BARE
+        + "shutdown_grace: 3600\n"
+        + "mcp_servers: [{name: r, command: stopgo, args: [mcp-resources, --db, r.db]}]\n"
+    )
+    (agent_dir / "agent.yaml").write_text(config)
+    served = serve()
+    url = served.url()
+    children = psutil.Process(served.process.pid).children(recursive=True)
+    begun = httpx2.post(f"{url}/conversations").json()["conversation"]["id"]
+    httpx2.post(
+        f"{url}/conversations/{begun}/messages", json={"message": "slow"}, headers={"Prefer": "respond-async"}
+    )
+    served.process.send_signal(number)
+    while not any("a second signal" in line for line in served.lines):
+        served.line("2")
+    served.process.send_signal(number)
+    assert served.end() == code
+    assert served.stderr() == ""
+    assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+
+
+def test_a_signal_while_starting_stops_at_once(serve: Callable[..., Served], agent_dir: Path) -> None:
+    sleeper = '{name: s, command: sleep, args: ["3600"]}'
+    (agent_dir / "agent.yaml").write_text(BARE + f"mcp_servers: [{sleeper}]\n")
+    served = serve()
+    process = psutil.Process(served.process.pid)
+    while not (children := process.children(recursive=True)):
+        time.sleep(0.05)
+    served.process.terminate()
+    assert served.end() == 143
+    assert "Traceback" not in "\n".join(served.lines) + served.stderr()
+    assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+
+
+def test_a_process_that_hangs_is_ended(agent_dir: Path) -> None:
+    program = """
+import os, signal, threading, time
+import trio
+from pathlib import Path
+from stopgo.config.load import load_config
+from stopgo.gateway import process
+process.LAST_RESORT = 0.2
+announce = process._announce
+def hang(config, server):
+    announce(config, server)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+process._announce = hang
+async def drain(agent, server, grace):
+    time.sleep(3600)
+process._drain = drain
+print(process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
+"""
+    (agent_dir / "agent.yaml").write_text(BARE + "shutdown_grace: 0.5\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=agent_dir, capture_output=True, timeout=PATIENCE
+    )
+    assert done.returncode == 1
+    assert b"listening" in done.stdout

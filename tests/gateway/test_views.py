@@ -1,0 +1,182 @@
+"""What values look like as JSON: to the letter where clients rely on it."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors import events
+from stopgo.actors.listing import ListedTool
+from stopgo.actors.result import Result, Turn
+from stopgo.actors.tools import Hints, Tool
+from stopgo.gateway import examples as ex
+from stopgo.gateway import views
+from stopgo.runtime.journal.protocol import Question
+
+
+@given(st.floats(0, 4_000_000_000))
+def test_times_are_rfc_3339_in_utc(at: float) -> None:
+    text = views.timestamp(at)
+    assert text.endswith("Z")
+    assert abs(datetime.fromisoformat(text).astimezone(UTC).timestamp() - at) < 0.001
+
+
+def test_a_conversation_to_the_letter(agent: Any) -> None:
+    agent.grow(
+        events.tool_started(
+            "1/0:1.0",
+            1,
+            tool="resources_add",
+            server="resources",
+            arguments={"name": "web-2"},
+            effect="once",
+            asks=True,
+            node="agent",
+        )
+    )
+    agent.grow(events.tool_finished("1/0:1.0", 1, {"content": "made", "is_error": False}))
+    view = views.conversation_view(agent.conversation, tree=True)
+    assert list(view)[:5] == ["id", "session_id", "status", "created_at", "updated_at"]
+    assert view["created_at"] == "2026-11-21T10:00:01.000Z"
+    assert view["status"] == "waiting_approval"
+    assert view["title"] == "add a server web-1 with value 42"
+    assert view["last_seq"] == 8
+    assert view["run"] == {
+        "id": ex.RUN_ID,
+        "state": "waiting",
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+    }
+    assert view["pending_approval"] == view["pending_approvals"][0] == view["approvals"][0]
+    assert view["messages"][0]["content"] == "You manage resources."
+    assert set(view["messages"][0]) == {"id", "role", "content", "created_at"}
+    assert view["messages"][2]["node"] == "agent"
+    assert view["messages"][2]["tool_call"] == {
+        "name": "resources_add",
+        "arguments": {"name": "web-2"},
+        "result": "made",
+        "is_error": False,
+        "id": "call-1",
+        "server": "resources",
+        "state": "finished",
+    }
+    json.dumps(view)
+
+
+def test_what_is_not_there_is_left_out(agent: Any) -> None:
+    del agent.log[1:]
+    view = views.conversation_view(agent.conversation, tree=True)
+    assert {"pending_approval", "pipeline_state", "run"}.isdisjoint(view)
+    assert view["approvals"] == view["pending_approvals"] == []
+    assert view["status"] == "active"
+
+
+def test_the_status_follows_the_approvals(agent: Any) -> None:
+    agent.grow(events.approval_resolved(ex.APPROVAL_ID, {"approved": True}, "c2", False))
+    view = views.conversation_view(agent.conversation, tree=True)
+    assert view["status"] == "active"
+    assert "pending_approval" not in view
+    assert view["approvals"][0]["state"] == "decided"
+    assert view["approvals"][0]["decision"]["decided_at"] == "2026-11-21T10:00:00.000Z"
+
+
+def question(**changes: Any) -> Question:
+    body = {"tool_name": "t", "tool_args": {}, "description": "d", **changes.pop("body", {})}
+    return attrs.evolve(Question("q", "c", "tool", "pending", body, None, 0.0, None, None), **changes)
+
+
+def test_an_approval_to_the_letter() -> None:
+    assert views.approval_view(question()) == {
+        "uuid": "q",
+        "conversation_id": "c",
+        "tool_name": "t",
+        "tool_args": {},
+        "description": "d",
+        "created_at": "1970-01-01T00:00:00.000Z",
+        "kind": "tool",
+        "state": "pending",
+        "rule": None,
+    }
+
+
+def test_an_approval_with_all_there_is() -> None:
+    body = {
+        "server": "s",
+        "node": "n",
+        "input_schema": {},
+        "rule": "r",
+        "replaces": "p",
+        "superseded_by": "x",
+        "remote_task_id": "t1",
+        "remote_agent_name": "a1",
+        "key": "k",
+        "session_state": {},
+    }
+    view = views.approval_view(question(body=body, expires=60.0, state="void"))
+    shown = {key: value for key, value in body.items() if key not in ("key", "session_state")}
+    assert shown.items() <= view.items()
+    assert view["expires_at"] == "1970-01-01T00:01:00.000Z"
+    assert "key" not in view
+    assert "session_state" not in view
+
+
+@pytest.mark.parametrize(
+    ("state", "waiting", "auth"),
+    [
+        ("finished", False, False),
+        ("waiting", True, False),
+        ("queued", True, False),
+        ("auth_required", False, True),
+    ],
+)
+def test_a_result_to_the_letter(state: Any, waiting: bool, auth: bool) -> None:
+    view = views.result_view(Result("said", state, run_id="r", input_tokens=1, output_tokens=2), {})
+    assert view == {
+        "response": "said",
+        "waiting_approval": waiting,
+        "auth_required": auth,
+        "state": state,
+        "approvals": [],
+        "run_id": "r",
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    }
+
+
+def test_a_result_shows_its_approvals(agent: Any) -> None:
+    result = Result("Please", "waiting", code="waiting_approval", approvals=(ex.APPROVAL_ID,))
+    view = views.turn_view(Turn(agent.conversation, result), tree=False)["result"]
+    assert view["approval"] == view["approvals"][0]
+    assert view["approval"]["uuid"] == ex.APPROVAL_ID
+    assert view["code"] == "waiting_approval"
+    assert "usage" not in view
+
+
+def test_a_tool_to_the_letter() -> None:
+    bare = Tool("t", "d", {"type": "object"}, "s")
+    assert views.tool_view(ListedTool(bare, "run")) == {
+        "name": "t",
+        "description": "d",
+        "inputSchema": {"type": "object"},
+        "server": "s",
+        "policy": "run",
+    }
+    hinted = attrs.evolve(bare, title="T", hints=Hints(read_only=False, destructive=True, idempotent=False))
+    view = views.tool_view(ListedTool(hinted, "ask"))
+    assert (view["title"], view["readOnlyHint"], view["destructiveHint"], view["idempotentHint"]) == (
+        "T",
+        False,
+        True,
+        False,
+    )
+
+
+def test_the_tally_counts_what_people_know() -> None:
+    assert views.tally_view({"active": 2, "completed": 3, "": 7}) == {
+        "total": 5,
+        "active": 2,
+        "waiting_approval": 0,
+        "completed": 3,
+    }
