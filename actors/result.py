@@ -54,8 +54,8 @@ class Turn:
 def finished(run: RunHead, text: str) -> Result:
     """The answer of a finished run. After a rejection it says so first."""
     notice = f"{CANCELLED}."
-    if run.rejected and not text.startswith(CANCELLED):
-        text = f"{notice}\n\n{text}" if text else notice
+    if run.rejected:
+        text = notice if text in ("", CANCELLED) else f"{notice}\n\n{text}"
     return _of(run, text, "finished")
 
 

@@ -76,7 +76,9 @@ class _Llm:
         messages: list[ChatMessage] = []
         if self._spec.history == "conversation":
             for exchange in self._scope.earlier:
-                messages += [UserMessage(exchange.user), AssistantMessage(exchange.answer)]
+                messages.append(UserMessage(exchange.user))
+                if exchange.answer:  # a provider refuses a message without text
+                    messages.append(AssistantMessage(exchange.answer))
         messages.append(UserMessage(self._scope.user))
         return messages
 

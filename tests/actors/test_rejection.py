@@ -1,0 +1,224 @@
+"""A human says no: nothing is sent, and what that ends depends on where it was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.errors import AgentError
+from stopgo.actors.models.messages import ToolMessage
+from stopgo.actors.result import Result, Turn
+from tests.actors.world import (
+    DESTRUCTIVE,
+    READ_ONLY,
+    World,
+    answer,
+    call,
+    llm,
+    parallel,
+    say,
+    sequential,
+    use,
+)
+
+ASK = {"in_parallel": "ask"}
+NOTICE = "Operation cancelled by user."
+
+
+async def settle(agent: Agent, turn: Turn, no: str, *, reason: str | None = None) -> Result:
+    """Reject calls of the tool `no` and approve the others, until nobody asks any more."""
+    words: dict[str, Any] = {"reason": reason} if reason else {}
+    while True:
+        pending = turn.conversation.head.pending
+        if not pending:
+            return answer(turn)
+        question = await agent.approval(pending[0])
+        turn = await agent.decide(pending[0], {"approved": question.body["tool_name"] != no, **words})
+
+
+async def test_alone_the_model_is_told_with_the_reason_and_answers(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("look", READ_ONLY)
+    world.plan("agent", use(call("wipe"), call("look")), say("As you wish."))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe", reason="too soon")
+        conversation = await agent.get(turn.conversation.id)
+    assert result.response == f"{NOTICE}\n\nAs you wish."
+    assert (result.state, conversation.head.status) == ("finished", "active")
+    told = world.requests[1].messages[-2:]
+    assert isinstance(told[0], ToolMessage)
+    assert "too soon" in told[0].content
+    assert told[0].is_error
+    assert isinstance(told[1], ToolMessage)
+    assert told[1].content == "look ok"
+    assert world.called("wipe") == 0
+    states = {m.call.name: m.call.state for m in conversation.messages if m.call}
+    assert states == {"wipe": "rejected", "look": "finished"}
+
+
+async def test_the_model_may_try_again_and_is_asked_again(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe", n=1)), use(call("wipe", n=2)), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": False})
+        assert answer(turn).state == "waiting"
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+    assert answer(turn).response.startswith(NOTICE)
+    assert [arguments for _, arguments in world.ledger] == [{"n": 2}]
+
+
+async def test_in_a_sequence_nothing_further_starts(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["agent"] = sequential("root", llm("a"), llm("b", output_key="k"), llm("c"))
+    world.plan("b", use(call("wipe")), say("never said"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+        assert result.response.startswith(NOTICE)
+        assert result.state == "finished"
+        conversation = await agent.get(turn.conversation.id)
+        assert conversation.head.status == "active"
+        assert [r.node for r in world.requests] == ["a", "b"]
+        assert world.ledger == []
+        # The conversation goes on with its next message.
+        world.plan("b", say("fine"))
+        assert answer(await agent.send(turn.conversation.id, "again")).response == "c done"
+
+
+async def test_other_calls_of_the_reply_settle_first(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("drop", DESTRUCTIVE)
+    world.tool("look", READ_ONLY)
+    world.settings["agent"] = sequential("root", llm("a"), llm("b"))
+    world.plan("a", use(call("wipe"), call("look"), call("drop")), say("never said"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+    assert result.response.startswith(NOTICE)
+    assert world.called("look") == world.called("drop") == 1
+    assert world.called("wipe") == 0
+    assert [r.node for r in world.requests] == ["a"]
+
+
+async def test_parallel_inside_a_sequence_settles_and_then_ends_the_sequence(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("drop", DESTRUCTIVE)
+    world.settings |= {
+        "approval": ASK,
+        "agent": sequential("root", parallel("fan", llm("a"), llm("b")), llm("c")),
+    }
+    world.plan("a", use(call("wipe")), say("never said"))
+    world.plan("b", use(call("drop")), say("b is done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+    assert result.response.startswith(NOTICE)
+    assert len(world.asked("a")) == 1
+    assert len(world.asked("b")) == 2  # the other branch went on to its own end
+    assert not world.asked("c")
+    assert [name for name, _ in world.ledger] == ["drop"]
+
+
+async def test_a_sequence_inside_a_parallel_ends_alone(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings |= {
+        "approval": ASK,
+        "agent": sequential(
+            "root",
+            parallel("fan", sequential("s", llm("a"), llm("a2")), llm("b", output_key="b")),
+            {**llm("c"), "prompt": "after {b}"},
+        ),
+    }
+    world.plan("a", use(call("wipe")), say("never said"))
+    world.plan("b", say("B"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+    assert not world.asked("a2")
+    assert world.asked("c")[0].system == "after B"  # for the parent it was an ordinary end
+    assert result.response == f"{NOTICE}\n\nc done"
+    assert world.ledger == []
+
+
+async def test_with_no_sequence_above_the_model_is_told_in_its_branch(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings |= {"approval": ASK, "agent": parallel("fan", llm("a"), llm("b"))}
+    world.plan("a", use(call("wipe")), say("A instead"))
+    world.plan("b", say("B"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+    assert result.response == f"{NOTICE}\n\nA instead\nB"
+
+
+async def test_the_notice_comes_first_wherever_the_no_was_said(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings |= {
+        "approval": ASK,
+        "agent": parallel("fan", llm("b"), sequential("s", llm("a"), llm("a2"))),
+    }
+    world.plan("a", use(call("wipe")))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+        assert result.response.startswith(f"{NOTICE}\n\nb done")
+        # Only the run that was told no says so.
+        world.plan("a", say("fine"))
+        assert answer(await agent.send(turn.conversation.id, "again")).response == "b done\na2 done"
+
+
+async def test_a_stopped_sequence_ends_with_the_words_of_the_specification(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["agent"] = sequential(
+        "root", sequential("inner", llm("a"), llm("b"), output_key="k"), {**llm("c"), "prompt": "{k}"}
+    )
+    world.plan("a", use(call("wipe")))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        result = await settle(agent, turn, "wipe")
+    assert world.asked("c")[0].system == "Operation cancelled by user"
+    assert not world.asked("b")
+    assert result.response == f"{NOTICE}\n\nc done"
+
+
+@pytest.mark.parametrize("again", [{"approved": True}, {"answer": "yes"}])
+async def test_a_no_stands(world: World, autojump_clock: MockClock, again: dict[str, Any]) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("ok"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        [id] = turn.conversation.head.pending
+        await agent.decide(id, {"answer": "no"})
+        with pytest.raises(AgentError) as caught:
+            await agent.decide(id, again)
+    assert caught.value.code == "already_decided"
+    assert caught.value.details["approval"].decision["approved"] is False
+    assert world.ledger == []
+
+
+async def test_the_rejection_survives_a_restart(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["agent"] = sequential("root", llm("a"), llm("b"))
+    world.plan("a", use(call("wipe")))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    async with world.agent() as agent:
+        result = await settle(agent, turn, "wipe")
+    assert result.response.startswith(NOTICE)
+    assert not world.asked("b")
+    assert len(world.asked("a")) == 1

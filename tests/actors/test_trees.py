@@ -1,0 +1,288 @@
+"""Trees: what nodes run, what they are told, and what they leave for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.models.messages import AssistantMessage, ModelFailed, ModelRequest, UserMessage
+from tests.actors.world import (
+    READ_ONLY,
+    World,
+    after,
+    answer,
+    call,
+    events,
+    llm,
+    parallel,
+    say,
+    sequential,
+    use,
+)
+
+
+def prompt(request: ModelRequest) -> str:
+    return request.system
+
+
+async def test_a_sequence_runs_in_order_and_passes_results_by_their_keys(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["agent"] = sequential(
+        "root",
+        llm("analyzer", output_key="analysis"),
+        {**llm("executor"), "prompt": "Do {analysis}, not {unknown}, for {user_message}"},
+    )
+    world.plan("analyzer", say("X"))
+    world.plan("executor", say("did X"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("please")
+        assert answer(turn).response == "did X"
+        assert [m.node for m in turn.conversation.messages if m.role == "assistant"] == [
+            "analyzer",
+            "executor",
+        ]
+    assert [r.node for r in world.requests] == ["analyzer", "executor"]
+    assert world.requests[1].system == "Do X, not {unknown}, for please"
+
+
+async def test_a_result_is_text_and_no_second_template(world: World, autojump_clock: MockClock) -> None:
+    world.settings["agent"] = sequential(
+        "root",
+        llm("one", output_key="a"),
+        llm("two", output_key="b"),
+        {**llm("three"), "prompt": "{a} {b} {{a}}"},
+    )
+    world.plan("one", say("{b} and {user_message}"))
+    world.plan("two", say("B"))
+    async with world.agent() as agent:
+        await agent.start_conversation("hi")
+    assert world.requests[2].system.startswith("{b} and {user_message} B")
+
+
+async def test_the_last_write_of_a_key_counts(world: World, autojump_clock: MockClock) -> None:
+    world.settings["agent"] = sequential(
+        "root",
+        llm("one", output_key="k"),
+        sequential("inner", llm("two", output_key="k"), llm("three"), output_key="outer"),
+        {**llm("four"), "prompt": "{k} {outer}"},
+    )
+    async with world.agent() as agent:
+        await agent.start_conversation("hi")
+    assert world.requests[-1].system == "two done three done"
+
+
+async def test_branches_run_side_by_side_on_copies_of_the_state(
+    world: World, autojump_clock: MockClock
+) -> None:
+    branch = {"type": "sequential", "agents": []}
+    world.settings["agent"] = sequential(
+        "root",
+        llm("start", output_key="k"),
+        parallel(
+            "fan",
+            {**branch, "name": "A", "agents": [llm("a1", output_key="k"), {**llm("a2"), "prompt": "{k}"}]},
+            {**branch, "name": "B", "agents": [llm("b1"), {**llm("b2"), "prompt": "{k}"}]},
+        ),
+        {**llm("end"), "prompt": "{k}"},
+    )
+    world.plan("a1", say("from a1"))
+    world.plan("b1", after(50, say("slow")))
+    async with world.agent() as agent:
+        await agent.start_conversation("hi")
+    assert world.asked("a2")[0].system == "from a1"
+    assert world.asked("b2")[0].system == "start done"  # a1 wrote long before, but into its own copy
+    assert world.asked("end")[0].system == "from a1"
+
+
+@pytest.mark.repeat(8)
+async def test_writes_merge_and_texts_join_in_the_order_of_the_file(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["agent"] = sequential(
+        "root",
+        parallel(
+            "fan",
+            llm("a", output_key="k"),
+            llm("b", output_key="k"),
+            llm("c", output_key="other"),
+            output_key="all",
+        ),
+        {**llm("end"), "prompt": "{k}|{all}"},
+    )
+    world.plan("a", after(9, say("A")))
+    world.plan("b", after(1, say("B")))
+    world.plan("c", after(5, say("C")))
+    async with world.agent() as agent:
+        start = trio.current_time()
+        turn = await agent.start_conversation("hi")
+        assert trio.current_time() - start == pytest.approx(9)
+        log = await events(world.journal, turn.conversation.id)
+    assert world.asked("end")[0].system == "B|A\nB\nC"
+    assert {e.body["key"]: e.body["value"] for e in log if e.type == "state.set"}["all"] == "A\nB\nC"
+
+
+async def test_a_parallel_root_answers_with_all_of_it(world: World, autojump_clock: MockClock) -> None:
+    world.settings["agent"] = parallel("fan", llm("a"), llm("b"))
+    world.plan("a", after(3, say("A")))
+    world.plan("b", say("B"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("hi")
+        assert answer(turn).response == "A\nB"
+        # The answer is in the conversation too, whole, where a client looks for it.
+        assert turn.conversation.messages[-1].content == "A\nB"
+
+
+async def test_a_branch_that_fails_fails_the_parallel_node_and_stops_the_others(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(_: Mapping[str, Any]) -> str:
+        await trio.sleep(100)
+        return "ok"
+
+    world.tool("slow", READ_ONLY, slow)
+    world.settings["agent"] = sequential("root", parallel("fan", llm("a"), llm("b")), llm("never"))
+    world.plan("a", after(3, say("")), ModelFailed("unused"))
+    world.plan("a", use(call("missing")), ModelFailed("no more"))
+    world.plan("b", use(call("slow")))
+    async with world.agent() as agent:
+        start = trio.current_time()
+        turn = await agent.start_conversation("hi")
+        assert trio.current_time() - start < 50
+    assert (answer(turn).state, answer(turn).response) == ("failed", "LLM error: no more")
+    assert turn.conversation.head.status == "active"
+    assert not world.asked("never")
+
+
+async def test_a_step_that_fails_ends_the_sequence(world: World, autojump_clock: MockClock) -> None:
+    world.settings["agent"] = sequential("root", llm("a"), llm("b"))
+    world.plan("a", ModelFailed("no"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("hi")
+    assert answer(turn).response == "LLM error: no"
+    assert [r.node for r in world.requests] == ["a"]
+
+
+# --------------------------------------------------------------------- what nodes see
+
+
+async def test_later_turns_see_user_messages_and_final_answers_and_nothing_of_other_nodes(
+    world: World,
+    autojump_clock: MockClock,
+) -> None:
+    world.tool("look", READ_ONLY, "the secret of a tool")
+    world.settings["agent"] = sequential("root", llm("a", output_key="k"), llm("b"))
+    world.plan("a", use(call("look"), text="thinking aloud"), say("a's words"))
+    world.plan("b", say("final 1"), turn=1)
+    world.plan("b", say("final 2"), turn=2)
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("first")).conversation.id
+        await agent.send(id, "second")
+    for node in "ab":
+        assert world.asked(node)[-1].messages[:3] == (
+            UserMessage("first"),
+            AssistantMessage("final 1"),
+            UserMessage("second"),
+        )
+    assert world.asked("b")[0].messages == (UserMessage("first"),)
+    assert world.asked("b")[1].messages == (
+        UserMessage("first"),
+        AssistantMessage("final 1"),
+        UserMessage("second"),
+    )
+
+
+async def test_a_branch_never_sees_what_another_says_in_this_run(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["agent"] = parallel("fan", llm("a"), llm("b"))
+    world.tool("look", READ_ONLY, "x")
+    world.plan("a", say("A's words"))
+    world.plan("b", after(5, use(call("look"))), say("B"))
+    async with world.agent() as agent:
+        await agent.start_conversation("hi")
+    for request in world.asked("b"):
+        assert "A's words" not in repr(request)
+
+
+async def test_a_node_with_history_turn_sees_only_this_turn(world: World, autojump_clock: MockClock) -> None:
+    world.settings["agent"] = llm("a", history="turn")
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("first")).conversation.id
+        await agent.send(id, "second")
+    assert world.requests[-1].messages == (UserMessage("second"),)
+
+
+async def test_no_message_to_a_model_is_ever_empty(world: World, autojump_clock: MockClock) -> None:
+    world.plan("agent", say(""), turn=1)
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("first")).conversation.id
+        with trio.move_on_after(1):
+            world.plan("agent", after(100, say("late")), turn=2)
+            await agent.send(id, "second")
+        await agent.cancel(id)
+        await agent.send(id, "third")
+    for request in world.requests:
+        for message in request.messages:
+            assert isinstance(message, UserMessage | AssistantMessage)
+            assert message.text
+
+
+# -------------------------------------------------------------------- the run's own tree
+
+
+async def test_an_interrupted_run_goes_on_with_the_tree_it_started_with(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("look", READ_ONLY)
+    world.settings["agent"] = sequential("root", llm("a", output_key="k"), {**llm("b"), "prompt": "old {k}"})
+    world.plan("b", after(1000, say("too late")), turn=1)
+    async with world.agent() as agent:
+        with trio.move_on_after(10):
+            await agent.start_conversation("first", key="k")
+    world.settings["agent"] = llm("other")
+    world.plan("b", say("b again"), turn=1)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("first", key="k")
+        assert answer(turn).response == "b again"
+        assert world.requests[-1].system == "old a done"
+        assert len(world.asked("a")) == 1  # what it said is on record
+        await agent.send(turn.conversation.id, "next")
+    assert world.requests[-1].node == "other"
+
+
+async def test_a_tree_is_stored_once_per_content(world: World, autojump_clock: MockClock) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("first")).conversation.id
+        await agent.send(id, "second")
+    world.settings["agent"] = llm("changed")
+    async with world.agent() as agent:
+        await agent.send(id, "third")
+        await agent.send(id, "fourth")
+    starts = [e.body for e in await events(world.journal, id) if e.type == "run.started"]
+    assert ["tree" in body for body in starts] == [True, False, True, False]
+
+
+async def test_a_tree_that_cannot_be_read_today_fails_its_run_in_words(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GREETING", "hello, secret")
+    world.settings["agent"] = {**llm("a"), "prompt": "${GREETING}"}
+    world.plan("a", after(1000, say("too late")), turn=1)
+    async with world.agent() as agent:
+        with trio.move_on_after(10):
+            await agent.start_conversation("first", key="k")
+        log = await events(world.journal, (await agent.conversations()).conversations[0].id)
+    assert "secret" not in repr(log)
+    assert world.requests[-1].system == "hello, secret"
+    monkeypatch.delenv("GREETING")
+    world.settings["agent"] = llm("other")
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("first", key="k")
+        assert (answer(turn).state, answer(turn).code) == ("failed", "tree_unavailable")
+        assert "GREETING" in answer(turn).response
+        assert answer(await agent.send(turn.conversation.id, "next")).response == "other done"
