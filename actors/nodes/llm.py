@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import attrs
 import trio
 
 from stopgo.actors import events as e
@@ -63,13 +64,21 @@ class _Llm:
             ends = await self._settle(calls, key, asked)
             if execute.place.in_sequence and any(end.rejected for end in ends):
                 return NodeEnd(CANCELLED, rejected=True)
-            messages.append(AssistantMessage(recorded["text"], asked))
+            messages.append(AssistantMessage(recorded["text"], self._as_sent(key, asked)))
             messages.extend(
                 ToolMessage(call.id, call.name, end.content, end.is_error)
                 for call, end in zip(asked, ends, strict=True)
             )
         raise NodeFailed(
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
+        )
+
+    def _as_sent(self, key: str, asked: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+        """The calls with their final arguments: a human may have edited some."""
+        records = [self._scope.log.run.calls[f"{key}.{index}"] for index in range(len(asked))]
+        return tuple(
+            attrs.evolve(call, arguments=record.started["arguments"]) if record.started else call
+            for call, record in zip(asked, records, strict=True)
         )
 
     def _history(self) -> list[ChatMessage]:
