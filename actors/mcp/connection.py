@@ -14,9 +14,9 @@ import trio
 
 from stopgo.actors.mcp.bearer import forwarding
 from stopgo.actors.mcp.command import CommandNotFound, find_command
-from stopgo.actors.mcp.content import error_result, result_from_wire, tool_from_wire, validation_text
+from stopgo.actors.mcp.content import error_result, result_from_wire, validation_text
 from stopgo.actors.mcp.failures import meaning, worth_retrying
-from stopgo.actors.mcp.listing import repaired
+from stopgo.actors.mcp.listing import list_tools, repaired
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.tools import CallTool, Tool, ToolOutcomeUnknown, ToolResult, ToolUnavailable
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
 
-MAX_PAGES = 100
-"""Pages of `tools/list` that are read."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
@@ -70,6 +68,10 @@ class _ConnectFailed(Exception):
         super().__init__(reason)
         self.retry = retry
         """The server may merely not be up yet."""
+
+
+class _NoAnswer(_ConnectFailed):
+    """The time was up."""
 
 
 class Connection:
@@ -149,15 +151,18 @@ class Connection:
         """Live the first connection to its end; False when it never came to be."""
         deadline = trio.current_time() + self._config.connect_timeout
         streak = Streak(START_RETRIES)
+        reason: str | None = None
         while not self._stopping.is_set():
             try:
                 await self._live(deadline)
                 return True
             except _ConnectFailed as failure:
                 delay = streak.fail(served=0)
-                self._tell("disconnected", str(failure))
+                if reason is None or not isinstance(failure, _NoAnswer):
+                    reason = str(failure)
+                self._tell("disconnected", reason)
                 if not failure.retry or trio.current_time() + delay >= deadline:
-                    self._failure = ServerStartFailed(self._config.name, str(failure))
+                    self._failure = ServerStartFailed(self._config.name, reason)
                     return False
                 await self._pause(delay)
         return False
@@ -196,7 +201,7 @@ class Connection:
             with trio.CancelScope(deadline=deadline) as scope:
                 self._attempt = scope
                 async with self._client(transport, link) as link.client:
-                    self.tools = await self._list_tools(link.client)
+                    self.tools = await list_tools(link.client, self._config.name, self._log)
                     opened = True
                     # The scope stays, to bound the leaving: it must enclose both ends of the client.
                     scope.deadline = math.inf
@@ -287,32 +292,13 @@ class Connection:
             self._linked = trio.Event()
             self._down_since = trio.current_time()
 
-    async def _list_tools(self, client: Client) -> tuple[Tool, ...]:
-        tools: dict[str, Tool] = {}
-        cursors: set[str | None] = {None}
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            for tool in page.tools:
-                if tool.name in tools:
-                    self._log.warning('lists the tool "%s" twice; the first one counts', tool.name)
-                else:
-                    tools[tool.name] = tool_from_wire(tool, self._config.name)
-            cursor = page.next_cursor
-            if cursor in cursors:
-                break
-            cursors.add(cursor)
-        else:
-            self._log.warning("lists more than %d pages of tools; the rest is left out", MAX_PAGES)
-        return tuple(tools.values())
-
     async def _list_again(self, client: Client) -> None:
         from mcp import MCPError
         from pydantic import ValidationError
 
         try:
             with trio.fail_after(self._config.timeout):
-                self.tools = await self._list_tools(client)
+                self.tools = await list_tools(client, self._config.name, self._log)
         except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
             self._log.warning("its tools have changed, but listing them failed: %s", _reason(error))
         else:
@@ -329,7 +315,7 @@ class Connection:
         if account is not None:
             return _ConnectFailed(account)
         if error is None:
-            return _ConnectFailed(f"no answer within {self._config.connect_timeout:g} s", retry=True)
+            return _NoAnswer(f"no answer within {self._config.connect_timeout:g} s")
         retry = isinstance(error, MCPError) and worth_retrying(error.code)
         return _ConnectFailed(_reason(error), retry=retry)
 

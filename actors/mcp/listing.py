@@ -1,4 +1,4 @@
-"""Keeps one malformed tool from losing the others.
+"""What a server lists, page by page, with one malformed tool not losing the others.
 
 The SDK validates a page of `tools/list` as a whole and offers no way to see it before that, so the
 pages are repaired on their way in, between the transport and the SDK.
@@ -13,11 +13,37 @@ from contextvars import Context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from stopgo.actors.mcp.content import repair_listing, validation_text
+from stopgo.actors.mcp.content import repair_listing, tool_from_wire, validation_text
+from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
+    from mcp import Client
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
+
+MAX_PAGES = 100
+"""Pages of `tools/list` that are read."""
+
+
+async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[Tool, ...]:
+    """Every tool the server lists, each name once."""
+    tools: dict[str, Tool] = {}
+    cursors: set[str | None] = {None}
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            if tool.name in tools:
+                log.warning('lists the tool "%s" twice; the first one counts', tool.name)
+            else:
+                tools[tool.name] = tool_from_wire(tool, server)
+        cursor = page.next_cursor
+        if cursor in cursors:
+            break
+        cursors.add(cursor)
+    else:
+        log.warning("lists more than %d pages of tools; the rest is left out", MAX_PAGES)
+    return tuple(tools.values())
 
 
 class RepairedReads:
