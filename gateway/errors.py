@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from quart import Response, request
+from quart import Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from stopgo.actors.errors import AgentError, ErrorCode
-from stopgo.gateway.exchange import reply
+from stopgo.actors.errors import AgentError
+from stopgo.gateway.exchange import current, reply
 
 log = logging.getLogger(__name__)
 
-STATUS: Mapping[ErrorCode, int] = {
+STATUS: Mapping[str, int] = {
     "already_decided": 409,
     "approval_not_found": 404,
     "conversation_broken": 500,
@@ -94,12 +94,13 @@ async def on_agent_error(error: AgentError) -> Response:
 async def on_http_exception(error: HTTPException) -> Response:
     """What the framework refuses: no such route or method, a body that does not come."""
     status = error.code or 500
+    request = current()
     headers: dict[str, str] = {}
     match status:
         case 404:
             code, message = "not_found", f"there is no {request.path}"
         case 405:
-            code, message = "method_not_allowed", f"{request.path} does not know {request.method}"
+            code, message = "method_not_allowed", f"{request.path} does not know this method"
             if isinstance(error, MethodNotAllowed) and error.valid_methods:
                 headers["Allow"] = ", ".join(sorted(error.valid_methods))
         case 408:

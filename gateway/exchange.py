@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from quart import Response, request
+from quart import Request, Response, Websocket, has_request_context, request, websocket
 
 from stopgo.actors.state import Conversation
 
@@ -20,9 +20,14 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SESSION_HEADER = "X-Session-ID"
 
 
+def current() -> Request | Websocket:
+    """The request that is being answered; a websocket's handshake can be refused like any other."""
+    return request if has_request_context() else websocket
+
+
 def facts() -> dict[str, Any]:
     """What is known of the current request beside its ASGI scope; the access log reads it from there."""
-    state: dict[str, Any] = request.scope["state"]
+    state: dict[str, Any] = current().scope["state"]
     return state
 
 
@@ -33,7 +38,7 @@ def session_id(key: str | None = None) -> str:
     """
     known = facts()
     if "sid" not in known:
-        given = request.headers.get(SESSION_HEADER, "")
+        given = current().headers.get(SESSION_HEADER, "")
         known["sid"] = given if _SESSION_ID.fullmatch(given) else _made(key)
     sid: str = known["sid"]
     return sid

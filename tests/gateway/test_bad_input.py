@@ -209,6 +209,20 @@ async def test_head_is_get_without_the_body(client: httpx2.AsyncClient) -> None:
     assert (await client.head("/nope")).status_code == 404
 
 
+@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/health", 400)])
+async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int) -> None:
+    stream = await raw(
+        f"GET {path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    answer = b""
+    while chunk := await stream.receive_some():
+        answer += chunk
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status}".encode())
+    assert json.loads(body)["code"] in ("not_found", "bad_request")
+
+
 async def test_bytes_that_are_no_http_harm_nobody(client: httpx2.AsyncClient, raw: Any) -> None:
     for data in (
         b"\x00\x01\x02\r\n\r\n",

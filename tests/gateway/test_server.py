@@ -13,6 +13,8 @@ from quart_trio import QuartTrio
 from stopgo.gateway import server as module
 from stopgo.gateway.server import KEEP_ALIVE, SEND_TIMEOUT, BindError, Server, bind, open_server
 
+pytestmark = pytest.mark.repeat(5)
+
 UPGRADE = (
     b"GET %s HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"

@@ -15,6 +15,8 @@ from stopgo.gateway import examples as ex
 from stopgo.gateway.server import SEND_TIMEOUT, Server
 from stopgo.gateway.stream import HEARTBEAT
 
+pytestmark = pytest.mark.repeat(5)
+
 PATH = f"/conversations/{ex.CONVERSATION_ID}/events"
 
 
