@@ -44,6 +44,8 @@ async def test_long_streams_are_read_whole(journal: Journal, begin: Any) -> None
         seq += 90
     await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 200_000})] * 2)
     seq += 2
+    await journal.save(fence, seq, [NewEvent("e", {})] * 350)
+    seq += 350
     assert [each.seq for each in await journal.events_since("s", 0)] == list(range(1, seq + 1))
     assert [each.seq for each in await journal.events_since("s", 5, 300)] == list(range(6, 306))
 
@@ -88,6 +90,18 @@ async def test_new_streams_do_not_disturb_paging(journal: Journal, begin: Any, w
     await begin("late")
     second = await journal.list(limit=3, cursor=first.next_cursor)
     assert [row.stream for row in (*first.rows, *second.rows)] == names
+
+
+async def test_streams_made_after_others_were_deleted_are_not_taken_for_them(
+    journal: Journal, begin: Any
+) -> None:
+    fences = [await begin(name) for name in "abcd"]
+    first = await journal.list(limit=1)
+    for fence in fences[2:]:
+        await journal.delete(fence)
+    await begin("e")
+    second = await journal.list(cursor=first.next_cursor)
+    assert [row.stream for row in second.rows] == ["b", "a"]
 
 
 async def test_streams_are_filtered_by_status_but_the_tally_counts_all(
@@ -194,6 +208,19 @@ async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begi
     assert await ids(streams=["b", "a", "b", "c"], state=None) == [f"q{number}" for number in range(7)]
     assert await ids(streams=["a"], state="void") == ["q2"]
     assert await ids(streams=[]) == []
+
+
+async def test_questions_put_after_others_were_deleted_are_not_taken_for_them(
+    journal: Journal, begin: Any
+) -> None:
+    kept, deleted = await begin("kept"), await begin("deleted")
+    await journal.save(kept, 1, questions=[NewQuestion("a", "tool", {})])
+    await journal.save(deleted, 1, questions=[NewQuestion("b", "tool", {}), NewQuestion("c", "tool", {})])
+    first = await journal.questions(limit=2)
+    await journal.delete(deleted)
+    await journal.save(kept, 1, questions=[NewQuestion("d", "tool", {})])
+    second = await journal.questions(cursor=first.next_cursor)
+    assert [each.id for each in second.questions] == ["d"]
 
 
 async def test_what_is_due(journal: Journal, begin: Any) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import schema, sql_question, sql_stream
+from stopgo.runtime.journal import schema, sql_event, sql_question, sql_stream
 from stopgo.runtime.journal.protocol import (
     Fence,
     Journal,
+    JournalBroken,
     JournalBusy,
     JournalError,
     JournalTooNew,
@@ -258,23 +259,71 @@ async def test_a_long_read_lets_others_run(tmp_path: Path) -> None:
     assert passes >= 10
 
 
+async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path, inline=True) as journal:
+        fence = await write(journal)
+        await journal.save(fence, 1, [NewEvent("e", {"text": "x" * 40_000})] * 10)
+        await journal.save(fence, 11, [NewEvent("e", {})] * 1000)
+        db = schema.connect_reader(tmp_path / "journal.db")
+        head = sql_stream.find(db, "s")
+        assert head is not None
+        for after, length in ((0, 3), (3, 2), (11, 100)):
+            events, more = sql_event.page(db, head.id, "s", after, None)
+            assert (len(events), more) == (length, True)
+        db.close()
+
+
 async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
         await journal.save(fence, 1, [NewEvent("old", {})] * 500)
-        read: list[Any] = []
+        db = schema.connect_reader(tmp_path / "journal.db")
+        head = sql_stream.find(db, "s")
+        assert head is not None
+        await journal.delete(fence)
+        fence = await write(journal)
+        await journal.save(fence, 1, [NewEvent("new", {})] * 500)
+        assert sql_event.page(db, head.id, "s", 100, None) == ([], False)
+        db.close()
 
-        async def read_all() -> None:
-            read.extend(await journal.events_since("s", 0))
 
+# ------------------------------------------------------------------ a broken journal
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims fail as they do when the disk does."""
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(sql_stream, "claim", fail)
+
+
+async def fail_and_wait(directory: Path, inline: bool) -> None:
+    async with open_sqlite(directory, inline=inline) as journal:
+        with pytest.raises(JournalBroken):
+            await journal.claim("s", "me")
+        await trio.sleep_forever()
+
+
+async def fail_among_others(directory: Path, inline: bool) -> None:
+    async with open_sqlite(directory, inline=inline) as journal:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(read_all)
-            for _ in range(3):
-                await trio.lowlevel.checkpoint()
-            await journal.delete(fence)
-            fence = await write(journal)
-            await journal.save(fence, 1, [NewEvent("new", {})] * 500)
-    assert "new" not in {each.type for each in read}
+            nursery.start_soon(trio.sleep_forever)
+            nursery.start_soon(journal.claim, "s", "me")
+
+
+@pytest.mark.parametrize("block", [fail_and_wait, fail_among_others])
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.usefixtures("failing")
+async def test_a_broken_journal_ends_the_block_and_says_why(tmp_path: Path, block: Any, inline: bool) -> None:
+    with trio.fail_after(20), pytest.raises(JournalBroken, match="disk I/O error") as caught:
+        await block(tmp_path, inline)
+    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
+
+
+# --------------------------------------------------------------------- many rows
 
 
 def effort(db: sqlite3.Connection, query: Any) -> int:
