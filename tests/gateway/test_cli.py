@@ -254,8 +254,9 @@ def test_those_who_wait_are_told_what_became_of_their_request(
         stdout=subprocess.PIPE,
         text=True,
     )
-    while not httpx2.get(f"{url}/conversations").json()["conversations"]:
-        time.sleep(0.05)
+    with httpx2.Client(base_url=url) as client:
+        while not client.get("/conversations").json()["conversations"]:
+            pass
     began = time.monotonic()
     served.process.terminate()
     out, _ = waiting.communicate(timeout=PATIENCE)
@@ -299,8 +300,9 @@ def test_a_signal_while_starting_stops_at_once(serve: Callable[..., Served], age
     (agent_dir / "agent.yaml").write_text(BARE + f"mcp_servers: [{sleeper}]\n")
     served = serve()
     process = psutil.Process(served.process.pid)
+    served.line("2")  # It has begun to connect.
     while not (children := process.children(recursive=True)):
-        time.sleep(0.05)
+        pass
     served.process.terminate()
     assert served.end() == 143
     assert "Traceback" not in "\n".join(served.lines) + served.stderr()
