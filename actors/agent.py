@@ -142,13 +142,12 @@ class Agent:
             await self._check_edit(question, decided["arguments"])
         if token is not None:
             decided["token"] = True
-        key = key or str(uuid.uuid4())
-        if token is not None:
-            self._cast.services.tokens.put(question.stream, key, token)
         services, id = self._cast.services, question.stream
+        key = await self._unused(id, key)
+        lent = self._lend(id, key, token)
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             outcome = await self._journal.decide(approval, decided, key, services.wall())
-            if not isinstance(outcome, Won | Repeated):
+            if lent and not _open(outcome):
                 services.tokens.drop(id, [key])
             match outcome:
                 case Won() | Repeated():
@@ -199,12 +198,11 @@ class Agent:
         """Put a command into a conversation's inbox, and wait for what it comes to."""
         self._refuse_when_draining()
         services = self._cast.services
-        key = key or str(uuid.uuid4())
-        if token is not None:
-            services.tokens.put(id, key, token)
+        key = await self._unused(id, key)
+        lent = self._lend(id, key, token)
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
-            if not isinstance(outcome, Accepted | Repeated):
+            if lent and not _open(outcome):
                 services.tokens.drop(id, [key])
             match outcome:
                 case Accepted() | Repeated():
@@ -219,6 +217,23 @@ class Agent:
                 case _:
                     assert_never(outcome)
             return await self._turn(id, outcome, replies, wait)
+
+    async def _unused(self, id: str, key: str | None) -> str:
+        """The key to keep a command under. One that was refused used up none: its repeat is a new try."""
+        if key is None:
+            return str(uuid.uuid4())
+        while (reply := await self._journal.reply(id, key)) is not None and "error" in reply:
+            key += "~"
+        return key
+
+    def _lend(self, id: str, key: str, token: str | None) -> bool:
+        """Have a token ready before its command can be carried out. It never takes another's place, for
+        whoever repeats a key may be somebody else."""
+        tokens = self._cast.services.tokens
+        if token is None or tokens.get(id, key) is not None:
+            return False
+        tokens.put(id, key, token)
+        return True
 
     async def _turn(
         self, id: str, outcome: Accepted | Won | Repeated, replies: Subscription, wait: bool
@@ -401,6 +416,11 @@ async def _run(
             if not agent.draining.is_set():
                 await agent.drain(config.shutdown_grace)
             nursery.cancel_scope.cancel()
+
+
+def _open(outcome: object) -> bool:
+    """Whether a command is in the inbox, or was when it was looked at."""
+    return isinstance(outcome, Accepted | Won) or (isinstance(outcome, Repeated) and outcome.reply is None)
 
 
 def _check_message(text: object) -> None:
