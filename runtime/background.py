@@ -52,9 +52,6 @@ class Background:
         context = contextvars.copy_context()
         self._waiting.append(lambda: context.run(partial(self.start_soon, async_fn, *args, name=name)))
 
-    def cancel(self) -> None:
-        self._scope.cancel()
-
     async def close(self) -> None:
         """Cancel every task and wait until the last has gone.
 

@@ -91,6 +91,7 @@ class Context(Generic[A]):
             if concurrency == 1:
                 while (envelope := await mailbox.receive(idle_timeout, busy)) is not None:
                     await self._handle(handle, envelope)
+                    del envelope  # or an idle actor would keep its last message
             else:
                 await self._serve_side_by_side(handle, concurrency, idle_timeout, busy)
         except BaseException as error:
@@ -138,6 +139,7 @@ class Context(Generic[A]):
                     return
                 name = f"{self.ref.name}<{type(envelope.message).__name__}>"
                 handlers.start_soon(handle_in_slot, envelope, name=name)
+                del envelope
 
     async def _handle(self, handle: Handler[A], envelope: Envelope) -> None:
         if envelope.settled:

@@ -94,8 +94,6 @@ class Life:
 
     def cancel(self) -> None:
         self._scope.cancel()
-        if self._background is not None:
-            self._background.cancel()
 
     def _background_crashed(self, error: Exception) -> None:
         self._fail(error)
@@ -131,8 +129,6 @@ class Seat(Address):
 
     async def rest(self, seconds: float) -> None:
         """Wait for the next life; not longer than until this is stopped."""
-        if self.stopping:
-            return
         self.absence = "is waiting to be started again"
         with trio.CancelScope() as self._resting:
             await trio.sleep(seconds)

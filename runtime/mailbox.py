@@ -87,7 +87,7 @@ class Mailbox:
             return None
         envelope = self._queue.pop(0)
         self.taken += 1
-        if self._senders and not self._closed:
+        if self._senders:
             waiting = next(iter(self._senders))
             self._senders.pop(waiting).set()
             self._queue.append(waiting)
@@ -107,7 +107,6 @@ class Mailbox:
         """Accept nothing more and fail every ask that has no answer."""
         self._crash = self._crash or crash
         self.close()
-        self._queue.clear()
         for envelope in self._pending:
             # An exception for each asker: a shared one would collect all their tracebacks.
             if crash is None:

@@ -145,6 +145,8 @@ class VirtualActors(Generic[A]):
         await self._poisoned(key, error)(context)
 
     async def _rest(self, activation: _Activation, failures: int) -> None:
+        if activation.stopping:
+            return
         delay = self._backoff.delay(failures)
         self._bus.publish(ACTORS, Restarting(activation.name, delay))
         await activation.rest(delay)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -362,7 +364,10 @@ async def test_a_told_actor_that_asks_itself_is_a_cycle_too(autojump_clock: trio
     assert any(isinstance(getattr(event, "error", None), AskCycle) for event in [e async for e in seen])
 
 
-async def test_a_task_that_outlives_its_handler_may_ask_back(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("start", [Run("start"), Note("start")])
+async def test_a_task_that_outlives_its_handler_may_ask_back(
+    autojump_clock: trio.testing.MockClock, start: ToolMessage
+) -> None:
     log: list[str] = []
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -371,7 +376,7 @@ async def test_a_task_that_outlives_its_handler_may_ask_back(autojump_clock: tri
             log.append(await ctx.ref.ask(Run("back")))
 
         async def handle(message: ToolMessage) -> str:
-            if message == Run("start"):
+            if message == start:
                 ctx.start_soon(later)
             return "answer"
 
@@ -379,9 +384,96 @@ async def test_a_task_that_outlives_its_handler_may_ask_back(autojump_clock: tri
 
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", behaviour)
-        await ref.ask(Run("start"))
+        await (ref.ask(start) if isinstance(start, Run) else ref.tell(start))
         await trio.sleep(2)
     assert log == ["answer"]
+
+
+async def test_who_is_refused_room_is_not_handled_either(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    refused: list[str] = []
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log), mailbox=1)
+
+        async def tell(text: str) -> None:
+            try:
+                await ref.tell(Note(text))
+            except ActorUnavailable:
+                refused.append(text)
+
+        async with trio.open_nursery() as nursery:
+            await ask_in_order(nursery, {}, ref, "a", "b")
+            for text in ["1", "2", "3"]:
+                nursery.start_soon(tell, text)
+            await trio.sleep(1)  # the stop and the next message fall together
+            await supervisor.stop("s")
+    handled = {entry.removeprefix("note ") for entry in log if entry.startswith("note")}
+    assert handled | set(refused) == {"1", "2", "3"}
+    assert not handled & set(refused)
+
+
+async def test_a_mailbox_that_is_never_empty_lets_others_run(autojump_clock: trio.testing.MockClock) -> None:
+    handled = 0
+
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> None:
+            nonlocal handled
+            handled += 1
+
+        await trio.sleep(1)
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.start, "s", behaviour)
+        await trio.testing.wait_all_tasks_blocked()
+        ref = supervisor.find("s")
+        assert ref is not None
+        for _ in range(16):
+            await ref.tell(Note("x"))
+        await trio.sleep(1)
+        while handled < 16:
+            before = handled
+            await trio.lowlevel.checkpoint()
+            assert handled - before <= 2
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_an_idle_actor_keeps_nothing_of_its_last_message(
+    autojump_clock: trio.testing.MockClock, concurrency: int
+) -> None:
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool([], concurrency=concurrency))
+        request = Run("a")
+        there = weakref.ref(request)
+        await ref.ask(request)
+        await trio.testing.wait_all_tasks_blocked()
+        del request
+        gc.collect()
+        assert there() is None
+
+
+async def test_idleness_ends_an_actor_and_what_comes_too_late_was_never_accepted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> str:
+            await trio.sleep(5)
+            return "done"
+
+        await ctx.serve(handle, idle_timeout=2, concurrency=2)
+        await trio.sleep(1)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", behaviour)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ref.ask, Run("x"))
+            await trio.sleep(3)  # handling is not idling
+            assert await ref.ask(Run("y")) == "done"
+        await trio.sleep(1.5)
+        with pytest.raises(ActorUnavailable, match="s is stopping"):
+            await ref.ask(Run("z"))
+        await trio.sleep(1)
+        assert supervisor.find("s") is None
 
 
 async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.testing.MockClock) -> None:

@@ -94,13 +94,20 @@ async def test_a_crash_in_the_background_is_a_crash_of_the_actor(
 
         if lives == 1:
             ctx.start_soon(fail)
-        await doing(log)(ctx)
+        try:
+            await doing(log)(ctx)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(0.5)
 
     async with open_supervisor(EventBus(), backoff=Backoff(first=1, jitter=0)) as supervisor:
         ref = await supervisor.start("a", behaviour)
         with pytest.raises(ActorCrashed, match="a crashed: OSError") as crashed:
             await ref.ask(Do("wait"))
         assert isinstance(crashed.value.__cause__, OSError)
+        with pytest.raises(ActorUnavailable, match="a has crashed"):
+            await ref.ask(Do("x"))  # it is still tearing down
+        await trio.sleep(1)
         await trio.sleep(1.5)
         assert await ref.ask(Do("x")) == "X"
     assert log == ["open", "close", "open", "close"]
@@ -254,6 +261,84 @@ async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
             assert await ref.ask(Do("last")) == "LAST"
         await trio.testing.wait_all_tasks_blocked()
         assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+async def test_a_child_that_ends_without_serving_answers_who_asked(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def brief(ctx: Context[Do]) -> None:
+        await trio.sleep(1)
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def handle(message: Do) -> str:
+            with pytest.raises(ActorCrashed, match="brief was stopped before it answered"):
+                await ctx.spawn("brief", brief).ask(message)
+            return "ok"
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("parent", behaviour)
+        assert await ref.ask(Do("x")) == "ok"
+
+
+async def test_a_child_is_not_nested_in_the_ask_that_spawned_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def curious(child: Context[Do]) -> None:
+            log.append(await ctx.ref.ask(Do("y")))  # waits for its turn
+
+        async def handle(message: Do) -> str:
+            if message == Do("x"):
+                ctx.spawn("child", curious)
+                await trio.sleep(1)
+            return message.what
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("parent", behaviour)
+        await ref.ask(Do("x"))
+        await trio.testing.wait_all_tasks_blocked()
+    assert log == ["y"]
+
+
+async def test_an_actor_has_not_stopped_before_its_background_has(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def tidy_up() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(10)
+                log.append("tidied up")
+
+        ctx.start_soon(tidy_up)
+        await doing([])(ctx)
+
+    bus = EventBus()
+
+    async with trio.open_nursery() as nursery:
+        with bus.subscribe("actors") as seen:
+
+            async def note() -> None:
+                async for event in seen:
+                    log.append(type(event).__name__)
+
+            nursery.start_soon(note)
+            with trio.CancelScope() as scope:
+                async with open_supervisor(bus) as supervisor:
+                    await supervisor.start("a", behaviour)
+                    await trio.testing.wait_all_tasks_blocked()
+                    scope.cancel()
+    assert log == ["Started", "tidied up", "Stopped"]
 
 
 async def test_withdrawal_and_grandchildren(autojump_clock: trio.testing.MockClock) -> None:

@@ -360,11 +360,13 @@ async def test_close_refuses_new_actors_and_restarts_nobody(autojump_clock: trio
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(try_ask, [], crashing, Work(-1))
             await trio.testing.wait_all_tasks_blocked()
-            await supervisor.close()
+            with bus.subscribe("actors") as seen:
+                await supervisor.close()
         with pytest.raises(ActorUnavailable, match="new is not started: its supervisor is closing"):
             await supervisor.start("new", log.worker())
         await supervisor.close()
         assert trio.current_time() == log.began + 0.5
+    assert [type(event) for event in await lifecycle(seen)] == [Crashed]
     assert [entry for entry, _ in log.entries if "opens" in entry] == ["resting opens", "crashing opens"]
 
 

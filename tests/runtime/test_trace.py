@@ -105,6 +105,27 @@ async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: trio.test
         assert await ref.ask(WhichTrace()) == "x"
 
 
+async def test_background_tasks_inherit_the_trace_of_who_started_them(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Also those that wait for the nursery to be opened."""
+    seen: list[str] = []
+
+    async def behaviour(ctx: Context[TracedMessage]) -> None:
+        async def note() -> None:
+            seen.append(trace.current.get()["id"])
+
+        for name in ["one", "two"]:
+            trace.current.set({"id": name})
+            ctx.start_soon(note)
+        await traced([])(ctx)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        await supervisor.start("a", behaviour)
+        await trio.testing.wait_all_tasks_blocked()
+    assert sorted(seen) == ["one", "two"]
+
+
 async def test_a_wake_carries_a_trace_also_to_the_life_after_a_crash(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
