@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
@@ -139,6 +140,8 @@ class Connection:
         Ends when stopped, or when the first connection cannot be made (`started` says why).
         """
         try:
+            # Seconds, on a busy machine: neither the event loop nor the server should pay for it.
+            await trio.to_thread.run_sync(_import_sdk)
             if await self._connect_first():
                 await self._keep_connected()
         finally:
@@ -244,7 +247,6 @@ class Connection:
         return stdio.open(), stdio.account_of_end
 
     def _client(self, transport: AbstractAsyncContextManager[TransportStreams], link: _Link) -> Client:
-        # Half a second of imports, which a configuration without servers should not pay for.
         from mcp import Client
         from mcp_types import Implementation, ToolListChangedNotification
 
@@ -369,6 +371,11 @@ class Connection:
 
     def _unavailable(self) -> ToolUnavailable:
         return ToolUnavailable(f'MCP server "{self._config.name}" not connected')
+
+
+def _import_sdk() -> None:
+    """Load what every connection needs, and what a configuration without servers does without."""
+    import_module("mcp")
 
 
 def _is_expected(error: BaseException) -> bool:

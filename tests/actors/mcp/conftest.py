@@ -94,6 +94,8 @@ class HttpPeer:
     on_connect: int = 200
     """The status of what precedes any call."""
     session: str = "first"
+    ended: list[str] = attrs.field(factory=list)
+    """Sessions that the client took leave of."""
     slow: threading.Event = attrs.field(factory=threading.Event)
     """Set: the call of `slow` returns."""
 
@@ -113,6 +115,7 @@ def http_peer() -> Iterator[HttpPeer]:
             reply(self, 405)
 
         def do_DELETE(self) -> None:
+            peer.ended.append(self.headers["mcp-session-id"])
             reply(self, 200)
 
         def log_message(self, format: str, *args: Any) -> None:

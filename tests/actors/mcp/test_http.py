@@ -63,6 +63,7 @@ async def test_tools_and_calls(http_peer: Any, serving: Open) -> None:
         assert [tool.name for tool in await server.ask(ListTools())] == ["echo", "slow"]
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert http_peer.calls == [("echo", None)]
+    assert http_peer.ended == ["first"]
 
 
 async def test_a_bearer_goes_with_its_own_call_and_nowhere_else(
@@ -171,7 +172,7 @@ async def test_a_refused_connection_is_tried_until_the_time_is_up(
     with pytest.raises(ServerStartFailed, match=r'^MCP server "web" failed to start: ') as raised:
         async with serving(web(f"http://127.0.0.1:{free_port}/mcp?key=secret", connect_timeout=1.5)):
             pass
-    assert 0.5 < trio.current_time() - began < 5
+    assert 0.5 < trio.current_time() - began < 20
     assert len([status for status in statuses if status.state == "connecting"]) > 2
     assert "secret" not in str(raised.value)
     assert str(raised.value).endswith(f"all attempts to connect to 127.0.0.1:{free_port} failed")
