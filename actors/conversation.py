@@ -29,6 +29,7 @@ from stopgo.actors.log import (
 )
 from stopgo.actors.run import (
     Failure,
+    announce,
     close,
     end_event,
     execute,
@@ -36,7 +37,6 @@ from stopgo.actors.run import (
 )
 from stopgo.actors.services import Services
 from stopgo.actors.state import Run
-from stopgo.actors.tree import tree_id
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Command, NewEvent, QuestionTaken, UnknownStream
 from stopgo.runtime.message import Message
@@ -97,7 +97,6 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
     try:
         if crash is not None:
             await talk.give_up(crash)
-        await talk.look()
         await ctx.serve(talk.wake, idle_timeout=IDLE, busy=talk.busy)
         await log.quiet()  # a shutdown: what is in flight gets the grace
     finally:
@@ -131,6 +130,8 @@ class _Conversation:
     _scope: trio.CancelScope | None = None
     """Of the run that is being executed in this life."""
     _over: trio.Event = attrs.field(factory=trio.Event)
+    _queued: bool = False
+    """Messages wait for the live run to end."""
     _told: set[str] = attrs.field(factory=set)
     """Queued messages whose senders know that they wait for a human."""
     _deleted: bool = False
@@ -156,6 +157,7 @@ class _Conversation:
                 waiting.append(command)
             else:
                 await self._carry_out(command)
+        self._queued = bool(waiting)
         await self._see_to_waiting(waiting)
         run = self._log.state.head.run
         if run is not None and run.state == "running" and self._scope is None:
@@ -215,8 +217,7 @@ class _Conversation:
     def _begin(self, command: Command, text: str) -> tuple[NewEvent, ...]:
         """A turn: the message, and the run with the tree it will go on with whatever the file says later."""
         state = self._log.state
-        tree = self._services.config.stored_tree
-        id = tree_id(tree)
+        tree, id = self._services.config.stored_tree, self._services.tree_id
         last = state.head.run
         return (
             e.message_added(text, command.key),
@@ -290,6 +291,7 @@ class _Conversation:
             await self._close(
                 lambda run: e.run_cancelled(run.id, [*run.unsettled, command.key]), (command.key,)
             )
+            self._services.wake(self._log.state.id)  # the next queued message: this look has passed it
         else:
             await self._log.save(ack=[command.key], replies={command.key: reply_of(None)})
 
@@ -313,8 +315,11 @@ class _Conversation:
     def _start(self) -> None:
         self._scope = trio.CancelScope()
         self._over = trio.Event()
-        self._log.begin()
+        self._log.begin(self._stalled)
         self._ctx.start_soon(self._execute, self._scope, name=f"{self._ctx.ref.name}/run")
+
+    def _stalled(self) -> None:
+        self._ctx.start_soon(announce, self._log, self._services)
 
     async def _execute(self, scope: trio.CancelScope) -> None:
         try:
@@ -325,8 +330,8 @@ class _Conversation:
             self._log.end()
             self._scope = None
             self._over.set()
-        # The next queued message; a cancelled run is ended by whoever cancelled it.
-        self._services.wake(self._log.state.id)
+        if self._queued:
+            self._services.wake(self._log.state.id)
 
     async def _stop_run(self) -> None:
         """Cancel the run that is being executed, and wait until its last call is recorded."""

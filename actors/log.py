@@ -94,6 +94,7 @@ class ConversationLog:
     _parked: int = 0
     """Branches that a shutdown keeps from going on."""
     _quiet: trio.Event = attrs.field(factory=trio.Event)
+    _on_stall: Callable[[], None] | None = None
     _waiting: dict[str, trio.Event] = attrs.field(factory=dict)
     """Who waits for a decision in this life, by approval."""
     _unauthorized: dict[object, tuple[str, trio.Event]] = attrs.field(factory=dict)
@@ -128,20 +129,20 @@ class ConversationLog:
             notes = tuple(self._notes)
             events = (*notes, *new)
             head = self.head_after(*new)
-            with trio.CancelScope(shield=True):  # the outcome of a commit is always learned
-                saved = await self.journal.save(
-                    self.fence,
-                    self.state.last_seq,
-                    events,
-                    intents=intents,
-                    settle=settle,
-                    questions=questions,
-                    ack=ack,
-                    replies=replies,
-                    summary=head.summary() if head != self.state.head else None,
-                )
+            saved = await self.journal.save(
+                self.fence,
+                self.state.last_seq,
+                events,
+                intents=intents,
+                settle=settle,
+                questions=questions,
+                ack=ack,
+                replies=replies,
+                summary=head.summary() if head != self.state.head else None,
+            )
             # No checkpoint from here on: commit, fold and publication are one step for everybody else.
             del self._notes[: len(notes)]
+            self.state.head = head
             for n, event in enumerate(events):
                 self._publish(Event(self.state.id, saved.first_seq + n, event.type, saved.at, event.body))
             for key, reply in (replies or {}).items():
@@ -158,7 +159,7 @@ class ConversationLog:
         return fold_head(self.state.head, (*self._notes, *new))
 
     def _publish(self, event: Event) -> None:
-        self.state.apply(event)
+        self.state.apply_below(event)
         if event.type == e.APPROVAL_RESOLVED:
             self._answer(event.body["id"])
         if event.type == e.RUN_RESUMED:
@@ -307,13 +308,15 @@ class ConversationLog:
         """A server that a branch needs a credential for."""
         return next((server for server, _ in self._unauthorized.values()), None)
 
-    def begin(self) -> None:
-        """A run starts to move, in this life."""
+    def begin(self, on_stall: Callable[[], None]) -> None:
+        """A run starts to move, in this life; `on_stall` is called whenever it is `stalled`."""
         self._active = 0
+        self._on_stall = on_stall
         self._become_active()
 
     def end(self) -> None:
         """The run does not move any more, in this life."""
+        self._on_stall = None
         while self._active:
             self._release()
 
@@ -321,10 +324,6 @@ class ConversationLog:
         """Return when no branch can move by itself."""
         while self._active:
             await self._quiet.wait()
-
-    async def next_quiet(self) -> None:
-        """Return the next time that the last branch which could move stops doing so."""
-        await self._quiet.wait()
 
     def _become_active(self) -> None:
         self._active += 1
@@ -337,6 +336,8 @@ class ConversationLog:
             self.pulse.beat(-1)
             self._quiet.set()
             self._quiet = trio.Event()
+            if self._on_stall is not None and self.stalled:
+                self._on_stall()
 
 
 def first_leaf(error: BaseException) -> BaseException:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import trio
 
 from stopgo.actors import events as e
 from stopgo.actors import result as results
 from stopgo.actors.gate import Place
 from stopgo.actors.head import RunHead
 from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_child, node
+from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope, execute_child, node
 from stopgo.actors.result import Result
 from stopgo.actors.services import Services
 from stopgo.actors.state import Run, failure_text
@@ -40,7 +39,7 @@ class Failure:
 
 
 async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -> str | Failure:
-    """Execute the live run's tree to its end, announcing when only somebody outside can move it on.
+    """Execute the live run's tree to its end.
 
     Raises `JournalError` when the log cannot be written any more; then nothing was decided.
     """
@@ -49,17 +48,9 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
         return tree
     run = log.run
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_announce, log, services)
-        root = node(tree, scope)
-        outcome = await _outcome(execute_child(ctx, f"{ctx.ref.name}/run", root, Execute((), {}, Place())))
-        nursery.cancel_scope.cancel()
-    return outcome
-
-
-async def _outcome(end: Awaitable[NodeEnd]) -> str | Failure:
+    root = node(tree, scope)
     try:
-        return (await end).text
+        return (await execute_child(ctx, f"{ctx.ref.name}/run", root, Execute((), {}, Place()))).text
     except NodeFailed as error:
         return Failure(error.failure, str(error))
     except ActorCrashed as error:
@@ -94,7 +85,7 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
             f" {e.REPLAY_VERSION}. Nothing further was sent.",
         )
     try:
-        return services.tree(log.state.trees[run.tree_id])
+        return services.tree(run.tree_id, log.state.trees[run.tree_id])
     except ConfigError as error:
         return Failure("tree_unavailable", f"The tree this run started with cannot be read today: {error}")
 
@@ -102,19 +93,11 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 # --------------------------------------------------------------- telling people
 
 
-async def _announce(log: ConversationLog, services: Services) -> None:
-    """Whenever only somebody outside can move the run on, say so and answer who waits."""
-    while True:
-        if log.stalled:
-            await _save_waiting(log)
-            services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
-        else:
-            await log.next_quiet()
-
-
-async def _save_waiting(log: ConversationLog) -> None:
+async def announce(log: ConversationLog, services: Services) -> None:
+    """Say that only somebody outside can move the run on, if that still holds, and answer who waits."""
     head = log.state.head.run
-    assert head is not None
+    if not log.stalled or head is None:
+        return
     server = log.unauthorized
     settles = tuple(log.run.unsettled)
     if server is not None:
@@ -123,7 +106,9 @@ async def _save_waiting(log: ConversationLog) -> None:
     else:
         result = waiting_result(log)
         event = e.run_waiting(head.id, log.state.head.pending, settles)
-    await log.save(event, replies=dict.fromkeys(settles, reply_of(result)), when=lambda: log.stalled)
+    replies = dict.fromkeys(settles, reply_of(result))
+    if await log.save(event, replies=replies, when=lambda: log.stalled):
+        services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
 
 
 def waiting_result(log: ConversationLog) -> Result:

@@ -53,8 +53,10 @@ class Services:
     registry: ActorRef[RegistryMessage]
     model: Callable[[str], Awaitable[ActorRef[ModelMessage]]]
     """The actor of a model by its name; started when first asked for. Raises `ModelFailed`."""
-    tree: Callable[[Json], Node]
-    """Today's form of the tree a run started with. Raises `ConfigError`."""
+    tree_id: str
+    """Of the tree that new runs start with."""
+    tree: Callable[[str, Json], Node]
+    """Today's form of the tree a run started with, by its id and text. Raises `ConfigError`."""
     wake: Callable[[str], None]
     """Tell a conversation that there may be something in its inbox."""
     offered: Callable[[], tuple[ModelTool, ...]]

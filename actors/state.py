@@ -9,7 +9,7 @@ Rules of the fold:
 
 from __future__ import annotations
 
-import uuid
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -118,18 +118,25 @@ class Conversation:
 
     def apply(self, event: Event) -> None:
         """Advance by the next event."""
+        self.head = advance(self.head, event.type, event.body)
+        self.apply_below(event)
+
+    def apply_below(self, event: Event) -> None:
+        """Advance everything but the head: for the writer, who has folded that before it saved."""
         self.last_seq = event.seq
         self.updated = event.at
         if event.type not in e.KNOWN:
             self.read_only = True
             return
-        self.head = advance(self.head, event.type, event.body)
         handler = _HANDLERS.get(event.type)
         if handler is not None:
             handler(self, event, event.body)
 
     def message_id(self, seq: int, index: int = 0) -> str:
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}/{seq}/{index}"))
+        """A name-based UUID (RFC 9562, version 5 in form): the same for everybody who folds these events."""
+        name = f"{self.id}/{seq}/{index}".encode()
+        h = hashlib.sha1(name, usedforsecurity=False).hexdigest()
+        return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-a{h[17:20]}-{h[20:32]}"
 
     def say(
         self, event: Event, role: Literal["system", "user", "assistant"], text: str, node: str | None = None

@@ -28,6 +28,7 @@ from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
 from stopgo.actors.services import Services, Tokens
 from stopgo.actors.tools import ListTools, ServerMessage, Tool
+from stopgo.actors.tree import tree_id
 from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.clock import WallClock
@@ -106,7 +107,11 @@ async def open_cast(
         await _start_servers(kernel, config, open_server, registry_ref, published)
         _warn_of_unasked(config, published.catalogue)
 
-        def tree(stored: Json) -> Node:
+        current = tree_id(config.stored_tree)
+
+        def tree(id: str, stored: Json) -> Node:
+            if id == current:
+                return config.agent
             return tree_from_stored(stored, data_dir=config.data_dir)
 
         services = Services(
@@ -119,6 +124,7 @@ async def open_cast(
             wall=wall,
             registry=registry_ref,
             model=models.ref,
+            tree_id=current,
             tree=tree,
             wake=lambda id: conversations.wake(id, Wake()),
             offered=lambda: published.offered,
