@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, cast
 
 import attrs
 import trio
@@ -94,11 +94,8 @@ class Context(Generic[A]):
                     del envelope  # or an idle actor would keep its last message
             else:
                 await self._serve_side_by_side(handle, concurrency, idle_timeout, busy)
-        except BaseException as error:
-            # Askers hear of it now, not when the behaviour has torn down what it holds.
-            cause = leaf(error)
-            mailbox.end(cause if isinstance(cause, Exception) else None)
-            raise
+        finally:
+            mailbox.end(None)  # However this ends, nobody waits for the behaviour's tear-down.
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
@@ -156,6 +153,8 @@ class Context(Generic[A]):
         except Exception as error:
             refusal = _refusal(error)
             if refusal is None:
+                # Askers hear of it now, not when other handlers and the behaviour have unwound.
+                self._life.mailbox.end(cast(Exception, leaf(error)))
                 raise
             if envelope.answered is None:
                 self.publish(ACTORS, TellRefused(self.ref.name, envelope.message, refusal))

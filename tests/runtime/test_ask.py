@@ -283,6 +283,31 @@ async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.tes
     assert sorted(log) == ["cancelled a", "cancelled b", "close", "open", "run a", "run b", "run crash"]
 
 
+async def test_a_crash_is_told_before_other_handlers_have_unwound(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> None:
+            if message == Run("crash"):
+                raise OSError("pipe closed")
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(100)
+
+        await ctx.serve(handle, concurrency=2)
+
+    asked: Asked = {}
+    began = trio.current_time()
+    async with open_supervisor(EventBus(), grace=1000) as supervisor:
+        ref = await supervisor.start("s", behaviour, restart=Restart.NEVER)
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "slow", "crash")
+        assert trio.current_time() == began
+    assert {type(error) for error in asked.values()} == {ActorCrashed}
+
+
 async def test_a_withdrawn_request_that_waits_for_its_handler_task_is_not_handled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
