@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from itertools import count
 from typing import Any
 
 import attrs
@@ -75,8 +76,8 @@ class Client:
         except _Leave:
             return False
         if not self.deleted:
-            await self._rest()
-            for key in tuple(self.answers):
+            await self.rest()
+            for key in tuple(self._commands):
                 await self._repeat(key)
         return True
 
@@ -154,10 +155,12 @@ class Client:
         if key in self.answers:
             return
         answer = await self._ask(command)
+        while await self._answer_unknowns() and _refused(answer):
+            answer = await self._ask(command)
         self.answers[key] = answer
-        self._commands[key] = command
+        if not _refused(answer):
+            self._commands[key] = command
         self.world.acknowledged.add(key)
-        await self._answer_unknowns()
 
     async def _ask(self, command: Callable[[Agent], Awaitable[Turn]]) -> Answer:
         try:
@@ -171,16 +174,18 @@ class Client:
         if self.answers[key] is not None and again != self.answers[key]:
             self.world.wrongs.append(f"{key} was answered {self.answers[key]} and then {again}")
 
-    async def _answer_unknowns(self) -> None:
-        while True:
+    async def _answer_unknowns(self) -> bool:
+        """Whether there were any."""
+        for number in count():
             asked = [
                 each
                 for each in await self.approvals()
                 if each.state == "pending" and each.kind == "outcome_unknown"
             ]
             if not asked:
-                return
+                return number > 0
             await self._answer_unknown(asked[0])
+        raise AssertionError
 
     async def _answer_unknown(self, question: Question) -> None:
         tool, label = question.body["tool_name"], question.body["tool_args"]["name"]
@@ -188,10 +193,14 @@ class Client:
         if decision["action"] == "done":
             decision["result"] = result_of(tool, label)
         key = f"unknown {question.id}"
-        self._commands[key] = lambda agent: agent.decide(question.id, decision, key=key)
-        self.answers[key] = await self._ask(self._commands[key])
 
-    async def _rest(self) -> None:
+        async def command(agent: Agent) -> Turn:
+            return await agent.decide(question.id, decision, key=key)
+
+        self.answers[key] = await self._ask(command)
+        self._commands[key] = command
+
+    async def rest(self) -> None:
         """Wait until nothing moves by itself any more, answering what only the ledger can answer."""
         with self.agent._cast.services.bus.subscribe(None, buffer=10_000) as live:
             while True:
@@ -208,3 +217,8 @@ class Client:
                 async for item in live:
                     if isinstance(item, Event | Idle):
                         break
+
+
+def _refused(answer: Answer) -> bool:
+    """Nothing of the command was kept, so that it may come to something else when it is said again."""
+    return answer is not None and ("error" in answer or answer["code"] == "waiting_approval")

@@ -121,10 +121,10 @@ def _one_of_them_counts(story: Story) -> None:
     (question,) = [each for each in story.record.questions if each.kind == "tool"]
     assert question.decision is not None
     winner, loser = ("yes", "no") if question.decision["approved"] else ("no", "yes")
-    answers = story.client.answers
-    assert answers[loser] == {"error": "already_decided"}
-    assert answers[winner] is not None
-    assert "error" not in answers[winner]
+    assert story.client.answers[loser] == {"error": "already_decided"}
+    answer = story.client.answers[winner]
+    assert answer is not None
+    assert "error" not in answer
     assert story.world.times("a") == (winner == "yes")
 
 
@@ -314,6 +314,7 @@ async def _complete(client: Client) -> None:
     await client.start("go")
     await client.complete("too early")
     await client.decide("a", YES, "yes")
+    await client.rest()
     await client.complete("complete")
     await client.send("more", "too late")
 
@@ -465,3 +466,6 @@ SCENARIOS: Sequence[Scenario] = (
     LOST_FAILED,
     UNASKED,
 )
+
+MAIN: Sequence[Scenario] = (APPROVED, PARALLEL, EDITED, REJECTED, CANCELLED_WAITING)
+"""The turns that everything else is a variation of."""

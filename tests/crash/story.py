@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import attrs
 import trio
+import trio._core._run
 import trio.testing
 
 from stopgo.actors.agent import open_agent
@@ -102,11 +103,14 @@ def in_sqlite(folder: Path) -> OpenJournal:
     return lambda world: open_sqlite(folder, wall=world.wall, inline=True)
 
 
-def tell(scenario: Scenario, kills: Sequence[Kill] = (), open_journal: OpenJournal | None = None) -> Story:
-    """Live through a scenario. Each kill is for one life; when there are none left, nobody dies any more."""
+def tell(scenario: Scenario, kills: Sequence[Kill], open_journal: OpenJournal, *, seed: int) -> Story:
+    """Live through a scenario. Each kill is for one life; when there are none left, nobody dies any more.
+
+    `seed` is for the order in which trio runs what is ready.
+    """
+    trio._core._run._r.seed(seed)
     world = World(scenario.outside)
     client = Client(world, scenario.script, scenario.policy)
-    journal = open_journal or in_memory()
     commands: set[tuple[str, str]] = set()
     kills = list(kills)
     fired = 0
@@ -115,14 +119,14 @@ def tell(scenario: Scenario, kills: Sequence[Kill] = (), open_journal: OpenJourn
         if world.life > MAX_LIVES:
             raise AssertionError("the story does not come to an end")
         kill = kills.pop(0) if kills else None
-        through = _live(world, client, scenario, journal, kill, commands)
+        through = _live(world, client, scenario, open_journal, kill, commands)
         if through is None:
             fired += 1
         elif through:
             break
         elif kill is not None:
             kills.insert(0, kill)  # the process left in good order before that write
-    record = trio.run(_read, world, client, journal, commands, clock=_clock())
+    record = trio.run(_read, world, client, open_journal, commands, clock=_clock())
     return Story(scenario, world, client, record, fired)
 
 

@@ -56,7 +56,7 @@ class Outside:
     failing: frozenset[str] = frozenset()
     """Nodes whose model fails."""
     later: Mapping[str, Hints] = attrs.field(factory=dict)
-    """What tools say of themselves from the second life on."""
+    """What tools say of themselves in lives that begin after a call was done."""
 
 
 @attrs.frozen
@@ -127,7 +127,7 @@ class World:
         return behaviour
 
     def _tools(self, server: str) -> tuple[Tool, ...]:
-        hints = {**HINTS, **(self.outside.later if self.life > 1 else {})}
+        hints = {**HINTS, **(self.outside.later if self.ledger else {})}
         schema = {
             "type": "object",
             "properties": {"name": {"type": "string"}},
