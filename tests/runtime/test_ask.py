@@ -518,6 +518,18 @@ async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.tes
         await ref.ask(Run("late"))
 
 
+async def test_a_forced_stop_is_told_before_the_tear_down(autojump_clock: trio.testing.MockClock) -> None:
+    asked: Asked = {}
+    began = trio.current_time()
+    async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as stops:
+        ref = await supervisor.start("s", tool([], slow_close=100))
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, "running", "queued")
+            stops.start_soon(supervisor.stop, "s", 0.5)
+        assert trio.current_time() == began + 0.5
+    assert {str(error) for error in asked.values()} == {"s was stopped before it answered"}
+
+
 @pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"idle_timeout": 0}])
 async def test_bounds_of_serve_must_be_positive(
     autojump_clock: trio.testing.MockClock, wrong: dict[str, Any]
