@@ -8,6 +8,7 @@ a disk slowed down to 4 ms, and on the disk as it is how many saves share a flus
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from statistics import median
@@ -28,18 +29,25 @@ BODY = {"role": "assistant", "content": "x" * 700}
 
 
 class Commits:
-    """Counts the commits of a journal, and makes each wait as a slower disk would."""
+    """Counts the commits of a journal, and lets each flush for as long as a slower disk would."""
 
-    def __init__(self, journal: SqliteJournal, flush: float) -> None:
+    def __init__(self, journal: SqliteJournal, flush: float, scratch: Path) -> None:
         self.count = 0
         self._flush = flush
+        self._scratch = scratch.open("wb", buffering=0)
         assert isinstance(journal._writer, GroupWriter)
         journal._writer._db.set_trace_callback(self._seen)
 
     def _seen(self, statement: str) -> None:
         if statement == "COMMIT":
             self.count += 1
-            time.sleep(self._flush)
+            until = time.perf_counter() + self._flush
+            while time.perf_counter() < until:
+                self._scratch.write(bytes(4096))
+                os.fdatasync(self._scratch)
+
+    def close(self) -> None:
+        self._scratch.close()
 
 
 async def saves_per_second(journal: Journal, conversations: int, prefix: str) -> float:
@@ -72,7 +80,7 @@ async def test_saves_together(tmp_path: Path, flush: float) -> None:
     shared: list[float] = []
     cpu: list[float] = []
     async with open_sqlite(tmp_path) as journal:
-        commits = Commits(journal, flush)
+        commits = Commits(journal, flush, tmp_path / "scratch")
         for turn in range(ROUNDS):
             alone.append(await saves_per_second(journal, 1, f"one{turn}-"))
             before, used = commits.count, time.process_time()
@@ -80,6 +88,7 @@ async def test_saves_together(tmp_path: Path, flush: float) -> None:
             saves = together[-1] * SECONDS
             shared.append(saves / (commits.count - before))
             cpu.append((time.process_time() - used) / saves)
+        commits.close()
     ratio = median(together) / median(alone)
     figures = {
         "bench": "durable saves",

@@ -1,8 +1,9 @@
 """Saves as fast as it can and writes down what was acknowledged; run by the tests to be killed.
 
-    crash_child.py DIRECTORY ACKNOWLEDGED [BYTES]
+    crash_child.py DIRECTORY [BYTES]
 
-With BYTES, no file may grow by more than that many: the disk is full at some point.
+Its output has a line for every save that was acknowledged: the stream and its last seq. With BYTES,
+no file may grow by more than that many: the disk is full at some point.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 STREAMS = 20
 
 
-async def save_for_ever(journal: Journal, stream: str, acknowledged: int) -> None:
+async def save_for_ever(journal: Journal, stream: str) -> None:
     await journal.deliver(stream, "k", "message", {}, new=True)
     fence = await journal.claim(stream, "child")
     row = await journal.row(stream)
@@ -29,11 +30,10 @@ async def save_for_ever(journal: Journal, stream: str, acknowledged: int) -> Non
     while True:
         await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 500})] * 2)
         seq += 2
-        os.write(acknowledged, f"{stream} {seq}\n".encode())
+        os.write(sys.stdout.fileno(), f"{stream} {seq}\n".encode())
 
 
-async def main(directory: Path, acknowledged: Path, limit: int | None) -> None:
-    file = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+async def main(directory: Path, limit: int | None) -> None:
     try:
         async with open_sqlite(directory) as journal:
             if limit is not None:
@@ -42,11 +42,11 @@ async def main(directory: Path, acknowledged: Path, limit: int | None) -> None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size + limit, hard))
             async with trio.open_nursery() as nursery:
                 for number in range(STREAMS):
-                    nursery.start_soon(save_for_ever, journal, f"s{number}", file)
+                    nursery.start_soon(save_for_ever, journal, f"s{number}")
     except JournalBroken as broken:
         print(f"broken: {broken}")
         sys.exit(7)
 
 
 if __name__ == "__main__":
-    trio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    trio.run(main, Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None)

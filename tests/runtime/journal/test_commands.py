@@ -81,7 +81,7 @@ async def test_a_key_belongs_to_its_stream(journal: Journal) -> None:
 async def test_a_known_key_is_looked_at_before_bound_and_status(journal: Journal, begin: Any) -> None:
     await begin(status="completed")
     await journal.deliver("s", "k", "message", {})
-    refusing = {"limit": 0, "unless": frozenset({"completed"})}
+    refusing: Any = {"limit": 0, "unless": frozenset({"completed"})}
     assert await journal.deliver("s", "k", "message", {}, **refusing) == Repeated(None)
     assert await journal.deliver("s", "k", "message", {"x": 1}, **refusing) == KeyReused()
 

@@ -21,8 +21,6 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 
 pytestmark = pytest.mark.crash
 
-pytest.importorskip("apsw", reason="the file layer of these tests is written with apsw")
-
 
 def load(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
@@ -34,13 +32,13 @@ def load(name: str) -> Any:
     return module
 
 
-faulty_disk = load("faulty_disk")
 names = itertools.count()
 
 
 @pytest.fixture
 def new_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
     """Puts a fresh faulty disk under every connection opened from then on."""
+    faulty_disk = load("faulty_disk")
     layers = contextlib.ExitStack()
 
     def new_disk() -> Any:

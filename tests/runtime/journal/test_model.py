@@ -92,7 +92,8 @@ class Driver:
                 seq = row.last_seq if row else 0
                 return await self.journal.save(self.fence(stream, stale), seq, **parts)
             case ("delete", stream, stale):
-                return await self.journal.delete(self.fence(stream, stale))
+                await self.journal.delete(self.fence(stream, stale))
+                return None
         raise AssertionError(step)
 
     def fence(self, stream: str, stale: int) -> Fence:

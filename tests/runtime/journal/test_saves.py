@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -335,7 +336,7 @@ async def test_a_call_that_was_handed_over_has_its_outcome(journal: Journal, beg
 
 async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> None:
     fence = await begin()
-    calls = [
+    calls: list[Callable[[], Awaitable[object]]] = [
         lambda: journal.deliver("s", "x", "message", {}),
         lambda: journal.save(fence, 1),
         lambda: journal.claim("s", "me"),
@@ -393,7 +394,7 @@ async def test_what_is_kept_does_not_follow_the_callers_objects(journal: Journal
 )
 async def test_any_text_comes_back_as_it_was(journal: Journal, begin: Any, text: str) -> None:
     fence = await begin()
-    body = {text: text, "n": [1, 1.5, True, None, {"": []}]}
+    body: dict[str, Any] = {text: text, "n": [1, 1.5, True, None, {"": []}]}
     await journal.save(
         fence, 1, [NewEvent("a", body)], summary=Summary("active", text, open=False, body=body)
     )

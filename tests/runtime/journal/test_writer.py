@@ -33,7 +33,11 @@ class Bench:
         self.commits += statement == "COMMIT"
 
     async def insert(self, n: int) -> int:
-        return await self.writer.submit(lambda db: db.execute("INSERT INTO kept VALUES (?)", (n,)) and n)
+        def insert(db: sqlite3.Connection) -> int:
+            db.execute("INSERT INTO kept VALUES (?)", (n,))
+            return n
+
+        return await self.writer.submit(insert)
 
     def kept(self) -> list[int]:
         other = sqlite3.connect(self.file)
@@ -131,7 +135,7 @@ async def test_after_a_failed_transaction_nobody_is_answered_well(bench: Bench) 
 async def test_a_failed_begin_fails_everybody(bench: Bench) -> None:
     other = sqlite3.connect(bench.file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    bench.writer._db.execute("PRAGMA busy_timeout = 0")  # type: ignore[attr-defined]
+    bench.writer._db.execute("PRAGMA busy_timeout = 0")
     with pytest.raises(JournalBroken, match="locked"):
         await bench.insert(1)
     other.close()
