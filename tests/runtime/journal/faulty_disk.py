@@ -86,7 +86,7 @@ def after(content: bytes, writes: Any) -> bytes:
     return bytes(changed)
 
 
-class _File(apsw.VFSFile):  # type: ignore[misc]
+class _File(apsw.VFSFile):
     def __init__(self, disk: Disk, name: Any, flags: Any) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or "unnamed"
         self.disk, self.name = disk, os.path.basename(path)
@@ -105,7 +105,7 @@ class _File(apsw.VFSFile):  # type: ignore[misc]
         self.disk.sync(self.name)
 
 
-class FaultyVFS(apsw.VFS):  # type: ignore[misc]
+class FaultyVFS(apsw.VFS):
     """Registers itself as SQLite's file layer under `name`."""
 
     def __init__(self, name: str, disk: Disk) -> None:
