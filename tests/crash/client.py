@@ -16,7 +16,7 @@ from stopgo.actors.conversation import Idle
 from stopgo.actors.errors import AgentError
 from stopgo.actors.result import Turn
 from stopgo.runtime.events import Crashed
-from stopgo.runtime.journal.protocol import Event, Question
+from stopgo.runtime.journal.protocol import Event, Journal, Question
 
 from .world import World, result_of
 
@@ -90,6 +90,14 @@ class Client:
                     self.world.wrongs.append(f"an actor crashed: {item}")
                 if isinstance(item, Event) and self.seen.setdefault(item.seq, item) != item:
                     self.world.wrongs.append(f"event {item.seq} was another one before")
+
+    async def look_back(self, journal: Journal) -> None:
+        """Before a life begins: what this was told in the last one must be on disk."""
+        if await journal.row(self.conversation) is None:
+            return  # it has not begun, or is deleted
+        for key in self._commands:
+            if self.answers[key] is not None and await journal.reply(self.conversation, key) is None:
+                self.world.wrongs.append(f"{key} was answered with what is lost: {self.answers[key]}")
 
     # --------------------------------------------------------------- commands
 

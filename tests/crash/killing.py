@@ -78,7 +78,7 @@ class KillingJournal:
     async def _die(self) -> None:
         # What was told too early is heard: whoever listens gets a turn before the lights go out.
         with trio.CancelScope(shield=True):
-            for _ in range(3):
+            for _ in range(10):
                 await trio.lowlevel.checkpoint()
         self.dead = True
         raise Killed

@@ -147,6 +147,7 @@ def _live(
     async def process() -> bool:
         try:
             async with open_journal(world) as shared:
+                await client.look_back(shared)
                 journal = world.journal = KillingJournal(shared, kill, commands)
                 async with open_agent(
                     scenario.config,

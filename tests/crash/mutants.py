@@ -1,0 +1,369 @@
+"""Remove the safety clauses one at a time, and expect the crash tests to notice.
+
+    python tests/crash/mutants.py [WORD...]      only the mutants whose names have one of the words
+
+Each mutant is a copy of the source tree with one exact change, and the tests in that copy. Exit code 1 when a
+mutant survives or the unchanged tree is red, 2 when a change does not fit the source any more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+COPIED = (".dev", "actors", "config", "gateway", "runtime", "testdata", "tests", "pyproject.toml")
+AT_ONCE = 2
+TIMEOUT = 200.0
+"""Seconds. A mutant that makes the tests hang is noticed, too."""
+
+MATRIX = "tests/crash/test_matrix.py"
+SAVES = "tests/runtime/journal/test_saves.py"
+COMMANDS = "tests/runtime/journal/test_commands.py"
+
+LOG = "actors/log.py"
+CALL = "actors/nodes/call.py"
+NODE = "actors/nodes/node.py"
+RUN = "actors/run.py"
+CONVERSATION = "actors/conversation.py"
+AGENT = "actors/agent.py"
+MEMORY = "runtime/journal/memory.py"
+SQLITE = "runtime/journal/sqlite.py"
+SQL_STREAM = "runtime/journal/sql_stream.py"
+SQL_QUESTION = "runtime/journal/sql_question.py"
+SQL_INBOX = "runtime/journal/sql_inbox.py"
+SQL_INTENT = "runtime/journal/sql_intent.py"
+
+
+@attrs.frozen
+class Edit:
+    path: str
+    old: str
+    new: str
+
+    def fits(self, tree: Path) -> bool:
+        return (tree / self.path).read_text().count(self.old) == 1
+
+    def apply(self, tree: Path) -> None:
+        """Raises ValueError unless the text is there exactly once."""
+        if not self.fits(tree):
+            raise ValueError(f"{self.path} does not have exactly once:\n{self.old}")
+        file = tree / self.path
+        file.write_text(file.read_text().replace(self.old, self.new))
+
+
+@attrs.frozen
+class Mutant:
+    name: str
+    edits: tuple[Edit, ...]
+    tests: tuple[str, ...] = (MATRIX,)
+
+
+@attrs.frozen
+class Outcome:
+    mutant: Mutant
+    red: bool
+    seconds: float
+    by: str
+    """The test that noticed."""
+
+
+INTENT = """\
+            await log.save(
+                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in lost),
+                intent,
+                intents=[NewIntent(key, attempt, cleared.effect, intent.body)],
+                settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
+            )
+"""
+FINISHED = """\
+            settle=[SettleIntent(key, attempt, "finished")],
+"""
+PUBLISH = """\
+        self.bus.publish(topic(event.stream), event)
+"""
+COMMIT = """\
+            saved = await self.journal.save(
+"""
+REPLY = """\
+            for key, reply in (replies or {}).items():
+                self.bus.publish(reply_topic(self.state.id, key), reply)
+"""
+SEE_THROUGH = """\
+            if cleared.effect == "once":
+                await self._see_through(key, attempt, cleared)
+            else:
+                await self._send(key, attempt, cleared)
+"""
+
+MUTANTS = (
+    Mutant(
+        "the intent is saved with the result, not before the call",
+        (
+            Edit(CALL, INTENT, "            log.note(intent)\n"),
+            Edit(CALL, FINISHED, FINISHED + "            intents=[NewIntent(key, attempt, 'once', {})],\n"),
+        ),
+    ),
+    Mutant(
+        "an attempt can be begun twice",
+        (
+            Edit(MEMORY, "            if place in draft.intents:\n", "            if False:\n"),
+            Edit(SQL_INTENT, "INSERT OR IGNORE INTO intent", "INSERT OR REPLACE INTO intent"),
+        ),
+        (SAVES,),
+    ),
+    Mutant(
+        "the fence: an owner that was replaced may write",
+        (
+            Edit(MEMORY, "if kept.fence != fence:", "if False:"),
+            Edit(SQL_STREAM, "if found[3:] != (fence.owner, fence.epoch):", "if False:"),
+        ),
+        (SAVES,),
+    ),
+    Mutant(
+        "expected_seq: a writer may have missed events",
+        (
+            Edit(MEMORY, "if len(draft.events) != expected_seq:", "if False:"),
+            Edit(SQLITE, "if head.last_seq != expected_seq:", "if False:"),
+        ),
+        (SAVES,),
+    ),
+    Mutant(
+        "the replay key: a recorded step is done again",
+        (Edit(LOG, "recorded = self.run.steps.get(key)", "recorded = None"),),
+    ),
+    Mutant(
+        "a question that was put is put again",
+        (Edit(LOG, "id = self.run.asked.get(question)", "id = None"),),
+    ),
+    Mutant(
+        "the first decision wins",
+        (
+            Edit(MEMORY, 'if asked.state != "pending" or (', "if ("),
+            Edit(SQL_QUESTION, 'if asked.state != "pending" or (', "if ("),
+        ),
+    ),
+    Mutant(
+        "the output gate: events are told before they are on disk",
+        (
+            Edit(
+                LOG,
+                COMMIT,
+                "            for n, event in enumerate(events, self.state.last_seq + 1):\n"
+                "                told = Event(self.state.id, n, event.type, 0.0, event.body)\n"
+                "                self.bus.publish(topic(self.state.id), told)\n" + COMMIT,
+            ),
+            Edit(LOG, PUBLISH, ""),
+        ),
+    ),
+    Mutant(
+        "the output gate: commands are answered before the answer is on disk",
+        (Edit(LOG, COMMIT, REPLY + COMMIT),),
+    ),
+    Mutant(
+        "the stored effect class: today's hints count",
+        (
+            Edit(
+                CALL,
+                'if record.attempts[last] == "started" and started["effect"] == "once":',
+                'today = await self.scope.services.registry.ask(Resolve(started["tool"]))\n'
+                '        if record.attempts[last] == "started" and effect_class(today.tool, approved=False)'
+                ' == "once":',
+            ),
+        ),
+    ),
+    Mutant(
+        "a call that was interrupted is sent again without asking",
+        (Edit(CALL, 'if record.attempts[last] == "started" and started["effect"] == "once":', "if False:"),),
+    ),
+    Mutant(
+        "a call whose answer was lost is sent again without asking",
+        (Edit(CALL, 'if cleared.effect != "once" and resends:', "if resends:"),),
+    ),
+    Mutant(
+        "nobody is asked what became of a call",
+        (Edit(CALL, 'if not started["asks"]:', "if True:"),),
+    ),
+    Mutant(
+        "an interrupted attempt stays open behind the one that follows it",
+        (Edit(CALL, "lost = self._interrupted(key)", "lost = []"),),
+    ),
+    Mutant(
+        "a rejected call is sent",
+        (Edit(CALL, "            if is_rejection(decision):\n", "            if False:\n"),),
+    ),
+    Mutant(
+        "an edit is forgotten",
+        (Edit(CALL, 'arguments = decision.get("arguments", arguments)', "pass"),),
+    ),
+    Mutant(
+        "approvals outlive their run",
+        (
+            Edit(RUN, "for id in log.state.head.pending]\n    lost", "for id in ()]\n    lost"),
+            Edit(RUN, '[CloseQuestion(id, "void") for id in log.state.head.pending]', "[]"),
+        ),
+    ),
+    Mutant(
+        "idempotency keys are not remembered",
+        (
+            Edit(MEMORY, "if known := kept.known(key, kind, body):", "if False:"),
+            Edit(SQL_INBOX, "if head is not None and (known", "if False and (known"),
+        ),
+        (MATRIX, COMMANDS),
+    ),
+    Mutant(
+        "a message leaves the inbox after the commit that took it in",
+        (
+            Edit(
+                CONVERSATION,
+                'await self._log.save(*self._begin(command, command.body["message"]), ack=[command.key])',
+                'await self._log.save(*self._begin(command, command.body["message"]))\n'
+                "            await self._log.save(ack=[command.key])",
+            ),
+        ),
+    ),
+    Mutant(
+        "a reply is saved after the commit it belongs to",
+        (
+            Edit(LOG, "                replies=replies,\n", ""),
+            Edit(
+                LOG,
+                "            del self._notes[: len(notes)]\n",
+                "            if replies:\n"
+                "                last = saved.first_seq + len(events) - 1\n"
+                "                await self.journal.save(self.fence, last, replies=replies)\n"
+                "            del self._notes[: len(notes)]\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "a later reply takes the place of the first",
+        (
+            Edit(MEMORY, "if draft.inbox[key].reply is None:", "if True:"),
+            Edit(SQL_INBOX, " AND reply IS NULL", ""),
+        ),
+    ),
+    Mutant(
+        "draining: a step starts during the shutdown",
+        (
+            Edit(
+                LOG,
+                "        if self.pulse.draining.is_set():\n            if self._notes:",
+                "        if False:\n            if self._notes:",
+            ),
+        ),
+    ),
+    Mutant(
+        "nothing is resumed at start-up",
+        (Edit(AGENT, "nursery.start_soon(resume.resume_all, cast.services)", "pass"),),
+    ),
+    Mutant(
+        "a cancelled run does not wait for the result of its call",
+        (Edit(CALL, SEE_THROUGH, "            await self._send(key, attempt, cleared)\n"),),
+    ),
+    Mutant(
+        "a stopped branch outlives the stop",
+        (Edit(NODE, "            await gone.wait()\n", "            pass\n"),),
+    ),
+)
+
+
+def copy(folder: Path) -> Path:
+    tree = folder / "tree"
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            leave_out = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, tree / name, symlinks=True, ignore=leave_out)
+        else:
+            shutil.copy2(source, tree / name)
+    (folder / "empty").mkdir()
+    return tree
+
+
+def run(tree: Path, arguments: Sequence[str]) -> tuple[int | None, str]:
+    """Exit code (None: it took too long) and output of Python with the `stopgo` of the copy."""
+    environ = {**os.environ, "PYTHONPATH": str(tree / ".dev"), "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=tree.parent / "empty",
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return None, output
+    return process.returncode, output
+
+
+def check_copy_is_used(tree: Path) -> None:
+    code, output = run(tree, ["-c", "import stopgo.actors.log; print(stopgo.actors.log.__file__)"])
+    if code != 0 or not Path(output.strip()).resolve().is_relative_to(tree.resolve()):
+        raise RuntimeError(f"the copy is not what would be tested: {output}")
+
+
+def judge(mutant: Mutant) -> Outcome:
+    """Raises ValueError for a mutant that does not fit the source."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        tree = copy(Path(folder))
+        for edit in mutant.edits:
+            edit.apply(tree)
+        check_copy_is_used(tree)
+        tests = [str(tree / path) for path in mutant.tests]
+        options = ["-c", str(tree / "pyproject.toml"), "--rootdir", str(tree), "-p", "no:cacheprovider"]
+        code, output = run(tree, ["-m", "pytest", *options, "-x", "-q", "-m", "not crash", *tests])
+    failed = re.search(r"^(?:FAILED|ERROR) \S*?::(.+?)(?: - |$)", output, re.MULTILINE)
+    match code, failed:
+        case 0, _:
+            by = ""
+        case None, _:
+            by = f"no end after {TIMEOUT:g} s"
+        case _, None:
+            raise RuntimeError(f"{mutant.name}: the tests did not run\n{output[-4000:]}")
+        case _:
+            by = failed[1]
+    return Outcome(mutant, code != 0, time.monotonic() - began, by)
+
+
+def main(words: Sequence[str]) -> int:
+    chosen = [each for each in MUTANTS if not words or any(word in each.name for word in words)]
+    strange = [edit for each in chosen for edit in each.edits if not edit.fits(ROOT)]
+    for edit in strange:
+        print(f"{edit.path} does not have exactly once:\n{edit.old}\n", file=sys.stderr)
+    if strange:
+        return 2
+    every_test = tuple(dict.fromkeys(test for each in MUTANTS for test in each.tests))
+    unchanged = Mutant("(nothing changed)", (), every_test)
+    bad = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for outcome in pool.map(judge, (unchanged, *chosen)):
+            as_it_should = outcome.red == (outcome.mutant is not unchanged)
+            bad += not as_it_should
+            verdict = ("noticed" if outcome.red else "green") if as_it_should else "WRONG"
+            name, by = outcome.mutant.name, f"  by {outcome.by}" if outcome.by else ""
+            print(f"{verdict:8} {outcome.seconds:5.1f} s  {name}{by}", flush=True)
+    print(f"{len(chosen)} mutants, {bad} not as they should be")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
