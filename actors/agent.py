@@ -34,10 +34,12 @@ from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
 from stopgo.runtime.events import Subscription
+from stopgo.runtime.journal.errors import (
+    BadCursor,
+)
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,
-    BadCursor,
     Event,
     Journal,
     Json,
@@ -143,7 +145,7 @@ class Agent:
         if token is not None:
             decided["token"] = True
         services, id = self._cast.services, question.stream
-        key = await self._unused(id, key)
+        key = key or str(uuid.uuid4())
         lent = self._lend(id, key, token)
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             outcome = await self._journal.decide(approval, decided, key, services.wall())
@@ -198,7 +200,7 @@ class Agent:
         """Put a command into a conversation's inbox, and wait for what it comes to."""
         self._refuse_when_draining()
         services = self._cast.services
-        key = await self._unused(id, key)
+        key = key or str(uuid.uuid4())
         lent = self._lend(id, key, token)
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
@@ -217,14 +219,6 @@ class Agent:
                 case _:
                     assert_never(outcome)
             return await self._turn(id, outcome, replies, wait)
-
-    async def _unused(self, id: str, key: str | None) -> str:
-        """The key to keep a command under. One that was refused used up none: its repeat is a new try."""
-        if key is None:
-            return str(uuid.uuid4())
-        while (reply := await self._journal.reply(id, key)) is not None and "error" in reply:
-            key += "~"
-        return key
 
     def _lend(self, id: str, key: str, token: str | None) -> bool:
         """Have a token ready before its command can be carried out. It never takes another's place, for

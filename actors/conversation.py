@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 import trio
@@ -38,7 +39,14 @@ from stopgo.actors.run import (
 from stopgo.actors.services import Services
 from stopgo.actors.state import Run
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.protocol import Command, NewEvent, QuestionTaken, UnknownStream
+from stopgo.runtime.journal.errors import (
+    QuestionTaken,
+    UnknownStream,
+)
+from stopgo.runtime.journal.protocol import (
+    Command,
+    NewEvent,
+)
 from stopgo.runtime.message import Message
 
 logger = logging.getLogger(__name__)
@@ -77,8 +85,12 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
             try:
                 await _live(ctx, services, id, error)
             except BrokenConversation as unfoldable:
-                await _refuse_all(services, id, unfoldable)
-                await ctx.serve(_nothing, idle_timeout=IDLE)
+                internal_error(unfoldable)
+
+                async def refuse(_: Wake) -> None:
+                    await _refuse_all(services, id)
+
+                await ctx.serve(refuse, idle_timeout=IDLE)
 
         return behaviour
 
@@ -89,8 +101,8 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
     journal = services.journal
     try:
         log = await open_log(journal, services.bus, services.pulse, id, services.owner, ctx.progress)
-    except UnknownStream:  # deleted: whoever woke us comes too late
-        await ctx.serve(_nothing, idle_timeout=IDLE)
+    except UnknownStream:  # deleted: whoever woke us comes too late, or makes it anew
+        await ctx.serve(partial(_look_again, ctx, services, id), idle_timeout=IDLE)
         return
     talk = _Conversation(ctx, log, services)
     services.live[id] = log.state
@@ -103,9 +115,8 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         del services.live[id]
 
 
-async def _refuse_all(services: Services, id: str, error: BrokenConversation) -> None:
+async def _refuse_all(services: Services, id: str) -> None:
     """Answer everybody who waits for a conversation whose events do not make sense. It stays as it is."""
-    internal_error(error)
     journal = services.journal
     row = await journal.row(id)
     if row is None:
@@ -113,13 +124,16 @@ async def _refuse_all(services: Services, id: str, error: BrokenConversation) ->
     fence = await journal.claim(id, services.owner)
     keys = [command.key for command in await journal.inbox(id)]
     reply = refusal("conversation_broken", "the conversation cannot be read; its log has to be repaired")
-    await journal.save(fence, row.last_seq, ack=keys, replies=dict.fromkeys(keys, reply))
+    await journal.save(fence, row.last_seq, forget=keys)
     for key in keys:
         services.bus.publish(reply_topic(id, key), reply)
 
 
-async def _nothing(_: Wake) -> None:
-    await trio.lowlevel.checkpoint()
+async def _look_again(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:
+    """What is left to do for a conversation that is gone: end, should there be one of its id again."""
+    if await services.journal.row(id) is not None:
+        ctx.stop()
+        services.wake(id)
 
 
 @attrs.define(eq=False)
@@ -140,7 +154,9 @@ class _Conversation:
         return self._log.active > 0
 
     async def wake(self, _: Wake) -> None:
-        if not self._deleted:
+        if self._deleted:
+            await _look_again(self._ctx, self._services, self._log.state.id, Wake())
+        else:
             await self.look()
 
     async def look(self) -> None:
@@ -188,7 +204,7 @@ class _Conversation:
 
     async def _refuse(self, command: Command, code: ErrorCode, message: str) -> None:
         self._services.tokens.drop(command.stream, [command.key])
-        await self._log.save(ack=[command.key], replies={command.key: refusal(code, message)})
+        await self._log.save(refuse={command.key: refusal(code, message)})
 
     def _run_is_live(self) -> bool:
         return self._log.state.run is not None

@@ -117,9 +117,12 @@ class ConversationLog:
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
         replies: Mapping[str, Mapping[str, Any]] | None = None,
+        refuse: Mapping[str, Mapping[str, Any]] | None = None,
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
         """Write all of it or nothing, then let everybody know. False when `when` no longer holds.
+
+        `refuse` answers commands with a `refusal`; they leave no trace, so their keys are not used up.
 
         Raises what `Journal.save` raises; then nothing was written.
         """
@@ -138,6 +141,7 @@ class ConversationLog:
                 questions=questions,
                 ack=ack,
                 replies=replies,
+                forget=tuple(refuse or ()),
                 summary=head.summary() if head != self.state.head else None,
             )
             # No checkpoint from here on: commit, fold and publication are one step for everybody else.
@@ -145,7 +149,7 @@ class ConversationLog:
             self.state.head = head
             for n, event in enumerate(events):
                 self._publish(Event(self.state.id, saved.first_seq + n, event.type, saved.at, event.body))
-            for key, reply in (replies or {}).items():
+            for key, reply in {**(replies or {}), **(refuse or {})}.items():
                 self.bus.publish(reply_topic(self.state.id, key), reply)
             self.progress()
             return True
@@ -371,5 +375,5 @@ def reply_of(result: Result | None) -> dict[str, Any]:
 
 
 def refusal(code: ErrorCode, message: str) -> dict[str, Any]:
-    """A reply as it is kept: the command is not carried out."""
+    """What the sender of a command is told that is not carried out."""
     return {"error": {"code": code, "message": message}}

@@ -22,9 +22,11 @@ from stopgo.config.errors import ConfigError
 from stopgo.config.model import Node
 from stopgo.runtime.context import Context
 from stopgo.runtime.errors import ActorCrashed
+from stopgo.runtime.journal.errors import (
+    JournalError,
+)
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
-    JournalError,
     NewEvent,
     SettleIntent,
 )

@@ -6,7 +6,9 @@ import base64
 import json
 from typing import Literal, TypeAlias
 
-from stopgo.runtime.journal.protocol import BadCursor
+from stopgo.runtime.journal.errors import (
+    BadCursor,
+)
 
 Listing: TypeAlias = Literal["streams", "questions"]
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stopgo.runtime.journal.protocol import JournalBusy
+from stopgo.runtime.journal.errors import (
+    JournalBusy,
+)
 
 
 @contextmanager

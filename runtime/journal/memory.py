@@ -14,6 +14,13 @@ import trio
 from stopgo.runtime.clock import WallClock, system_clock
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text
+from stopgo.runtime.journal.errors import (
+    Fenced,
+    IntentExists,
+    JournalError,
+    QuestionTaken,
+    UnknownStream,
+)
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,
@@ -21,10 +28,7 @@ from stopgo.runtime.journal.protocol import (
     Command,
     Event,
     Fence,
-    Fenced,
     Intent,
-    IntentExists,
-    JournalError,
     Json,
     KeyReused,
     NewEvent,
@@ -35,14 +39,12 @@ from stopgo.runtime.journal.protocol import (
     Question,
     QuestionPage,
     QuestionState,
-    QuestionTaken,
     Repeated,
     Row,
     Saved,
     SettleIntent,
     Summary,
     Unknown,
-    UnknownStream,
     Won,
 )
 
@@ -199,6 +201,7 @@ class MemoryJournal:
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
         replies: Mapping[str, Json] | None = None,
+        forget: Sequence[str] = (),
         summary: Summary | None = None,
     ) -> Saved:
         # Copied now: from here on the caller may do with its own objects what it likes.
@@ -222,6 +225,8 @@ class MemoryJournal:
             for key in replies.keys() & draft.inbox.keys():
                 if draft.inbox[key].reply is None:
                     draft.inbox[key] = attrs.evolve(draft.inbox[key], reply=replies[key])
+            for key in set(forget) & draft.inbox.keys():
+                del draft.inbox[key]
             draft.summary = summary or draft.summary
             draft.updated = at
             self._streams[fence.stream] = draft

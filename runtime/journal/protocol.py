@@ -7,8 +7,8 @@ journal knows nothing of what they mean.
 
 Rules every store keeps:
 
-* What returns is durable. A call that was handed to the store is not cancelled half-way:
-  a cancelled caller learns of its cancellation after the outcome stands.
+* What returns is durable. A call that was handed to the store returns its outcome, also to a caller
+  that was cancelled meanwhile and learns of that at its next checkpoint.
 * ``save`` writes all of it or nothing, and only for the newest owner (`Fence`).
 * Every write locks the stream's row first, so calls on one stream have one order.
 * ``(stream, seq)`` is the only cursor. There is no order across streams.
@@ -229,45 +229,6 @@ class QuestionPage:
     next_cursor: str | None
 
 
-# ------------------------------------------------------------------------ errors
-
-
-class JournalError(Exception):
-    """Base of what a journal raises."""
-
-
-class Fenced(JournalError):
-    """Somebody else claimed the stream, or it moved on without us. Stop writing."""
-
-
-class UnknownStream(JournalError):
-    """There is no such stream, or it was deleted."""
-
-
-class QuestionTaken(JournalError):
-    """A `CloseQuestion` came too late: the question is decided. Nothing was saved; read the inbox."""
-
-
-class IntentExists(JournalError):
-    """This attempt was begun before. Nothing was saved; the work must not be done."""
-
-
-class BadCursor(JournalError):
-    """The cursor was not made by this journal."""
-
-
-class JournalBroken(JournalError):
-    """A commit failed with an I/O error. What is on disk is not known: the process must stop."""
-
-
-class JournalBusy(JournalError):
-    """Another process keeps this journal."""
-
-
-class JournalTooNew(JournalError):
-    """The files were written by a newer version; refused rather than damaged."""
-
-
 # ---------------------------------------------------------------------- protocol
 
 
@@ -324,13 +285,15 @@ class Journal(Protocol):
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
         replies: Mapping[str, Json] | None = None,
+        forget: Sequence[str] = (),
         summary: Summary | None = None,
     ) -> Saved:
         """Write all of this in one commit, or nothing.
 
         `expected_seq` is the last seq the writer has folded. `ack` takes commands out of the inbox.
         `replies` stores the answers to commands by key (open or acknowledged); the first reply to a
-        key stays. Keys unknown to `ack` or `replies` are ignored.
+        key stays. `forget` takes commands out as if they had never come: their keys are free again.
+        Unknown keys are ignored.
 
         Raises:
             Fenced: the fence is not the newest, or `expected_seq` is not the stream's last seq.

@@ -10,7 +10,9 @@ from typing import TypeVar
 import trio
 
 from stopgo.runtime.journal import schema
-from stopgo.runtime.journal.protocol import JournalError
+from stopgo.runtime.journal.errors import (
+    JournalError,
+)
 
 T = TypeVar("T")
 

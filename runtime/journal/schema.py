@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from stopgo.runtime.journal.protocol import JournalError, JournalTooNew
+from stopgo.runtime.journal.errors import (
+    JournalError,
+    JournalTooNew,
+)
 
 Step: TypeAlias = Sequence[str]
 """Statements that bring a database from one version to the next."""

@@ -71,6 +71,11 @@ def answer(db: sqlite3.Connection, stream_id: int, replies: Mapping[str, str]) -
         )
 
 
+def forget(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:
+    for key in keys:
+        db.execute("DELETE FROM inbox WHERE stream_id = ? AND key = ?", (stream_id, key))
+
+
 def _waiting(db: sqlite3.Connection, stream_id: int, kind: str) -> int:
     (count,) = db.execute(
         "SELECT count(*) FROM inbox WHERE stream_id = ? AND open = 1 AND kind = ?", (stream_id, kind)

@@ -6,7 +6,15 @@ import sqlite3
 from collections.abc import Sequence
 
 from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.protocol import Intent, IntentExists, JournalError, NewIntent, SettleIntent
+from stopgo.runtime.journal.errors import (
+    IntentExists,
+    JournalError,
+)
+from stopgo.runtime.journal.protocol import (
+    Intent,
+    NewIntent,
+    SettleIntent,
+)
 
 _PAGE_ROWS = 100
 

@@ -10,16 +10,18 @@ import attrs
 
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text, sql_inbox
+from stopgo.runtime.journal.errors import (
+    JournalError,
+    QuestionTaken,
+)
 from stopgo.runtime.journal.protocol import (
     Already,
     CloseQuestion,
-    JournalError,
     KeyReused,
     NewQuestion,
     Question,
     QuestionPage,
     QuestionState,
-    QuestionTaken,
     Repeated,
     Unknown,
     Won,

@@ -22,6 +22,11 @@ from stopgo.runtime.journal import (
     sql_question,
     sql_stream,
 )
+from stopgo.runtime.journal.errors import (
+    Fenced,
+    JournalBroken,
+    JournalError,
+)
 from stopgo.runtime.journal.lock import locked
 from stopgo.runtime.journal.protocol import (
     Accepted,
@@ -30,10 +35,7 @@ from stopgo.runtime.journal.protocol import (
     Command,
     Event,
     Fence,
-    Fenced,
     Intent,
-    JournalBroken,
-    JournalError,
     Json,
     KeyReused,
     NewEvent,
@@ -188,6 +190,7 @@ class SqliteJournal:
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
         replies: Mapping[str, Json] | None = None,
+        forget: Sequence[str] = (),
         summary: Summary | None = None,
     ) -> Saved:
         # Turned into text now: from here on the caller may do with its own objects what it likes.
@@ -195,7 +198,7 @@ class SqliteJournal:
         intent_texts = [(each, json_text.dump(each.body)) for each in intents]
         ends = tuple(settle)
         question_texts = [(each, json_text.dump(_content(each))) for each in questions]
-        keys = tuple(ack)
+        keys, refused = tuple(ack), tuple(forget)
         reply_texts = {key: json_text.dump(reply) for key, reply in (replies or {}).items()}
         summary_text = sql_stream.SummaryText.of(summary) if summary else None
 
@@ -210,6 +213,7 @@ class SqliteJournal:
             sql_question.change(db, head.id, question_texts, now)
             sql_inbox.acknowledge(db, head.id, keys)
             sql_inbox.answer(db, head.id, reply_texts)
+            sql_inbox.forget(db, head.id, refused)
             sql_stream.advance(db, head, expected_seq + len(event_texts), summary_text, now)
             return Saved(expected_seq + 1, now)
 

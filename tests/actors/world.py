@@ -38,6 +38,8 @@ HARMLESS = Hints(destructive=False)
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 
+PATIENCE = 3600.0
+"""Virtual seconds after which a test that waits in vain fails."""
 EPOCH = 1_700_000_000.0
 
 
@@ -157,14 +159,15 @@ class World:
     async def agent(self) -> AsyncIterator[Agent]:
         """One life of the agent; the journal outlives it."""
         assert isinstance(trio.lowlevel.current_clock(), MockClock), "tests never really sleep"
-        async with open_agent(
-            self.config(),
-            journal=self.journal,
-            wall=wall,
-            open_server=self.open_server,
-            open_model=self.open_model,
-        ) as agent:
-            yield agent
+        with trio.fail_after(PATIENCE):
+            async with open_agent(
+                self.config(),
+                journal=self.journal,
+                wall=wall,
+                open_server=self.open_server,
+                open_model=self.open_model,
+            ) as agent:
+                yield agent
 
     def open_server(
         self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 import trio
 
+from stopgo.runtime.journal.errors import (
+    QuestionTaken,
+)
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,
@@ -16,7 +19,6 @@ from stopgo.runtime.journal.protocol import (
     KeyReused,
     NewQuestion,
     NotAccepted,
-    QuestionTaken,
     Repeated,
     Saved,
     Summary,
@@ -265,3 +267,12 @@ async def test_deciding_and_closing_exclude_each_other(journal: Journal, begin: 
         assert kept.state == ("decided" if decided else "void")
         assert (question in {each.key for each in await journal.inbox("s")}) == decided
     assert outcomes == {True, False}
+
+
+async def test_a_forgotten_command_has_never_come(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    await journal.deliver("s", "no", "message", {"n": 1})
+    await journal.save(fence, 1, forget=["no", "nobody"])
+    assert [command.key for command in await journal.inbox("s") if command.key == "no"] == []
+    assert await journal.reply("s", "no") is None
+    assert await journal.deliver("s", "no", "message", {"n": 2}) == Accepted()

@@ -13,12 +13,14 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stopgo.runtime.journal.errors import (
+    JournalError,
+)
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Fence,
     Journal,
-    JournalError,
     NewEvent,
     NewIntent,
     NewQuestion,

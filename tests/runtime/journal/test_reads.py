@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from stopgo.runtime.journal.protocol import (
+from stopgo.runtime.journal.errors import (
     BadCursor,
+)
+from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Journal,
     NewEvent,

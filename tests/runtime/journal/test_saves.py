@@ -9,23 +9,25 @@ import pytest
 import trio
 import trio.testing
 
+from stopgo.runtime.journal.errors import (
+    Fenced,
+    IntentExists,
+    JournalError,
+    QuestionTaken,
+    UnknownStream,
+)
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Event,
-    Fenced,
     Intent,
-    IntentExists,
     Journal,
-    JournalError,
     NewEvent,
     NewIntent,
     NewQuestion,
     Question,
-    QuestionTaken,
     Saved,
     SettleIntent,
     Summary,
-    UnknownStream,
 )
 
 

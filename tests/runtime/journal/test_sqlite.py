@@ -15,13 +15,15 @@ import pytest
 import trio
 
 from stopgo.runtime.journal import schema, sql_event, sql_question, sql_stream
-from stopgo.runtime.journal.protocol import (
-    Fence,
-    Journal,
+from stopgo.runtime.journal.errors import (
     JournalBroken,
     JournalBusy,
     JournalError,
     JournalTooNew,
+)
+from stopgo.runtime.journal.protocol import (
+    Fence,
+    Journal,
     NewEvent,
     NewIntent,
     NewQuestion,

@@ -12,7 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.runtime.journal.protocol import JournalBroken, JournalError
+from stopgo.runtime.journal.errors import (
+    JournalBroken,
+    JournalError,
+)
 from stopgo.runtime.journal.writer import GroupWriter, InlineWriter
 
 

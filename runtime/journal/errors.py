@@ -1,0 +1,39 @@
+"""What a journal raises."""
+
+from __future__ import annotations
+
+
+class JournalError(Exception):
+    """Base of what a journal raises."""
+
+
+class Fenced(JournalError):
+    """Somebody else claimed the stream, or it moved on without us. Stop writing."""
+
+
+class UnknownStream(JournalError):
+    """There is no such stream, or it was deleted."""
+
+
+class QuestionTaken(JournalError):
+    """A `CloseQuestion` came too late: the question is decided. Nothing was saved; read the inbox."""
+
+
+class IntentExists(JournalError):
+    """This attempt was begun before. Nothing was saved; the work must not be done."""
+
+
+class BadCursor(JournalError):
+    """The cursor was not made by this journal."""
+
+
+class JournalBroken(JournalError):
+    """A commit failed with an I/O error. What is on disk is not known: the process must stop."""
+
+
+class JournalBusy(JournalError):
+    """Another process keeps this journal."""
+
+
+class JournalTooNew(JournalError):
+    """The files were written by a newer version; refused rather than damaged."""
