@@ -318,13 +318,12 @@ class _Conversation:
             await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
         id, bus = self._log.state.id, self._services.bus
         with trio.CancelScope(shield=True):
-            waiting = await self._services.journal.inbox(id)
-            await self._services.journal.delete(self._log.fence)
+            unanswered = await self._services.journal.delete(self._log.fence)
         self._deleted = True
         self._services.tokens.forget(id)
         bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
-        for command in waiting:
-            bus.publish(reply_topic(id, command.key), None)
+        for key in unanswered:
+            bus.publish(reply_topic(id, key), None)
 
     # --------------------------------------------------------------------- runs
 

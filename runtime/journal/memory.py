@@ -235,7 +235,7 @@ class MemoryJournal:
                     self._asked[change.id] = (next(self._question_numbers), fence.stream)
             return Saved(expected_seq + 1, at)
 
-    async def delete(self, fence: Fence) -> None:
+    async def delete(self, fence: Fence) -> tuple[str, ...]:
         async with _handed_over():
             try:
                 kept = self._owned(fence)
@@ -244,6 +244,7 @@ class MemoryJournal:
             for question in kept.questions:
                 del self._asked[question]
             del self._streams[fence.stream]
+            return tuple(command.key for command in kept.waiting())
 
     def _owned(self, fence: Fence) -> _Stream:
         kept = self._streams.get(fence.stream)

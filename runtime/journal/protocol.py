@@ -360,8 +360,8 @@ class Journal(Protocol):
         """Streams with an open inbox or an open summary: those to wake at start-up. Oldest first."""
         ...
 
-    async def delete(self, fence: Fence) -> None:
-        """Forget everything about a stream.
+    async def delete(self, fence: Fence) -> tuple[str, ...]:
+        """Forget everything about a stream. Returns the keys of its open commands: nobody else answers them.
 
         Raises:
             Fenced

@@ -219,8 +219,13 @@ class SqliteJournal:
 
         return await self._writer.submit(write)
 
-    async def delete(self, fence: Fence) -> None:
-        await self._writer.submit(lambda db: sql_stream.delete(db, fence))
+    async def delete(self, fence: Fence) -> tuple[str, ...]:
+        def write(db: sqlite3.Connection) -> tuple[str, ...]:
+            waiting = sql_inbox.waiting(db, fence.stream)
+            sql_stream.delete(db, fence)
+            return tuple(command.key for command in waiting)
+
+        return await self._writer.submit(write)
 
     # -------------------------------------------------------------- reading
 

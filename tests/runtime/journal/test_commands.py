@@ -276,3 +276,12 @@ async def test_a_forgotten_command_has_never_come(journal: Journal, begin: Any) 
     assert [command.key for command in await journal.inbox("s") if command.key == "no"] == []
     assert await journal.reply("s", "no") is None
     assert await journal.deliver("s", "no", "message", {"n": 2}) == Accepted()
+
+
+async def test_deleting_tells_whose_commands_nobody_answers_any_more(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    for key in ("a", "b", "c"):
+        await journal.deliver("s", key, "message", {})
+    await journal.save(fence, 1, ack=["b"])
+    assert await journal.delete(fence) == ("a", "c")
+    assert await journal.inbox("s") == ()
