@@ -1,0 +1,317 @@
+"""Every example in the documentation is run, and what it shows is compared with what really comes.
+
+How a page is read, from its top to its end, in a folder of its own:
+
+* ``console``: lines that begin with ``$`` are commands, what follows is their output. A newline stands for
+  any white space, ``...`` for anything that is left out; ids, times and durations may differ, but an id
+  stays the same id on the whole page, also in commands. ``make run`` and ``stopgo serve`` go on in the
+  background, as in a terminal of their own.
+* ``yaml NAME`` and ``python NAME`` are files that are written. Agent files and scripts must be valid, and
+  programs must be named further down, in a command or in an agent file.
+* ``text`` shows something that is no example.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+import pytest
+import yaml
+
+from stopgo.actors.models.script_reader import load_script
+from stopgo.config.load import load_config
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+NOT_OF_EXAMPLES = ("architecture.md", "requirements.md")
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted(ROOT.glob("docs/**/*.md")) if page.name not in NOT_OF_EXAMPLES),
+]
+PATIENCE = 50.0
+"""Seconds for a single command."""
+# Nothing is installed here, even if a lock file is newer than what was installed from it.
+MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup"
+
+SERVER = re.compile("make run|stopgo serve|stopgo mcp-resources .*--http")
+ENDS = re.compile(r"--help|\|\|")
+"""In a command that would start a server, but is to end by itself."""
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+ID = re.compile(rf"{UUID}|\b\d{{19}}\b|(?<=sid=)[0-9a-f]{{8}}|(?<=\"session_id\":\")[0-9a-f]{{8}}")
+CHANGING = {
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z": "a time",
+    r"\b\d+\.\d+ms": "a duration",
+    r"\bprocess \d+": "a process",
+}
+PART = re.compile(
+    rf"(?P<gap>\.\.\.)|(?P<space>\s*\n\s*)|(?P<id>{ID.pattern})|(?P<changing>{'|'.join(CHANGING)})"
+)
+
+
+@attrs.frozen
+class Block:
+    page: Path
+    line: int
+    language: str
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        language, _, name = found["info"].partition(" ")
+        yield Block(page, text.count("\n", 0, found.start()) + 1, language, name.strip(), found["text"])
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """The commands of a console block, each with the output that is shown."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, output = re.sub(r"\\\n *", "", part).partition("\n")
+        yield command, output.strip()
+
+
+@attrs.define(eq=False)
+class Terminal:
+    """Where a server runs."""
+
+    command: str
+    process: subprocess.Popen[str]
+    _lines: list[str] = attrs.field(factory=list)
+    _ended: bool = False
+    _news: threading.Condition = attrs.field(factory=threading.Condition)
+    _reader: threading.Thread = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                with self._news:
+                    self._lines.append(line)
+                    self._news.notify()
+        with self._news:
+            self._ended = True
+            self._news.notify()
+
+    def first(self, lines: int) -> str:
+        """The first lines of what it says, as soon as they are there."""
+        with self._news:
+            self._news.wait_for(lambda: len(self._lines) >= lines or self._ended, PATIENCE)
+            return "".join(self._lines[:lines])
+
+    def see_it_end(self, code: int) -> None:
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        log = "".join(self._lines)
+        # `make` has a code of its own for a server that was killed.
+        killed = code == -signal.SIGKILL and self.command.startswith("make")
+        assert self.process.returncode == (2 if killed else code), log
+        assert "Traceback" not in log, log
+
+
+@attrs.define(eq=False)
+class Session:
+    """One reader at work: a folder, terminals with servers, and the ids seen so far."""
+
+    folder: Path
+    ports: dict[str, str]
+    """The ports of the page, and those that are used in their place."""
+    ids: dict[str, str] = attrs.field(factory=dict)
+    """What stands in the page, and what really came in its place."""
+    _agent: Terminal | None = None
+    _others: list[Terminal] = attrs.field(factory=list)
+
+    def run(self, command: str, shown: str) -> None:
+        if SERVER.match(command) and not ENDS.search(command):
+            lines = shown.count("\n") + 1
+            self._compare(shown, self._start(command).first(lines))
+            return
+        if command == "make test":
+            # What it runs is, among others, this; so here it is only seen to be a target.
+            command = f"{MAKE} --dry-run test > /dev/null"
+        output, _ = self._popen(command).communicate(timeout=PATIENCE)
+        self._compare(shown, output)
+        if command.startswith("kill"):
+            self._see_the_agent_end(-signal.SIGKILL if "-9" in command else 0)
+
+    def write(self, block: Block) -> Path:
+        path = self.folder / (block.name or "agent.yaml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._local(block.text), encoding="utf-8")
+        return path
+
+    def end(self) -> None:
+        """The reader closes the terminals."""
+        if self._agent is not None:
+            self._signal_agent(signal.SIGTERM)
+            self._see_the_agent_end(0)
+        for other in self._others:
+            other.process.terminate()
+            other.see_it_end(0)
+
+    def give_up(self) -> None:
+        """After a failure: leave nothing running."""
+        for terminal in (self._agent, *self._others):
+            if terminal is not None and terminal.process.poll() is None:
+                if terminal.command == "make run":
+                    self._signal_agent(signal.SIGKILL)
+                terminal.process.kill()
+                terminal.process.wait(PATIENCE)
+
+    def _start(self, command: str) -> Terminal:
+        if "--http" in command:
+            terminal = Terminal(command, self._popen(f"exec {command}"))
+            self._others.append(terminal)
+            return terminal
+        assert self._agent is None, "an agent is served already"
+        real = f"{command} --port 8080"
+        if command == "make run":
+            real = f"{MAKE} run ARGS='--port 8080 --data-dir {self.folder}/data'"
+        self._agent = Terminal(command, self._popen(f"exec {real}"))
+        return self._agent
+
+    def _see_the_agent_end(self, code: int) -> None:
+        assert self._agent is not None, "no agent is served"
+        self._agent.see_it_end(code)
+        self._agent = None
+
+    def _signal_agent(self, number: signal.Signals) -> None:
+        # The agent itself, not the `make` that may have started it.
+        os.kill(int((self.folder / "data" / "journal.lock").read_text()), number)
+
+    def _popen(self, command: str) -> subprocess.Popen[str]:
+        secrets = [name for name in os.environ if name.startswith("STOPGO_") or name.endswith("_API_KEY")]
+        environment = {name: value for name, value in os.environ.items() if name not in secrets}
+        return subprocess.Popen(
+            ["bash", "-c", self._local(command)],
+            cwd=self.folder,
+            env={**environment, "PATH": f"{BIN}:{os.environ['PATH']}", "COLUMNS": "80"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def _local(self, text: str) -> str:
+        """A text of the page with the ids and ports that are real here."""
+        text = ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
+        return re.sub("|".join(self.ports), lambda found: self.ports[found[0]], text)
+
+    def _as_in_the_page(self, output: str) -> str:
+        for shown, port in self.ports.items():
+            output = output.replace(port, shown)
+        output = output.replace(str(self.folder), "/home/me/agent")
+        return output.replace(str(ROOT), "/home/me/agent-stop-and-go").strip()
+
+    def _compare(self, shown: str, output: str) -> None:
+        real = self._as_in_the_page(output)
+        new: list[str] = []
+
+        def pattern(found: re.Match[str]) -> str:
+            if found["gap"]:
+                return ".*?"
+            if found["space"]:
+                return r"\s*"
+            if found["changing"]:
+                return next(each for each in CHANGING if re.fullmatch(each, found[0]))
+            if found[0] in self.ids:
+                return re.escape(self.ids[found[0]])
+            if found[0] in new:
+                return rf"(?:\{new.index(found[0]) + 1})"
+            new.append(found[0])
+            return f"({ID.pattern})"
+
+        expected, at = "", 0
+        for part in PART.finditer(shown):
+            expected += re.escape(shown[at : part.start()]) + pattern(part)
+            at = part.end()
+        matched = re.fullmatch(expected + re.escape(shown[at:]), real, re.DOTALL)
+        assert matched, f"the page shows:\n{shown}\n\nbut this came:\n{real}"
+        self.ids.update(zip(new, matched.groups(), strict=True))
+
+
+def free_ports(count: int) -> list[str]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [str(each.getsockname()[1]) for each in sockets]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path, dict(zip(("8080", "8090"), free_ports(2), strict=True)))
+    yield session
+    session.give_up()
+
+
+def check(path: Path) -> None:
+    """See that a file of a page is what it looks like."""
+    if "replies" in yaml.safe_load(path.read_text(encoding="utf-8")):
+        load_script(path)
+    else:
+        load_config(path, environ={})
+
+
+def failure(session: Session, command: str, shown: str) -> str | None:
+    """Why a command does not do what the page says."""
+    try:
+        session.run(command, shown)
+    except AssertionError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_shows_what_really_happens(page: Path, session: Session) -> None:
+    for block in blocks(page):
+        match block.language:
+            case "console":
+                for command, shown in commands(block):
+                    if problem := failure(session, command, shown):
+                        pytest.fail(f"{block}: $ {command}\n{problem}", pytrace=False)
+            case "yaml":
+                check(session.write(block))
+            case "python":
+                session.write(block)
+                assert page.read_text(encoding="utf-8").count(block.name) > 1, f"{block} is never run"
+            case "text":
+                pass
+            case other:
+                pytest.fail(f"{block}: nobody knows how to check {other!r}")
+    session.end()
+
+
+LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made of their words."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target = (page.parent / link["path"]).resolve() if link["path"] else page
+        assert target.exists(), link[0]
+        assert not link["anchor"] or link["anchor"] in anchors(target), link[0]

@@ -1,0 +1,135 @@
+"""The reference says what the code says: every key, route, field, event, error, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import attrs
+import pytest
+
+from stopgo.actors import events
+from stopgo.actors.errors import ErrorCode
+from stopgo.actors.models.script import Entry, When
+from stopgo.config.schema import json_schema
+from stopgo.gateway.errors import STATUS
+from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.schemas import SCHEMAS
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def sections(page: str) -> dict[str, list[tuple[str, ...]]]:
+    """The rows of the tables of a page, without their heads, by heading."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    heading = ""
+    for line in (REFERENCE / page).read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif line.startswith("| `"):
+            cells = line.split("|")[1:-1]
+            found.setdefault(heading, []).append(tuple(cell.strip() for cell in cells))
+    return found
+
+
+def first_words(rows: list[tuple[str, ...]]) -> list[str]:
+    return [row[0].strip("`") for row in rows]
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """What may stand after a key, in words."""
+    if "anyOf" in schema:
+        return kind(schema["anyOf"][0])
+    if "$ref" in schema:
+        return f"[{(name := schema['$ref'].rpartition('/')[2])}](#{name.lower()})"
+    if "oneOf" in schema:
+        return "a node"
+    if "enum" in schema:
+        return " or ".join(f"`{word}`" for word in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if schema["type"] == "array":
+        return f"list: {kind(schema['items'])}"
+    limits = (("from", "minimum"), ("above", "exclusiveMinimum"), ("to", "maximum"))
+    said = [f"{word} {schema[limit]:g}" for word, limit in limits if limit in schema]
+    names = {"string": "text", "integer": "whole number", "object": "map of texts"}
+    return " ".join([names.get(schema["type"], schema["type"]), *said])
+
+
+def described(section: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    required = section.get("required", ())
+    for key, schema in section["properties"].items():
+        default = schema.get("default")
+        shown = "required" if key in required else "" if default in (None, "") else f"`{default}`"
+        yield f"`{key}`", kind(schema), shown, schema.get("description", "Which node it is.")
+
+
+def test_every_key_of_an_agent_file_is_described() -> None:
+    schema = json_schema()
+    expected = {"The file": list(described(schema))}
+    expected |= {name: list(described(section)) for name, section in schema["$defs"].items()}
+    assert sections("configuration.md") == expected
+
+
+# ------------------------------------------------------------------------- HTTP
+
+
+def test_every_route_is_described() -> None:
+    expected = [(f"`{each.method} {each.path}`", each.summary) for each in OPERATIONS]
+    assert sections("http-api.md")["Routes"] == expected
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMAS if name not in ("Turn", "ConversationItem")])
+def test_every_field_is_described(name: str) -> None:
+    schema = SCHEMAS[name]
+    rows = sections("http-api.md")[name]
+    assert first_words(rows) == list(schema["properties"])
+    optional = [row[0].strip("`") for row in rows if row[1].startswith("Optional.")]
+    assert optional == [key for key in schema["properties"] if key not in schema.get("required", ())]
+
+
+# ----------------------------------------------------------------------- events
+
+
+def test_every_event_is_described() -> None:
+    assert sorted(first_words(sections("events.md")["Types"])) == sorted(events.KNOWN)
+
+
+# ----------------------------------------------------------------------- errors
+
+
+def codes_in(folder: str, pattern: str) -> set[tuple[str, ...]]:
+    found: set[tuple[str, ...]] = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        found |= {match.groups() for match in re.finditer(pattern, path.read_text(encoding="utf-8"))}
+    return found
+
+
+def test_every_error_of_a_request_is_described() -> None:
+    refused = codes_in("gateway", r'RequestError\(\s*(\d+),\s*"(\w+)"')
+    framework = codes_in("gateway", r'case (\d+):\s*code, message = "(\w+)"')
+    expected = {(code, str(status)) for code, status in STATUS.items()}
+    expected |= {(code, status) for status, code in refused | framework}
+    assert set(get_args(ErrorCode)) <= {code for code, _ in expected}
+    described = [(row[0].strip("`"), row[1]) for row in sections("errors.md")["Requests"]]
+    assert sorted(described) == sorted(expected)
+
+
+def test_every_way_a_run_can_fail_is_described() -> None:
+    codes = codes_in("actors", r'(?:\bFailure|NodeFailed|\b_error)\(\s*"(\w+)"')
+    assert sorted(first_words(sections("errors.md")["Runs"])) == sorted(code for (code,) in codes)
+
+
+# ----------------------------------------------------------------------- models
+
+
+def test_every_key_of_a_script_is_described() -> None:
+    described = sections("models.md")
+    assert first_words(described["Replies"]) == [field.name for field in attrs.fields(Entry)]
+    assert sorted(first_words(described["Conditions"])) == sorted(field.name for field in attrs.fields(When))
