@@ -229,4 +229,6 @@ class Client:
 
 def _refused(answer: Answer) -> bool:
     """Nothing of the command was kept, so that it may come to something else when it is said again."""
-    return answer is not None and ("error" in answer or answer["code"] == "waiting_approval")
+    if answer is None:
+        return False
+    return "error" in answer or (answer["state"], answer["code"]) == ("waiting", "waiting_approval")

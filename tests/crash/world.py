@@ -89,7 +89,7 @@ class World:
     @property
     def alive(self) -> bool:
         """Whether the present process was not killed yet; what unwinds afterwards does nothing any more."""
-        return self.journal is not None and not self.journal.dead
+        return self.journal is None or not self.journal.dead
 
     def times(self, label: str) -> int:
         return Counter(entry.label for entry in self.ledger)[label]
