@@ -166,7 +166,7 @@ class ConversationLog:
         self.state.apply_below(event)
         if event.type == e.APPROVAL_RESOLVED:
             self._answer(event.body["id"])
-        if event.type == e.RUN_RESUMED:
+        if event.type == e.RUN_RESUMED or (event.type == e.APPROVAL_RESOLVED and event.body["token"]):
             for _server, ready in self._take_unauthorized():
                 ready.set()
         self.bus.publish(topic(event.stream), event)
