@@ -21,7 +21,7 @@ import trio
 from stopgo.actors import errors, follow, resume
 from stopgo.actors.approvals import check_arguments, parse_decision
 from stopgo.actors.errors import AgentError
-from stopgo.actors.gate import Place, judge
+from stopgo.actors.gate import descend, judge, places, root_place
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
 from stopgo.actors.log import BrokenConversation, read, reply_topic
@@ -29,7 +29,9 @@ from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.catalog import open_model
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
-from stopgo.actors.state import Conversation
+from stopgo.actors.state import (
+    Conversation,
+)
 from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
@@ -71,6 +73,7 @@ class Agent:
     _cast: Cast
     _journal: Journal
     _waits: set[trio.CancelScope] = attrs.field(factory=set)
+    _drained: bool = False
 
     @property
     def draining(self) -> trio.Event:
@@ -249,6 +252,8 @@ class Agent:
 
     async def _unless_drained(self, wait: Awaitable[T]) -> T:
         with trio.CancelScope() as scope:
+            if self._drained:
+                scope.cancel()  # the command was on its way when the others were sent away
             self._waits.add(scope)
             try:
                 return await wait
@@ -264,7 +269,11 @@ class Agent:
         check_arguments(arguments, question.body["input_schema"])
         found = await self._cast.services.registry.ask(Resolve(question.body["tool_name"]))
         if isinstance(found, Resolved):
-            verdict = judge(found.tool, Place(), self.config.approval)
+            above = root_place(self.config)
+            named = (
+                place for _, place in places(self.config.agent, above) if place.node == question.body["node"]
+            )
+            verdict = judge(found.tool, arguments, next(named, above))
             if verdict.action == "deny":
                 raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")
 
@@ -327,9 +336,9 @@ class Agent:
 
     def tools(self) -> tuple[ListedTool, ...]:
         """The tools of all servers, as they last published them."""
+        place = descend(root_place(self.config), self.config.agent)
         return tuple(
-            ListedTool(tool, judge(tool, Place(), self.config.approval).action)
-            for tool in self._cast.published.catalogue
+            ListedTool(tool, judge(tool, {}, place).action) for tool in self._cast.published.catalogue
         )
 
     def health(self) -> Health:
@@ -366,6 +375,7 @@ class Agent:
         pulse.draining.set()
         with trio.move_on_after(grace):
             await pulse.still()
+        self._drained = True
         for scope in tuple(self._waits):
             scope.cancel()
 

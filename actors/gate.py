@@ -1,19 +1,34 @@
 """Whether a tool call runs, asks a human, or is denied. Pure.
 
-Order, first match wins: `readOnlyHint: true` runs; `destructiveHint: true` asks; `destructiveHint: false`
-runs; a tool that says nothing does what `approval.unannotated` says. A call that would ask below a parallel
-node does what `approval.in_parallel` says.
+Order, first match wins: the rules of the nodes above the call, the nearest first, then those of the file's
+`approval`; `readOnlyHint: true` runs; `destructiveHint: true` asks; `destructiveHint: false` runs; a tool
+that says nothing does what `unannotated` says. What would ask by these last two runs below a parallel node
+or a loop, unless `in_parallel` or `in_loop` says otherwise; below both, each of them has to agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, TypeAlias, assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
+from stopgo.actors.conditions import first_failing
 from stopgo.actors.tools import EffectClass, Tool
-from stopgo.config.model import ApprovalConfig, LlmNode, Node, ParallelNode, SequentialNode
+from stopgo.config.model import (
+    AgentConfig,
+    ApprovalConfig,
+    CheckpointNode,
+    LlmNode,
+    LoopNode,
+    Node,
+    ParallelNode,
+    RouterNode,
+    Rule,
+    SequentialNode,
+    children_of,
+)
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -24,20 +39,120 @@ _STRICTNESS: dict[Action, int] = {"run": 0, "ask": 1, "deny": 2}
 class Verdict:
     action: Action
     rule: str
-    """What decided, in the words of the configuration or of the tool's annotations."""
+    """What decided, in the words of the configuration or of the tool's annotations. No two rules of a
+    configuration have the same; it holds no value that a condition compares with."""
 
 
-@attrs.frozen
+# ------------------------------------------------------------------------ places
+
+
+@attrs.frozen(kw_only=True)
 class Place:
-    """Where in the tree a call is made."""
+    """Where in the tree a call is made, and what holds there."""
 
+    node: str = ""
+    """Name of the node; empty above the root."""
     in_parallel: bool = False
+    in_loop: bool = False
     in_sequence: bool = False
     """A sequential node above it ends when a human says no."""
+    policy: ApprovalConfig = attrs.field(factory=ApprovalConfig)
+    """The rules of the nearest node first."""
+    servers: tuple[str, ...] | None = None
+    """Names of the servers whose tools may be seen; None: all."""
+    tools: tuple[str, ...] | None = None
+    """Patterns of the names of the tools that may be seen; None: all."""
 
 
-def judge(tool: Tool, place: Place, config: ApprovalConfig) -> Verdict:
-    hints = tool.hints
+def root_place(config: AgentConfig) -> Place:
+    """What holds above the root: where `descend` to it starts."""
+    policy = config.approval
+    return Place(policy=attrs.evolve(policy, rules=_placed(policy.rules, "approval")))
+
+
+def descend(place: Place, node: Node) -> Place:
+    """The place of a node's own calls, `place` being what holds above it: its name, filters and policy."""
+    return attrs.evolve(
+        place,
+        node=node.name,
+        policy=_overridden(place.policy, node),
+        servers=place.servers if node.mcp_servers is None else node.mcp_servers,
+        tools=place.tools if node.tools is None else node.tools,
+    )
+
+
+def children_place(place: Place, node: Node) -> Place:
+    """What holds above a node's children, `place` being what holds above the node itself."""
+    below = descend(place, node)
+    match node:
+        case SequentialNode():
+            return attrs.evolve(below, in_sequence=True)
+        case ParallelNode():
+            return attrs.evolve(below, in_parallel=True)
+        case LoopNode():
+            return attrs.evolve(below, in_loop=True)
+        case RouterNode() | LlmNode() | CheckpointNode():
+            return below
+        case _:
+            assert_never(node)
+
+
+def places(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    """Every node of a tree with its place, parents first; `place` is what holds above the first."""
+    yield node, descend(place, node)
+    for child in children_of(node):
+        yield from places(child, children_place(place, node))
+
+
+def _overridden(policy: ApprovalConfig, node: Node) -> ApprovalConfig:
+    override = node.approval
+    if override is None:
+        return policy
+    rules = _placed(override.rules or (), f'node "{node.name}" approval')
+    said = attrs.asdict(override, recurse=False, filter=lambda _, value: value is not None)
+    return attrs.evolve(policy, **{**said, "rules": (*rules, *policy.rules)})
+
+
+def _placed(rules: tuple[Rule, ...], where: str) -> tuple[Rule, ...]:
+    return tuple(attrs.evolve(rule, place=f"{where}.rules[{index}]") for index, rule in enumerate(rules))
+
+
+# ------------------------------------------------------------------------- gate
+
+
+def offered(tool: Tool, place: Place) -> bool:
+    """Whether a node at this place may see, and so call, the tool."""
+    return (place.servers is None or tool.server in place.servers) and (
+        place.tools is None or any(fnmatchcase(tool.name, pattern) for pattern in place.tools)
+    )
+
+
+def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
+    """What a call does. Whether the node may see the tool at all is for `offered` to say."""
+    for rule in place.policy.rules:
+        if mismatch(rule, tool, arguments, place) is None:
+            return Verdict(rule.then, say(rule))
+    return by_hints(tool, place)
+
+
+def mismatch(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str | None:
+    """The first key of a rule that does not fit a call; None when the rule matches."""
+    for key, pattern, name in (
+        ("server", rule.server, tool.server),
+        ("tool", rule.tool, tool.name),
+        ("node", rule.node, place.node),
+    ):
+        if pattern is not None and not fnmatchcase(name, pattern):
+            return key
+    if rule.effect is not None and rule.effect != effect_class(tool, approved=False):
+        return "effect"
+    path = first_failing(rule.arguments, arguments)
+    return None if path is None else f"arguments.{path}"
+
+
+def by_hints(tool: Tool, place: Place) -> Verdict:
+    """What a call does that no rule matches."""
+    hints, policy = tool.hints, place.policy
     if hints.read_only:
         return Verdict("run", "readOnlyHint: true")
     if hints.destructive is False:
@@ -45,10 +160,35 @@ def judge(tool: Tool, place: Place, config: ApprovalConfig) -> Verdict:
     if hints.destructive:
         verdict = Verdict("ask", "destructiveHint: true")
     else:
-        verdict = Verdict(config.unannotated, f"approval.unannotated: {config.unannotated}")
-    if verdict.action == "ask" and place.in_parallel and config.in_parallel == "run":
-        return Verdict("run", "approval.in_parallel: run")
+        verdict = Verdict(policy.unannotated, f"approval.unannotated: {policy.unannotated}")
+    above = [
+        (key, action)
+        for key, applies, action in (
+            ("in_parallel", place.in_parallel, policy.in_parallel),
+            ("in_loop", place.in_loop, policy.in_loop),
+        )
+        if applies
+    ]
+    if verdict.action == "ask" and above and all(action == "run" for _, action in above):
+        return Verdict("run", " and ".join(f"approval.{key}: run" for key, _ in above))
     return verdict
+
+
+def say(rule: Rule) -> str:
+    """A rule in words: where it stands, what it is called, what it looks at and what follows."""
+    named = f' "{rule.name}"' if rule.name else ""
+    looks = [
+        f"{key}: {value}"
+        for key, value in (
+            ("server", rule.server),
+            ("tool", rule.tool),
+            ("node", rule.node),
+            ("effect", rule.effect),
+            ("arguments", ", ".join(rule.arguments)),
+        )
+        if value
+    ]
+    return f"{rule.place}{named} ({'; '.join(looks) or 'any call'}): {rule.then}".strip()
 
 
 def stricter(one: Action, other: Action) -> Action:
@@ -64,30 +204,36 @@ def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
     return "once"
 
 
-def unasked(root: Node, tools: Iterable[Tool], config: ApprovalConfig) -> Iterator[str]:
+# -------------------------------------------------------------------- start-up
+
+
+def unasked(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
     """Say which tools that may do harm would run without asking anyone, and where."""
     tools = tuple(tools)
-    for node, place in _llm_nodes(root, Place()):
+    for node, place in places(config.agent, root_place(config)):
+        if not isinstance(node, LlmNode):
+            continue
         for tool in tools:
             harmless = tool.hints.read_only or tool.hints.destructive is False
-            verdict = judge(tool, place, config)
-            if not harmless and verdict.action == "run":
+            if harmless or not offered(tool, place):
+                continue
+            verdict, sometimes = _laxest(tool, place)
+            if verdict.action == "run":
                 kind = "destructive" if tool.hints.destructive else "unannotated"
+                runs = "runs with some arguments" if sometimes else "runs"
                 yield (
-                    f'{kind} tool "{tool.name}" of server "{tool.server}" runs without approval'
+                    f'{kind} tool "{tool.name}" of server "{tool.server}" {runs} without approval'
                     f' in node "{node.name}" ({verdict.rule})'
                 )
 
 
-def _llm_nodes(node: Node, place: Place) -> Iterator[tuple[LlmNode, Place]]:
-    match node:
-        case LlmNode():
-            yield node, place
-        case SequentialNode():
-            for child in node.agents:
-                yield from _llm_nodes(child, attrs.evolve(place, in_sequence=True))
-        case ParallelNode():
-            for child in node.agents:
-                yield from _llm_nodes(child, attrs.evolve(place, in_parallel=True))
-        case _:
-            assert_never(node)
+def _laxest(tool: Tool, place: Place) -> tuple[Verdict, bool]:
+    """What a call with the luckiest arguments does, and whether it depends on them."""
+    depends = False
+    for rule in place.policy.rules:
+        if mismatch(attrs.evolve(rule, arguments={}), tool, {}, place) is not None:
+            continue
+        depends = depends or bool(rule.arguments)
+        if rule.then == "run" or not rule.arguments:
+            return Verdict(rule.then, say(rule)), depends
+    return by_hints(tool, place), depends

@@ -29,7 +29,7 @@ from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Ser
 from stopgo.actors.services import Services, Tokens
 from stopgo.actors.tools import ListTools, ServerMessage, Tool
 from stopgo.actors.tree import tree_id
-from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node
+from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node, RouterNode, children_of
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.context import Behaviour
@@ -151,7 +151,7 @@ class _Models:
     async def check(self) -> None:
         """Start every model the tree names. Raises `StartError` with all that cannot be had."""
         problems = []
-        for name in dict.fromkeys(node.model for node in _llm_nodes(self._config.agent)):
+        for name in dict.fromkeys(_models_of(self._config.agent)):
             try:
                 await self.ref(name)
             except ModelFailed as error:
@@ -177,12 +177,11 @@ class _Models:
         return self._refs[name]
 
 
-def _llm_nodes(node: Node) -> Iterator[LlmNode]:
-    if isinstance(node, LlmNode):
-        yield node
-        return
-    for child in node.agents:
-        yield from _llm_nodes(child)
+def _models_of(node: Node) -> Iterator[str]:
+    if isinstance(node, LlmNode | RouterNode) and node.model is not None:
+        yield node.model
+    for child in children_of(node):
+        yield from _models_of(child)
 
 
 # ----------------------------------------------------------------- tool servers
@@ -230,5 +229,5 @@ async def _register(
 
 
 def _warn_of_unasked(config: AgentConfig, tools: tuple[Tool, ...]) -> None:
-    for sentence in unasked(config.agent, tools, config.approval):
+    for sentence in unasked(config, tools):
         logger.warning(sentence)

@@ -8,16 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import attrs
 
+from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.nodes import (
+    LATER_NODE_TYPES,
+    ROUTER_PROMPT,
+    BaseNode,
+    CheckpointNode,
+    LlmNode,
+    LoopNode,
+    Node,
+    ParallelNode,
+    Route,
+    RouterNode,
+    SequentialNode,
+    children_of,
+)
 from stopgo.config.shape import about
+
+__all__ = [
+    "DEFAULT_NAME",
+    "LATER_KEYS",
+    "LATER_NODE_TYPES",
+    "RENAMED_KEYS",
+    "ROUTER_PROMPT",
+    "AgentConfig",
+    "ApprovalConfig",
+    "ApprovalOverride",
+    "BaseNode",
+    "CheckpointNode",
+    "Condition",
+    "LimitsConfig",
+    "LlmConfig",
+    "LlmNode",
+    "LoopNode",
+    "McpServerConfig",
+    "Node",
+    "ParallelNode",
+    "Route",
+    "RouterNode",
+    "Rule",
+    "SequentialNode",
+    "ToolsConfig",
+    "children_of",
+]
 
 DEFAULT_NAME = "agent"
 
 _DAY = 86_400.0
-_WORD = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 @attrs.frozen
@@ -37,7 +78,7 @@ class LlmConfig:
 class McpServerConfig:
     """One MCP tool server: by `url` (Streamable HTTP) or by `command` (stdio)."""
 
-    EXACTLY_ONE_OF: ClassVar = ("url", "command")
+    EXACTLY_ONE_OF: ClassVar = (("url",), ("command",))
 
     name: str = attrs.field(
         metadata=about("What the server is called in logs and answers; unique in the file.", not_empty=True)
@@ -94,95 +135,26 @@ class ToolsConfig:
     )
 
 
-@attrs.frozen
-class ApprovalConfig:
-    """When a tool call waits for a human."""
+@attrs.frozen(kw_only=True)
+class LimitsConfig:
+    """Bounds on one run; a run that reaches one fails and says which."""
 
-    unannotated: Literal["run", "ask"] = attrs.field(
-        default="run", metadata=about("What a tool does that does not say whether it is destructive.")
+    max_turns: int | None = attrs.field(
+        default=None, metadata=about("Model calls of a run. Default: no limit.", minimum=1, maximum=100_000)
     )
-    in_parallel: Literal["run", "ask"] = attrs.field(
-        default="run", metadata=about("What a call that would ask does below a parallel node.")
+    max_tool_calls: int | None = attrs.field(
+        default=None, metadata=about("Tool calls of a run. Default: no limit.", minimum=1, maximum=100_000)
     )
-
-
-@attrs.frozen
-class LlmNode:
-    """Asks a model, runs the tools it calls, and goes on until it answers with text."""
-
-    TYPE: ClassVar = "llm"
-
-    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
-    prompt: str = attrs.field(
-        metadata=about(
-            "System prompt; `{key}` stands for what an earlier node left under `output_key: key`. "
-            "Default: the top-level `prompt`.",
-            filled_in=True,
-        )
-    )
-    model: str = attrs.field(
-        metadata=about("The model as `provider:name`. Default: `llm.model`.", not_empty=True, filled_in=True)
-    )
-    output_key: str | None = attrs.field(
+    timeout: float | None = attrs.field(
         default=None,
         metadata=about(
-            "Where the answer is kept for the prompts of later nodes.",
-            pattern=_WORD,
-            meaning="a word of letters, digits and _",
-        ),
-    )
-    max_turns: int = attrs.field(
-        default=10, metadata=about("Model calls of one execution.", minimum=1, maximum=1000)
-    )
-    history: Literal["conversation", "turn"] = attrs.field(
-        default="conversation",
-        metadata=about(
-            "What the model sees of the past: `conversation`, the user messages and final answers of "
-            "earlier turns; `turn`, nothing."
+            "Seconds of work of a run; waiting for people does not count. Default: no limit.",
+            above=0,
+            maximum=31 * _DAY,
         ),
     )
 
 
-@attrs.frozen
-class SequentialNode:
-    """Runs its agents one after the other; the last one's answer is its own."""
-
-    TYPE: ClassVar = "sequential"
-
-    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, in order.", not_empty=True))
-    output_key: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Where the answer is kept for the prompts of later nodes.",
-            pattern=_WORD,
-            meaning="a word of letters, digits and _",
-        ),
-    )
-
-
-@attrs.frozen
-class ParallelNode:
-    """Runs its agents at the same time; their answers, in order and joined by line ends, are its own."""
-
-    TYPE: ClassVar = "parallel"
-
-    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, all at once.", not_empty=True))
-    output_key: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Where the joined answers are kept for the prompts of later nodes.",
-            pattern=_WORD,
-            meaning="a word of letters, digits and _",
-        ),
-    )
-
-
-Node: TypeAlias = LlmNode | SequentialNode | ParallelNode
-
-LATER_NODE_TYPES = ("loop", "router", "approval", "a2a")
-"""Words that already mean something under `type`, but that this version does not run."""
 LATER_KEYS = ("a2a",)
 """Sections that already mean something, but that this version does not run."""
 RENAMED_KEYS: Mapping[str, str] = {"mcp": "mcp_servers, a list of servers that each have a name"}
@@ -238,6 +210,7 @@ class AgentConfig:
     approval: ApprovalConfig = attrs.field(
         default=ApprovalConfig(), metadata=about("When a tool call waits for a human.")
     )
+    limits: LimitsConfig = attrs.field(default=LimitsConfig(), metadata=about("Bounds on one run."))
     source: Path | None = attrs.field(
         default=None,
         metadata=about(

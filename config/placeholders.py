@@ -1,23 +1,35 @@
-"""`{key}` in prompts: what an earlier node left under `output_key: key`."""
+"""`{key}` in prompts and messages: what an earlier node left under `output_key: key`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import assert_never
 
 from stopgo.config.interpolate import MalformedReference, parse
-from stopgo.config.model import LlmNode, Node, ParallelNode, SequentialNode
+from stopgo.config.model import (
+    CheckpointNode,
+    LlmNode,
+    LoopNode,
+    Node,
+    ParallelNode,
+    RouterNode,
+    SequentialNode,
+    children_of,
+)
 from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
 
 PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """One placeholder; its group is the key. `${x}` is none: it is an escaped reference."""
 
 USER_MESSAGE = "user_message"
-"""Filled in every prompt with what the user said in this turn."""
+"""Filled everywhere with what the user said in this turn."""
+ITERATION = "iteration"
+"""Filled below a loop with the number of its iteration, from 1; of nested loops, the innermost."""
 
 
 def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[str, ...]:
-    """A sentence for every placeholder that no node running before its prompt can fill.
+    """A sentence for every placeholder that no node running before it can fill.
 
     `written` is the same tree as it stands in the file: what a variable holds is not looked into.
     """
@@ -30,26 +42,63 @@ def _visit(
     node: Node, written: Value, path: KeyPath, filled: frozenset[str], warnings: list[str]
 ) -> frozenset[str]:
     """Warn of what is in and below `node`; return the keys that are filled when it has run."""
+    children = list(children_with_place(node, written, path))
+    after = filled
     match node:
         case LlmNode():
-            for key in _placeholders(_entry(written, "prompt")):
-                if key not in filled:
-                    warnings.append(
-                        f"{dotted((*path, 'prompt'))}: {{{key}}} stays as it is, for no node that runs "
-                        f"before {quoted(_name(written))} has output_key: {key}"
-                    )
-            after = filled
+            _check(written, "prompt", path, filled, warnings)
+        case CheckpointNode():
+            _check(written, "message", path, filled, warnings)
         case SequentialNode():
-            after = filled
-            for index, (child, child_written) in enumerate(_children(node, written)):
-                after = _visit(child, child_written, (*path, "agents", index), after, warnings)
-        case ParallelNode():
-            after = filled
-            for index, (child, child_written) in enumerate(_children(node, written)):
-                after |= _visit(child, child_written, (*path, "agents", index), filled, warnings)
+            for child in children:
+                after = _visit(*child, after, warnings)
+        case LoopNode():
+            # From the second iteration on, what later nodes left is there for the earlier ones.
+            inside = filled | {ITERATION} | {key for child, _, _ in children for key in keys_left(child)}
+            for child in children:
+                after |= _visit(*child, inside, warnings) - {ITERATION}
+        case ParallelNode() | RouterNode():
+            _check(written, "prompt", path, filled, warnings)
+            for child in children:
+                after |= _visit(*child, filled, warnings)
         case _:
             assert_never(node)
     return after | {node.output_key} if node.output_key else after
+
+
+def keys_left(node: Node) -> Iterator[str]:
+    """Every key that this node or one below it leaves something under."""
+    if node.output_key:
+        yield node.output_key
+    for child in children_of(node):
+        yield from keys_left(child)
+
+
+def children_with_place(node: Node, written: Value, path: KeyPath) -> Iterator[tuple[Node, Value, KeyPath]]:
+    """The nodes directly below one, each as it is written and with its path."""
+    agents = _entry(written, "agents")
+    items = agents.items if isinstance(agents, Sequence) else ()
+    for index, (child, item) in enumerate(zip(children_of(node), items, strict=True)):
+        yield child, item, (*path, "agents", index)
+
+
+def name_in_file(written: Value) -> str:
+    """A node's name as it is written, for people: what a variable holds is not looked into."""
+    name = _entry(written, "name")
+    return str(name.value) if isinstance(name, Scalar) else ""
+
+
+def _check(written: Value, entry: str, path: KeyPath, filled: frozenset[str], warnings: list[str]) -> None:
+    for key in _placeholders(_entry(written, entry)):
+        if key in filled:
+            continue
+        where, who = dotted((*path, entry)), quoted(name_in_file(written))
+        why = (
+            f"{who} is in no loop"
+            if key == ITERATION
+            else f"no node that runs before {who} has output_key: {key}"
+        )
+        warnings.append(f"{where}: {{{key}}} stays as it is, for {why}")
 
 
 def _placeholders(prompt: Value | None) -> list[str]:
@@ -63,15 +112,5 @@ def _placeholders(prompt: Value | None) -> list[str]:
     return list(dict.fromkeys(PLACEHOLDER.findall(literal)))
 
 
-def _children(node: SequentialNode | ParallelNode, written: Value) -> list[tuple[Node, Value]]:
-    agents = _entry(written, "agents")
-    return list(zip(node.agents, agents.items if isinstance(agents, Sequence) else (), strict=True))
-
-
 def _entry(written: Value, key: str) -> Value | None:
     return written.entries.get(key) if isinstance(written, Table) else None
-
-
-def _name(written: Value) -> str:
-    name = _entry(written, "name")
-    return str(name.value) if isinstance(name, Scalar) else ""

@@ -19,17 +19,21 @@ from stopgo.config.interpolate import (
 )
 from stopgo.config.model import LATER_KEYS, LATER_NODE_TYPES, RENAMED_KEYS
 from stopgo.config.shape import (
+    AnyScalar,
     Choice,
+    Flag,
     Key,
     ListOf,
+    MapOf,
     Number,
     Section,
     Shape,
     Text,
-    TextMap,
     Variants,
     exactly_one_of,
     keys_of,
+    needs_a_key,
+    short_for,
     type_word,
 )
 from stopgo.config.values import (
@@ -49,6 +53,7 @@ T = TypeVar("T")
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+_FLAGS = {"true": True, "false": False}
 
 
 class _Bad:
@@ -109,8 +114,8 @@ class Reader:
                     return self._list(value, shape, path)
             case Table():
                 match shape:
-                    case TextMap():
-                        return self._text_map(value, path)
+                    case MapOf():
+                        return self._map(value, shape, path)
                     case Section():
                         return self._section(value, shape, path)
                     case Variants():
@@ -133,6 +138,9 @@ class Reader:
     # Scalars
 
     def _scalar(self, value: Scalar, shape: Shape, path: KeyPath) -> Read:
+        if isinstance(shape, Section) and value.value is not None and (short := short_for(shape.cls)):
+            read = self._scalar(value, short.shape, path)
+            return _BAD if read is _BAD else shape.cls(**{short.name: read})
         if not isinstance(value.value, str):
             return self._checked(value.value, shape, value, path, None)
         try:
@@ -159,15 +167,19 @@ class Reader:
             case Text() if isinstance(found, str):
                 if shape.not_empty and not found:
                     return self.report("empty_value", "must not be empty", value.mark, path)
-                if shape.pattern is None or re.fullmatch(shape.pattern, found):
-                    return found
-                return self._unfit("bad_format", shape, value, path)
+                if shape.pattern is not None and not re.fullmatch(shape.pattern, found):
+                    return self._unfit("bad_format", shape, value, path)
+                return self._expression(found, value, path) if shape.regex else found
             case Number() if isinstance(found, int | float) and not isinstance(found, bool):
                 if shape.whole and isinstance(found, float) and not found.is_integer():
                     return self._wrong_type(value, shape, path)
                 if not _in_range(found, shape):
                     return self._unfit("out_of_range", shape, value, path)
                 return int(found) if shape.whole else float(found)
+            case Flag() if isinstance(found, bool):
+                return found
+            case AnyScalar() if found is not None:
+                return found
             case Choice() if isinstance(found, str):
                 if found in shape.words:
                     return found
@@ -177,6 +189,18 @@ class Reader:
                 return self._unfit("wrong_type", shape, value, path)
             case _:
                 return self._wrong_type(value, shape, path)
+
+    def _expression(self, text: str, value: Scalar, path: KeyPath) -> Read:
+        try:
+            re.compile(text)
+        except (re.error, RecursionError, OverflowError) as error:
+            # The engine's own words may quote the text, which may come from a variable.
+            at = getattr(error, "pos", None)
+            where = f", wrong at character {at + 1}" if at is not None else ""
+            expected = "a regular expression"
+            message = f"expected {expected}, found other text{where}"
+            return self.report("bad_expression", message, value.mark, path, expected=expected)
+        return text
 
     def _lookup(self, name: str) -> str | None:
         if name == "data_dir":
@@ -224,8 +248,10 @@ class Reader:
                 hint=f"first used on line {mark.line}" if mark else None,
             )
 
-    def _text_map(self, value: Table, path: KeyPath) -> Read:
-        items = {key: self.read(item, Text(), (*path, key)) for key, item in value.entries.items()}
+    def _map(self, value: Table, shape: MapOf, path: KeyPath) -> Read:
+        if shape.not_empty and not value.entries:
+            return self.report("empty_mapping", "the mapping is empty", value.mark, path)
+        items = {key: self.read(item, shape.item, (*path, key)) for key, item in value.entries.items()}
         return _BAD if _BAD in items.values() else items
 
     def _variant(self, value: Table, shape: Variants, path: KeyPath) -> Read:
@@ -293,14 +319,20 @@ class Reader:
             )
 
     def _keys_fit_together(self, cls: type, value: Table, path: KeyPath) -> bool:
-        choices = exactly_one_of(cls)
-        chosen = [name for name in choices if name in value.entries]
-        if choices and not chosen:
-            self.report("missing_key", f"{' or '.join(choices)} is required", value.mark, path)
+        groups = exactly_one_of(cls)
+        chosen = [[name for name in group if name in value.entries] for group in groups]
+        named = [names[0] for names in chosen if names]
+        if groups and not named:
+            choice = one_of(tuple(name for group in groups for name in group))
+            self.report("missing_key", f"{choice} is required", value.mark, path)
             return False
-        if len(chosen) > 1:
-            message = f"{' and '.join(chosen)} exclude each other; give one of them"
+        if len(named) > 1:
+            message = f"{' and '.join(named)} exclude each other; give one of them"
             self.report("conflicting_keys", message, value.mark, path)
+            return False
+        if needs_a_key(cls) and not value.entries:
+            message = f"the mapping is empty; it needs {one_of(tuple(keys_of(cls)))}"
+            self.report("empty_mapping", message, value.mark, path)
             return False
         fits = True
         for key in keys_of(cls).values():
@@ -328,6 +360,8 @@ class Reader:
 
 
 def _typed(text: str, shape: Shape) -> object:
+    if isinstance(shape, Flag):
+        return _FLAGS.get(text, text)
     if isinstance(shape, Number):
         if _WHOLE.fullmatch(text):
             return int(text)
@@ -352,4 +386,4 @@ def _is_blank(value: Value) -> bool:
 def _means_default(value: Value, key: Key) -> bool:
     """`mcp_servers:` with every entry commented out is an empty list, and so on."""
     empty = isinstance(value, Scalar) and value.value is None
-    return empty and isinstance(key.shape, ListOf | TextMap | Section)
+    return empty and key.may_be_blank

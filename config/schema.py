@@ -9,17 +9,21 @@ from typing import Any, TypeAlias, assert_never
 from stopgo.config.interpolate import WHOLE_REFERENCE_PATTERN
 from stopgo.config.model import AgentConfig
 from stopgo.config.shape import (
+    AnyScalar,
     Choice,
+    Flag,
     Key,
     ListOf,
+    MapOf,
     Number,
     Section,
     Shape,
     Text,
-    TextMap,
     Variants,
     exactly_one_of,
     keys_of,
+    needs_a_key,
+    short_for,
     type_word,
 )
 
@@ -61,7 +65,9 @@ def _section(cls: type, definitions: dict[str, Json]) -> Json:
     if required:
         schema["required"] = required
     if choices := exactly_one_of(cls):
-        schema["oneOf"] = [{"required": [name]} for name in choices]
+        schema["oneOf"] = [{"anyOf": [{"required": [name]} for name in group]} for group in choices]
+    if needs_a_key(cls):
+        schema["minProperties"] = 1
     if needs := {key.name: [key.about.needs] for key in keys.values() if key.about.needs}:
         schema["dependentRequired"] = needs
     return schema
@@ -69,8 +75,7 @@ def _section(cls: type, definitions: dict[str, Json]) -> Json:
 
 def _key(key: Key, definitions: dict[str, Json]) -> Json:
     schema = _shape(key.shape, definitions)
-    if isinstance(key.shape, ListOf | TextMap | Section) and not key.required:
-        # A key with nothing after it, for instance because all below it is a comment.
+    if key.may_be_blank and not key.required:
         schema = {"anyOf": [schema, {"type": "null"}]}
     described: Json = {"description": key.about.text, **schema}
     if key.default is not None:
@@ -91,15 +96,22 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
             number = {"type": "integer" if shape.whole else "number"}
             given = {word: limit for word, limit in limits.items() if limit is not None}
             return {"anyOf": [{**number, **given}, _REFERENCE]}
+        case Flag():
+            return {"anyOf": [{"type": "boolean"}, _REFERENCE]}
+        case AnyScalar():
+            return {"type": ["string", "number", "boolean"]}
         case Choice():
             return {"anyOf": [{"enum": list(shape.words)}, _REFERENCE]}
         case ListOf():
             schema: Json = {"type": "array", "items": _shape(shape.item, definitions)}
             return {**schema, "minItems": 1} if shape.not_empty else schema
-        case TextMap():
-            return {"type": "object", "additionalProperties": {"type": "string"}}
+        case MapOf():
+            mapping: Json = {"type": "object", "additionalProperties": _shape(shape.item, definitions)}
+            return {**mapping, "minProperties": 1} if shape.not_empty else mapping
         case Section():
-            return _reference(shape.cls, definitions)
+            section = _reference(shape.cls, definitions)
+            short = short_for(shape.cls)
+            return {"anyOf": [section, _shape(short.shape, definitions)]} if short else section
         case Variants():
             return {"oneOf": [_reference(section.cls, definitions) for section in shape.sections.values()]}
         case _:
@@ -110,6 +122,8 @@ def _text(shape: Text) -> Json:
     schema: Json = {"type": "string"}
     if shape.not_empty:
         schema["minLength"] = 1
+    if shape.regex:
+        schema["format"] = "regex"
     if shape.pattern is None:
         return schema
     return {"anyOf": [{**schema, "pattern": f"^(?:{shape.pattern})$"}, _WITH_REFERENCE]}

@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from stopgo.config.values import Plain
+
 _ABOUT = "stopgo.about"
 
 
@@ -31,8 +33,10 @@ class About:
     """A regular expression the whole text must match; stands with `meaning`."""
     meaning: str | None = None
     """What a text that matches `pattern` is, to be read after "expected"."""
+    regex: bool = False
+    """The text is a regular expression, as Python has them."""
     not_empty: bool = False
-    """An empty text or list is refused."""
+    """An empty text, list or mapping is refused."""
     unique_names: bool = False
     """The items of the list have a `name`, and no two may have the same."""
     needs: str | None = None
@@ -53,6 +57,7 @@ class Text:
     pattern: str | None = None
     meaning: str | None = None
     not_empty: bool = False
+    regex: bool = False
 
 
 @attrs.frozen
@@ -61,6 +66,16 @@ class Number:
     minimum: float | None = None
     above: float | None = None
     maximum: float | None = None
+
+
+@attrs.frozen
+class Flag:
+    """True or false."""
+
+
+@attrs.frozen
+class AnyScalar:
+    """A text, a number, or true or false."""
 
 
 @attrs.frozen
@@ -76,8 +91,11 @@ class ListOf:
 
 
 @attrs.frozen
-class TextMap:
-    """A mapping from any text to text."""
+class MapOf:
+    """A mapping from any text to items of one shape."""
+
+    item: Shape
+    not_empty: bool = False
 
 
 @attrs.frozen
@@ -94,7 +112,7 @@ class Variants:
     sections: Mapping[str, Section]
 
 
-Shape: TypeAlias = Text | Number | Choice | ListOf | TextMap | Section | Variants
+Shape: TypeAlias = Text | Number | Flag | AnyScalar | Choice | ListOf | MapOf | Section | Variants
 
 
 @attrs.frozen
@@ -106,6 +124,8 @@ class Key:
     """The file has to say it."""
     default: str | float | Path | None = None
     """What holds when the file does not say it; None where that is not a plain value."""
+    may_be_blank: bool = False
+    """The key with nothing after it, for instance because all below it is a comment, is its default."""
 
 
 @functools.cache
@@ -119,9 +139,13 @@ def keys_of(cls: type) -> Mapping[str, Key]:
             raise TypeError(f"{cls.__name__}.{field.name} does not say what it is about")
         if said.derived:
             continue
+        shape = _shape_of(hints[field.name], said)
+        # A list that may be left out is no empty list: nothing at all could mean either.
+        two_meanings = isinstance(shape, ListOf) and field.default is None
         keys[field.name] = Key(
             name=field.name,
-            shape=_shape_of(hints[field.name], said),
+            shape=shape,
+            may_be_blank=isinstance(shape, ListOf | MapOf | Section) and not two_meanings,
             about=said,
             required=field.default is attrs.NOTHING and not said.filled_in,
             default=field.default if isinstance(field.default, str | int | float | Path) else None,
@@ -135,17 +159,32 @@ def type_word(cls: type) -> str | None:
     return word if isinstance(word, str) else None
 
 
-def exactly_one_of(cls: type) -> tuple[str, ...]:
-    """Keys of this section of which exactly one must be given; empty when there is no such rule."""
-    names: tuple[str, ...] = getattr(cls, "EXACTLY_ONE_OF", ())
-    return names
+def exactly_one_of(cls: type) -> tuple[tuple[str, ...], ...]:
+    """Groups of keys of this section: keys of exactly one group must be given. Empty without such a rule."""
+    groups: tuple[tuple[str, ...], ...] = getattr(cls, "EXACTLY_ONE_OF", ())
+    return groups
+
+
+def needs_a_key(cls: type) -> bool:
+    """Whether this section is refused when it has no key at all."""
+    return bool(getattr(cls, "NOT_EMPTY", False))
+
+
+def short_for(cls: type) -> Key | None:
+    """The key that a bare value in place of this section stands for; None when it may not."""
+    name = getattr(cls, "SHORT", None)
+    return keys_of(cls)[name] if name else None
 
 
 def _shape_of(hint: Any, said: About) -> Shape:
     hint = _without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (str, Path):
-        return Text(said.pattern, said.meaning, said.not_empty)
+        return Text(said.pattern, said.meaning, said.not_empty, said.regex)
+    if hint is bool:
+        return Flag()
+    if hint == Plain:
+        return AnyScalar()
     if hint in (int, float):
         return Number(hint is int, said.minimum, said.above, said.maximum)
     if origin is Literal:
@@ -153,7 +192,7 @@ def _shape_of(hint: Any, said: About) -> Shape:
     if origin is tuple:
         return ListOf(_shape_of(arguments[0], About("")), said.not_empty, said.unique_names)
     if origin is not None and issubclass(origin, Mapping):
-        return TextMap()
+        return MapOf(_shape_of(arguments[1], About("")), said.not_empty)
     if attrs.has(hint):
         return Section(hint)
     if members := _variants(hint):

@@ -5,19 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from stopgo.config.errors import ConfigError
 from stopgo.config.interpolate import escape
-from stopgo.config.model import DEFAULT_NAME, AgentConfig, LlmConfig, LlmNode, Node
+from stopgo.config.model import (
+    DEFAULT_NAME,
+    ROUTER_PROMPT,
+    AgentConfig,
+    LlmConfig,
+    LlmNode,
+    Node,
+    RouterNode,
+)
 from stopgo.config.reader import Reader
 from stopgo.config.shape import keys_of
 from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, from_plain
+
+Defaults: TypeAlias = Mapping[str, Mapping[str, Value]]
+"""By type of node, what stands for the keys it leaves out."""
 
 NODE = keys_of(AgentConfig)["agent"].shape
 
 
 def fill_in(root: Table, model: str | None) -> Table:
-    """Give the file a tree if it has none, and every llm node of it a prompt and a model.
+    """Give the file a tree if it has none, and every node of it that asks a model a prompt and a model.
 
     `model`, taken literally, stands in for every model the file names.
     """
@@ -25,13 +37,14 @@ def fill_in(root: Table, model: str | None) -> Table:
     if model is not None and isinstance(llm, Table):
         llm = llm.with_entries({"model": Scalar(escape(model))})
     llm_model = llm.entries.get("model") if isinstance(llm, Table) else None
-    inherited: dict[str, Value] = {
-        "prompt": root.entries.get("prompt", Scalar("")),
-        "model": llm_model or Scalar(LlmConfig().model),
+    default_model = llm_model or Scalar(LlmConfig().model)
+    defaults: Defaults = {
+        LlmNode.TYPE: {"prompt": root.entries.get("prompt", Scalar("")), "model": default_model},
+        RouterNode.TYPE: {"prompt": Scalar(ROUTER_PROMPT), "model": default_model},
     }
     name = root.entries.get("name", Scalar(DEFAULT_NAME))
     tree = root.entries.get("agent", Table({"type": Scalar(LlmNode.TYPE), "name": name}))
-    return root.with_entries({"llm": llm, "agent": _filled(tree, inherited, model)})
+    return root.with_entries({"llm": llm, "agent": _filled(tree, defaults, model)})
 
 
 def tree_from_stored(
@@ -64,21 +77,29 @@ def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, 
             yield from nodes_of(child, (*path, "agents", index))
 
 
-def _filled(value: Value, inherited: Mapping[str, Value], model: str | None) -> Value:
+def _filled(value: Value, defaults: Defaults, model: str | None) -> Value:
     if not isinstance(value, Table):
         return value
     entries = dict(value.entries)
-    match entries.get("type"):
-        case Scalar(value=LlmNode.TYPE):
-            entries = {**inherited, **entries}
-            if model is not None:
-                entries["model"] = Scalar(escape(model))
-        case _:
-            pass
+    if (kind := _asks_a_model(value)) is not None:
+        entries = {**defaults.get(kind, {}), **entries}
+        if model is not None:
+            entries["model"] = Scalar(escape(model))
     match entries.get("agents"):
         case Sequence(items=items) as agents:
-            filled = tuple(_filled(item, inherited, model) for item in items)
+            filled = tuple(_filled(item, defaults, model) for item in items)
             entries["agents"] = Sequence(filled, agents.mark)
         case _:
             pass
     return value.with_entries(entries)
+
+
+def _asks_a_model(node: Table) -> str | None:
+    """The type of a node that asks a model; None for others."""
+    match node.entries.get("type"):
+        case Scalar(value=LlmNode.TYPE):
+            return LlmNode.TYPE
+        case Scalar(value=RouterNode.TYPE) if "model" in node.entries or "prompt" in node.entries:
+            return RouterNode.TYPE if "routes" not in node.entries else None
+        case _:
+            return None

@@ -7,7 +7,19 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from stopgo.config.interpolate import Reference, parse
-from stopgo.config.shape import Choice, ListOf, Number, Section, Shape, Text, TextMap, Variants
+from stopgo.config.shape import (
+    AnyScalar,
+    Choice,
+    Flag,
+    ListOf,
+    MapOf,
+    Number,
+    Section,
+    Shape,
+    Text,
+    Variants,
+    short_for,
+)
 from stopgo.config.values import Invalid, Scalar, Sequence, Table, Value, quoted, shortened
 
 
@@ -29,7 +41,13 @@ def describe(shape: Shape) -> str:
             return one_of(shape.words)
         case ListOf():
             return "a list"
-        case TextMap() | Section() | Variants():
+        case Flag():
+            return "true or false"
+        case AnyScalar():
+            return "text, a number, or true or false"
+        case Section() if short := short_for(shape.cls):
+            return f"a mapping, {describe(short.shape)}"
+        case MapOf() | Section() | Variants():
             return "a mapping"
         case _:
             assert_never(shape)

@@ -1,0 +1,244 @@
+"""The kinds of nodes a tree is made of, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal, TypeAlias
+
+import attrs
+
+from stopgo.config.approval import ApprovalOverride, Condition
+from stopgo.config.shape import about
+
+_MONTH = 31 * 86_400.0
+_WORD = "[A-Za-z_][A-Za-z0-9_]*"
+
+ROUTER_PROMPT = (
+    "You hand each request to the one agent that fits it best. "
+    "Answer with the name of that agent and nothing else."
+)
+"""The prompt of a router that has none of its own."""
+
+
+@attrs.frozen(kw_only=True)
+class BaseNode:
+    """What every kind of node has."""
+
+    name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
+    description: str = attrs.field(
+        default="", metadata=about("What the node is for, in a sentence; a router's model is told.")
+    )
+    output_key: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Where the answer is kept for the prompts of later nodes.",
+            pattern=_WORD,
+            meaning="a word of letters, digits and _",
+        ),
+    )
+    mcp_servers: tuple[str, ...] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Names of the servers whose tools it and the nodes below it may use; `[]`: none. "
+            "Default: those of the node above; at the root, all."
+        ),
+    )
+    tools: tuple[str, ...] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Names of the tools that it and the nodes below it may use; `*` and `?` stand for any "
+            "characters. Default: those of the node above; at the root, all."
+        ),
+    )
+    timeout: float | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Seconds of work one attempt may take; waiting for people does not count. Default: no limit.",
+            above=0,
+            maximum=_MONTH,
+        ),
+    )
+    retries: int = attrs.field(
+        default=0,
+        metadata=about(
+            "How often it is tried again when it fails, as long as it has made no call that must not be "
+            "repeated.",
+            minimum=0,
+            maximum=100,
+        ),
+    )
+    approval: ApprovalOverride | None = attrs.field(
+        default=None, metadata=about("When its tool calls, and those of the nodes below, wait for a human.")
+    )
+
+
+@attrs.frozen(kw_only=True)
+class FallibleNode(BaseNode):
+    """A node whose failure may be taken as its answer."""
+
+    on_error: Literal["fail", "continue"] = attrs.field(
+        default="fail",
+        metadata=about(
+            "What its failure means for the node above: `fail`, that one fails, too; `continue`, "
+            "it goes on with the error as the answer."
+        ),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class LlmNode(FallibleNode):
+    """Asks a model, runs the tools it calls, and goes on until it answers with text."""
+
+    TYPE: ClassVar = "llm"
+
+    prompt: str = attrs.field(
+        metadata=about(
+            "System prompt; `{key}` stands for what an earlier node left under `output_key: key`. "
+            "Default: the top-level `prompt`.",
+            filled_in=True,
+        )
+    )
+    model: str = attrs.field(
+        metadata=about("The model as `provider:name`. Default: `llm.model`.", not_empty=True, filled_in=True)
+    )
+    max_turns: int = attrs.field(
+        default=10, metadata=about("Model calls of one execution.", minimum=1, maximum=1000)
+    )
+    max_tool_calls: int | None = attrs.field(
+        default=None,
+        metadata=about("Tool calls of one execution. Default: no limit.", minimum=1, maximum=100_000),
+    )
+    history: Literal["conversation", "turn"] = attrs.field(
+        default="conversation",
+        metadata=about(
+            "What the model sees of the past: `conversation`, the user messages and final answers of "
+            "earlier turns; `turn`, nothing."
+        ),
+    )
+    can_exit_loop: bool = attrs.field(
+        default=False,
+        metadata=about("Whether the model gets the tool `exit_loop`, which ends the loop it is in."),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SequentialNode(FallibleNode):
+    """Runs its agents one after the other; the last one's answer is its own."""
+
+    TYPE: ClassVar = "sequential"
+
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, in order.", not_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class ParallelNode(BaseNode):
+    """Runs its agents at the same time; their answers, in order and joined by line ends, are its own."""
+
+    TYPE: ClassVar = "parallel"
+
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, all at once.", not_empty=True))
+    max_concurrency: int | None = attrs.field(
+        default=None,
+        metadata=about("How many of them run at the same time. Default: all.", minimum=1, maximum=1000),
+    )
+    on_error: Literal["fail_fast", "collect"] = attrs.field(
+        default="fail_fast",
+        metadata=about(
+            "What the failure of one means for the others: `fail_fast`, they are stopped; `collect`, they "
+            "go on, and the error stands where the answer would."
+        ),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class LoopNode(FallibleNode):
+    """Runs its agents in order, again and again, until one calls `exit_loop`."""
+
+    TYPE: ClassVar = "loop"
+
+    agents: tuple[Node, ...] = attrs.field(
+        metadata=about("The nodes of one iteration, in order.", not_empty=True)
+    )
+    max_iterations: int = attrs.field(
+        default=10, metadata=about("After this many it ends by itself.", minimum=1, maximum=1000)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Route:
+    """One way out of a router."""
+
+    when: Mapping[str, Condition] = attrs.field(
+        metadata=about(
+            "Conditions on what earlier nodes left under their `output_key`, by key, and on "
+            "`user_message`; all must hold.",
+            not_empty=True,
+        )
+    )
+    agent: str = attrs.field(metadata=about("Name of the router's agent that then runs.", not_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class RouterNode(FallibleNode):
+    """Runs one of its agents: the one its model picks, or the one of the first route that holds."""
+
+    TYPE: ClassVar = "router"
+    EXACTLY_ONE_OF: ClassVar = (("model", "prompt"), ("routes",))
+
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes of which it runs one.", not_empty=True))
+    model: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "The model that picks, as `provider:name`. Default, when there is a `prompt`: `llm.model`.",
+            not_empty=True,
+        ),
+    )
+    prompt: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "System prompt of the model that picks. Default, when there is a `model`: to answer with the "
+            "name of the agent that fits best."
+        ),
+    )
+    routes: tuple[Route, ...] | None = attrs.field(
+        default=None,
+        metadata=about("Looked at in order; the first whose conditions hold decides.", not_empty=True),
+    )
+    default: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Name of the agent that runs when no route holds. Default: then the router fails.",
+            not_empty=True,
+            needs="routes",
+        ),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class CheckpointNode(FallibleNode):
+    """Asks a human, who may say yes, and then the tree goes on, or no."""
+
+    TYPE: ClassVar = "approval"
+
+    message: str = attrs.field(
+        metadata=about(
+            "What is asked, in Markdown; `{key}` stands for what an earlier node left under "
+            "`output_key: key`.",
+            not_empty=True,
+        )
+    )
+
+
+Node: TypeAlias = LlmNode | SequentialNode | ParallelNode | LoopNode | RouterNode | CheckpointNode
+
+LATER_NODE_TYPES = ("a2a",)
+"""Words that already mean something under `type`, but that this version does not run."""
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below one."""
+    match node:
+        case SequentialNode() | ParallelNode() | LoopNode() | RouterNode():
+            return node.agents
+        case LlmNode() | CheckpointNode():
+            return ()
