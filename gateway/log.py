@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypercorn.logging import Logger
 
@@ -22,6 +21,8 @@ MAX_PATH = 300
 """Characters of a path that are logged."""
 CLIENT_LEFT = 499
 """What the log says when the client went away before its answer."""
+ANSWERED = "answered"
+"""In the state of a request's scope: the status of an answer that was handed over in full."""
 
 access = logging.getLogger("stopgo.access")
 
@@ -54,8 +55,12 @@ class ServerLog(Logger):
     """What Hypercorn calls when a request is over, answered or not."""
 
     async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
-        known: Mapping[str, Any] = request.get("state") or {}
-        status = int(response["status"]) if response is not None else CLIENT_LEFT
+        known = request["state"]
+        # A client that leaves with the last byte of its answer is reported twice: as gone, and as answered.
+        if "logged" in known:
+            return
+        known["logged"] = True
+        status = int(response["status"]) if response is not None else known.get(ANSWERED, CLIENT_LEFT)
         # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
         path = request["raw_path"].decode("ascii", "replace")
         access.log(

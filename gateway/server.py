@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ from hypercorn.typing import (
     Scope,
 )
 
-from stopgo.gateway.log import ServerLog
+from stopgo.gateway.log import ANSWERED, ServerLog
 
 log = logging.getLogger(__name__)
 
@@ -180,6 +180,11 @@ def _config() -> Config:
     return config
 
 
+def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """-1 when it is not said."""
+    return next((int(value) for name, value in headers if name.lower() == b"content-length"), -1)
+
+
 def _guarded(app: ASGIFramework) -> AppWrapper:
     """The same application behind the second and the third guard of this module."""
 
@@ -191,6 +196,7 @@ def _guarded(app: ASGIFramework) -> AppWrapper:
         call_soon: object,
     ) -> None:
         answered = False
+        status, missing = 0, -1
 
         async def receive_until_answered() -> ASGIReceiveEvent:
             message = await receive()
@@ -199,9 +205,15 @@ def _guarded(app: ASGIFramework) -> AppWrapper:
             return message
 
         async def send_and_yield(message: ASGISendEvent) -> None:
-            nonlocal answered
-            if message["type"] == "http.response.body" and not message.get("more_body"):
-                answered = True
+            nonlocal answered, status, missing
+            if message["type"] == "http.response.start":
+                status, missing = message["status"], _content_length(message["headers"])
+            elif message["type"] == "http.response.body":
+                missing -= len(message.get("body", b""))
+                # With its last byte the client may leave, though the application has not said yet that it is.
+                if missing == 0 or not message.get("more_body"):
+                    answered = True
+                    scope["state"][ANSWERED] = status
             await send(message)
             await trio.lowlevel.checkpoint()
 

@@ -58,6 +58,19 @@ async def test_a_client_that_left_is_499(agent: Any, client: httpx2.AsyncClient,
     assert re.search(r" INFO \S+ POST /conversations 499 ", (await lines())[0])
 
 
+@pytest.mark.repeat(10)
+async def test_a_client_that_leaves_with_the_last_byte_was_answered(raw: Any, lines: Any) -> None:
+    for _ in range(5):
+        stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}\n'):
+            answer += await stream.receive_some()
+        await stream.aclose()
+    said = await lines()
+    assert len(said) == 5
+    assert all(" GET /health 200 " in line for line in said)
+
+
 async def test_tokens_and_queries_are_never_logged(
     agent: Any, client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
