@@ -8,7 +8,8 @@ on from there: a call that left and has no result is sent again only if its stor
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from stopgo.actors.gate import effect_class, judge
 from stopgo.actors.head import is_rejection
 from stopgo.actors.models.messages import ToolCall
 from stopgo.actors.nodes.node import Execute, RunScope
-from stopgo.actors.registry import NotFound, Resolve, Resolved
+from stopgo.actors.registry import NotFound, Resolve, Resolved, Server
 from stopgo.actors.state import CallRecord
 from stopgo.actors.tools import CallTool, EffectClass, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from stopgo.config.model import LlmNode
@@ -190,8 +191,7 @@ class Calls:
         """Slot, intent, call, result. Afterwards the record says `finished` or `unknown`."""
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         await self._credential(cleared)
-        async with limiter, server.slots:
-            await log.admit()
+        async with self._slot(server, limiter):
             intent = e.tool_started(
                 key,
                 attempt,
@@ -213,6 +213,17 @@ class Calls:
                 await self._see_through(key, attempt, cleared)
             else:
                 await self._send(key, attempt, cleared)
+
+    @asynccontextmanager
+    async def _slot(self, server: Server, limiter: trio.CapacityLimiter) -> AsyncIterator[None]:
+        """A call's place. When a shutdown began while it was waited for, it is given back: those who stand
+        behind must learn of it too."""
+        while True:
+            await self.scope.log.admit()
+            async with limiter, server.slots:
+                if not self.scope.services.pulse.draining.is_set():
+                    yield
+                    return
 
     def _interrupted(self, key: str) -> list[int]:
         """Attempts of an earlier life that this one takes the place of."""
