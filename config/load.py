@@ -9,14 +9,15 @@ from pathlib import Path
 
 import attrs
 
+from stopgo.config.checks import check_tree
 from stopgo.config.compose import compose
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.interpolate import escape
 from stopgo.config.model import AgentConfig, McpServerConfig
-from stopgo.config.placeholders import unfilled
 from stopgo.config.reader import Reader
+from stopgo.config.review import warnings_of
 from stopgo.config.shape import keys_of
-from stopgo.config.tree import fill_in, nodes_of
+from stopgo.config.tree import fill_in
 from stopgo.config.values import Scalar, Sequence, Table, Value, plain
 
 MAX_BYTES = 1024 * 1024
@@ -51,13 +52,12 @@ def load_config(
     # All other values may speak of it, so it comes first.
     reader.data_dir = _data_dir(root, reader)
     config = reader.section(AgentConfig, root, ())
-    reader.check_unique(nodes_of(root.entries["agent"]), "node name")
+    check_tree(reader, root.entries["agent"])
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(sorted(found, key=_place)))
 
-    written = root.entries["agent"]
-    stored = plain(written)
+    stored = plain(root.entries["agent"])
     assert isinstance(stored, dict)
     return attrs.evolve(
         config,
@@ -67,7 +67,7 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
-        warnings=unfilled(config.agent, written),
+        warnings=warnings_of(config, root),
     )
 
 

@@ -82,10 +82,21 @@ agent:
         env={"NO": "off"},
         as_written="bin/b",
     )
-    assert (config.tools, config.approval) == (ToolsConfig(2), ApprovalConfig("ask", "ask"))
-    one = LlmNode("one", "Be good.", "offline:rules", "first", 3, "turn")
-    two = LlmNode("two", "see {first}", "script:x.yaml")
-    assert config.agent == SequentialNode("root", (one, ParallelNode("both", (two,))), "all")
+    assert (config.tools, config.approval) == (
+        ToolsConfig(2),
+        ApprovalConfig(unannotated="ask", in_parallel="ask"),
+    )
+    one = LlmNode(
+        name="one",
+        prompt="Be good.",
+        model="offline:rules",
+        output_key="first",
+        max_turns=3,
+        history="turn",
+    )
+    two = LlmNode(name="two", prompt="see {first}", model="script:x.yaml")
+    both = ParallelNode(name="both", agents=(two,))
+    assert config.agent == SequentialNode(name="root", agents=(one, both), output_key="all")
     assert config.has_tree
     assert config.source == tmp_path / "agent.yaml"
     assert not config.packaged
@@ -104,7 +115,7 @@ def test_an_empty_section_is_its_default(load: Load) -> None:
 
 def test_without_a_tree_the_agent_is_one_node(load: Load) -> None:
     config = load("name: solo\nprompt: Hello.\nllm: {model: offline:rules}\n")
-    assert config.agent == LlmNode("solo", "Hello.", "offline:rules")
+    assert config.agent == LlmNode(name="solo", prompt="Hello.", model="offline:rules")
     assert not config.has_tree
 
 
@@ -292,5 +303,5 @@ def test_the_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_config_is_a_value() -> None:
-    one = AgentConfig(agent=LlmNode("a", "", "offline:rules"))
-    assert one == AgentConfig(agent=LlmNode("a", "", "offline:rules"))
+    one = AgentConfig(agent=LlmNode(name="a", prompt="", model="offline:rules"))
+    assert one == AgentConfig(agent=LlmNode(name="a", prompt="", model="offline:rules"))

@@ -50,7 +50,7 @@ def objects(schema: Any) -> list[Mapping[str, Any]]:
 
 def test_everything_is_described_and_nothing_else_allowed() -> None:
     found = objects(SCHEMA)
-    assert len(found) == 8
+    assert len(found) == 16
     for section in found:
         assert section["description"]
         assert section["additionalProperties"] is False
@@ -193,7 +193,7 @@ def test_both_accept(load: Load, data: object) -> None:
         {"agent": None},
         {"agent": {"type": "llm"}},
         {"agent": {"name": "a"}},
-        {"agent": {"type": "loop", "name": "a", "agents": [{"type": "llm", "name": "b"}]}},
+        {"agent": {"type": "a2a", "name": "a", "agents": [{"type": "llm", "name": "b"}]}},
         {"agent": {"type": "llm", "name": "a", "agents": []}},
         {"agent": {"type": "parallel", "name": "a"}},
         {"agent": {"type": "parallel", "name": "a", "agents": []}},

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stopgo.config.errors import ConfigError
-from stopgo.config.model import AgentConfig, LlmNode, Node, ParallelNode, SequentialNode
+from stopgo.config.model import AgentConfig, LlmNode, Node, ParallelNode, SequentialNode, children_of
 from stopgo.config.tree import tree_from_stored
 
 Load = Callable[..., AgentConfig]
@@ -102,7 +102,11 @@ def test_a_stored_tree_is_read_with_the_variables_of_today(load: Load, tmp_path:
     stored = load(TEXT, {"KEY": "old"}).stored_tree
     node = tree_from_stored(stored, environ={"KEY": "new", "FILE": "y"}, data_dir=tmp_path)
     assert node == ParallelNode(
-        "root", (LlmNode("a", "Obey new.", "script:y.yaml"), LlmNode("b", str(tmp_path), "m:new"))
+        name="root",
+        agents=(
+            LlmNode(name="a", prompt="Obey new.", model="script:y.yaml"),
+            LlmNode(name="b", prompt=str(tmp_path), model="m:new"),
+        ),
     )
 
 
@@ -116,7 +120,7 @@ def test_a_stored_tree_keeps_the_model_that_stood_in(load: Load, tmp_path: Path)
 def models(node: Node) -> list[str]:
     if isinstance(node, LlmNode):
         return [node.model]
-    return [model for child in node.agents for model in models(child)]
+    return [model for child in children_of(node) for model in models(child)]
 
 
 def test_a_variable_that_is_gone_is_named(load: Load) -> None:

@@ -67,7 +67,7 @@ def history(new: tuple[NewEvent, ...] = HISTORY) -> list[Event]:
     ]
 
 
-CONFIG = AgentConfig(agent=LlmNode("agent", "", "offline:rules"), name="an agent")
+CONFIG = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules"), name="an agent")
 
 
 @attrs.define(eq=False)
