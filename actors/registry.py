@@ -58,7 +58,7 @@ RegistryMessage: TypeAlias = Register | Resolve
 
 
 class DuplicateTool(Refused):
-    """Two servers offer a tool of the same name."""
+    """Two servers offer tools of the same name; a line for each tool."""
 
 
 def registry(publish: Callable[[tuple[Tool, ...]], None]) -> Behaviour[RegistryMessage]:
@@ -68,13 +68,14 @@ def registry(publish: Callable[[tuple[Tool, ...]], None]) -> Behaviour[RegistryM
         offers: dict[str, Resolved] = {}
 
         def register(server: Server, tools: tuple[Tool, ...]) -> None:
-            for tool in tools:
-                other = offers.get(tool.name)
-                if other is not None:
-                    raise DuplicateTool(
-                        f'duplicate tool name "{tool.name}" found in MCP servers'
-                        f' "{other.server.name}" and "{server.name}"'
-                    )
+            duplicates = [
+                f'duplicate tool name "{tool.name}" found in MCP servers'
+                f' "{offers[tool.name].server.name}" and "{server.name}"'
+                for tool in tools
+                if tool.name in offers
+            ]
+            if duplicates:
+                raise DuplicateTool("\n".join(duplicates))
             offers.update((tool.name, Resolved(tool, server)) for tool in tools)
             publish(tuple(offer.tool for offer in offers.values()))
 

@@ -102,6 +102,8 @@ class World:
     """Of the agent file, beside what `config` puts there."""
     broken: dict[str, str] = attrs.field(factory=dict)
     """Servers that do not start, and why."""
+    slow_start: float = 0.0
+    """Seconds every server takes to start."""
     running: list[str] = attrs.field(factory=list)
     """Servers that run now."""
     concurrent: dict[str, int] = attrs.field(factory=dict)
@@ -175,7 +177,7 @@ class World:
         name = config.name
 
         async def behaviour(ctx: Context[ServerMessage]) -> None:
-            await trio.lowlevel.checkpoint()
+            await trio.sleep(self.slow_start)
             if name in self.broken:
                 raise ServerStartFailed(name, self.broken[name])
             tools = tuple(tool for tool, _ in self.tools.values() if tool.server == name)

@@ -1,0 +1,181 @@
+"""Start-up is all or nothing, and says everything that is wrong in the order of the file."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.agent import open_agent
+from stopgo.actors.errors import StartError
+from stopgo.actors.models.errors import UnknownProvider
+from stopgo.actors.models.model import Model
+from stopgo.runtime.journal.memory import MemoryJournal
+from tests.actors.world import (
+    DESTRUCTIVE,
+    HARMLESS,
+    READ_ONLY,
+    World,
+    answer,
+    call,
+    llm,
+    parallel,
+    say,
+    sequential,
+    use,
+    wall,
+)
+
+
+async def refusal(world: World) -> str:
+    with pytest.raises(StartError) as caught:
+        async with world.agent():
+            pytest.fail("it started")
+    assert world.running == []
+    return str(caught.value)
+
+
+def servers(world: World, *names: str) -> None:
+    world.settings["mcp_servers"] = [{"name": name, "command": "none"} for name in names]
+
+
+async def test_no_server_at_all_is_fine(world: World, autojump_clock: MockClock) -> None:
+    async with world.agent() as agent:
+        assert agent.tools() == ()
+        assert agent.health().ready
+        assert answer(await agent.start_conversation("hi")).response == "agent done"
+
+
+async def test_the_tools_of_all_servers_each_with_its_own(world: World, autojump_clock: MockClock) -> None:
+    servers(world, "one", "two", "empty")
+    world.tool("a", READ_ONLY, server="one")
+    world.tool("c", HARMLESS, server="two")
+    world.tool("b", DESTRUCTIVE, server="two")
+    async with world.agent() as agent:
+        listed = [(each.tool.name, each.tool.server, each.policy) for each in agent.tools()]
+        assert listed == [("a", "one", "run"), ("c", "two", "run"), ("b", "two", "ask")]
+        health = agent.health()
+        assert {(part.name, part.state) for part in health.servers} == {
+            (name, "connected") for name in ("one", "two", "empty")
+        }
+        assert [part.name for part in health.models] == ["test:model"]
+        assert health.ready
+        assert sorted(world.running) == ["empty", "one", "two"]
+    assert world.running == []
+
+
+async def test_a_call_reaches_the_server_that_has_the_tool(world: World, autojump_clock: MockClock) -> None:
+    servers(world, "one", "two")
+    world.tool("a", server="one")
+    world.tool("b", server="two")
+    world.plan("agent", use(call("b"), call("a")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert [m.call.server for m in turn.conversation.messages if m.call] == ["two", "one"]
+
+
+@pytest.mark.repeat(5)
+async def test_every_failure_is_told_in_the_order_of_the_file_and_nothing_stays(
+    world: World, autojump_clock: MockClock
+) -> None:
+    servers(world, "first", "good", "second", "third")
+    world.broken = {"third": "reason 3", "first": "reason 1", "second": "reason 2"}
+    text = await refusal(world)
+    places = [text.index(f"reason {n}") for n in (1, 2, 3)]
+    assert places == sorted(places)
+    assert '"first"' in text
+    assert '"good"' not in text
+
+
+async def test_a_tool_on_two_servers_fails_the_start_with_these_words(
+    world: World, autojump_clock: MockClock
+) -> None:
+    servers(world, "server-a", "server-b")
+    world.tool("X", server="server-a")
+    name, work = world.tools["X"]
+    world.tools["again"] = (name.__class__("X", "", {}, "server-b"), work)
+    text = await refusal(world)
+    assert text == 'duplicate tool name "X" found in MCP servers "server-a" and "server-b"'
+
+
+async def test_all_duplicates_are_told(world: World, autojump_clock: MockClock) -> None:
+    servers(world, "a", "b", "c")
+    for server in "abc":
+        world.tool("X", server=server)
+        world.tools[f"X of {server}"] = world.tools.pop("X")
+    world.tool("Y", server="a")
+    world.tools["Y of a"] = world.tools.pop("Y")
+    world.tool("Y", server="b")
+    text = await refusal(world)
+    for line in (
+        'duplicate tool name "X" found in MCP servers "a" and "b"',
+        'duplicate tool name "X" found in MCP servers "a" and "c"',
+        'duplicate tool name "Y" found in MCP servers "a" and "b"',
+    ):
+        assert line in text.splitlines()
+
+
+async def test_a_failed_connection_is_told_before_duplicates(world: World, autojump_clock: MockClock) -> None:
+    servers(world, "a", "b", "c")
+    world.tool("X", server="a")
+    world.tools["X of a"] = world.tools.pop("X")
+    world.tool("X", server="b")
+    world.broken = {"c": "no such program"}
+    text = await refusal(world)
+    assert "no such program" in text
+
+
+async def test_servers_connect_side_by_side(world: World, autojump_clock: MockClock) -> None:
+    world.slow_start = 5.0
+    servers(world, *(f"s{n}" for n in range(6)))
+    start = trio.current_time()
+    async with world.agent():
+        assert trio.current_time() - start == pytest.approx(5)
+
+
+async def test_models_that_cannot_be_had_are_told_all_at_once(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["agent"] = sequential(
+        "root", llm("a", model="bad:1"), parallel("p", llm("b", model="bad:2"), llm("c"))
+    )
+
+    def open_model(name: str, *, folder: Path) -> Model:
+        if name.startswith("bad"):
+            raise UnknownProvider(f"unknown model {name}")
+        return world.open_model(name, folder=folder)
+
+    with pytest.raises(StartError, match="unknown model bad:1\nunknown model bad:2"):
+        async with open_agent(
+            world.config(),
+            journal=MemoryJournal(wall),
+            open_server=world.open_server,
+            open_model=open_model,
+        ):
+            pytest.fail("it started")
+
+
+async def test_what_runs_unasked_is_said_at_the_start(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("look", READ_ONLY)
+    world.settings["agent"] = parallel("fan", llm("a"), llm("b"))
+    async with world.agent():
+        said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [f'"{node}"' in line for node, line in zip("ab", said, strict=True)] == [True, True]
+    assert all('"wipe"' in line for line in said)
+
+
+async def test_a_failure_inside_the_block_stops_everything_too(
+    world: World, autojump_clock: MockClock
+) -> None:
+    servers(world, "one")
+    with pytest.raises(BaseException) as caught:
+        async with world.agent():
+            raise ZeroDivisionError
+    assert "ZeroDivisionError" in repr(caught.value)
+    assert world.running == []
