@@ -349,6 +349,8 @@ class Reader:
         hint = None
         if isinstance(value, Scalar) and isinstance(shape, Text | Choice):
             hint = "put it in quotes" if value.value is not None else "leave the key out for its default"
+        if isinstance(shape, ListOf) and isinstance(value, Scalar) and value.value is None:
+            hint = "leave the key out for its default, or write [] for none"
         message = f"expected {expected}, found {found}"
         return self.report("wrong_type", message, value.mark, path, expected=expected, found=found, hint=hint)
 

@@ -55,9 +55,9 @@ def describe(shape: Shape) -> str:
 
 def _range(shape: Number) -> str:
     if shape.minimum is not None and shape.maximum is not None:
-        return f" from {shape.minimum:g} to {shape.maximum:g}"
+        return f" from {shape.minimum:.12g} to {shape.maximum:.12g}"
     limits = (("at least", shape.minimum), ("above", shape.above), ("at most", shape.maximum))
-    said = [f"{word} {limit:g}" for word, limit in limits if limit is not None]
+    said = [f"{word} {limit:.12g}" for word, limit in limits if limit is not None]
     return f" {' and '.join(said)}" if said else ""
 
 

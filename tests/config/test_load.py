@@ -9,10 +9,18 @@ from stopgo.config.load import MAX_BYTES, load_config
 from stopgo.config.model import (
     AgentConfig,
     ApprovalConfig,
+    ApprovalOverride,
+    CheckpointNode,
+    Condition,
+    LimitsConfig,
     LlmConfig,
     LlmNode,
+    LoopNode,
     McpServerConfig,
     ParallelNode,
+    Route,
+    RouterNode,
+    Rule,
     SequentialNode,
     ToolsConfig,
 )
@@ -100,6 +108,95 @@ agent:
     assert config.has_tree
     assert config.source == tmp_path / "agent.yaml"
     assert not config.packaged
+
+
+def test_every_key_of_a_tree_and_a_policy_is_read(load: Load) -> None:
+    config = load(
+        """
+limits: {max_turns: 7, max_tool_calls: 9, timeout: 60}
+approval:
+  in_loop: ask
+  expires_after: 3600
+  on_expiry: fail
+  rules:
+    - name: no production
+      then: deny
+      server: db*
+      tool: "*_write"
+      node: w?
+      effect: once
+      arguments: {target: prod, "a.b": {matches: "^x", exists: true}}
+agent:
+  type: loop
+  name: root
+  max_iterations: 3
+  on_error: continue
+  timeout: 30
+  retries: 2
+  mcp_servers: []
+  approval: {in_parallel: ask, rules: [{then: run}]}
+  agents:
+    - {type: llm, name: w1, can_exit_loop: true, max_tool_calls: 4, tools: ["a_*"], description: d}
+    - {type: approval, name: ok, message: "Go on?"}
+    - type: parallel
+      name: both
+      max_concurrency: 2
+      on_error: collect
+      agents:
+        - type: router
+          name: pick
+          routes: [{when: {k: {one_of: [1, x]}, user_message: {above: 3, below: 5}}, agent: y}]
+          default: y
+          agents: [{type: llm, name: y}]
+"""
+    )
+    assert config.limits == LimitsConfig(max_turns=7, max_tool_calls=9, timeout=60.0)
+    rule = Rule(
+        name="no production",
+        then="deny",
+        server="db*",
+        tool="*_write",
+        node="w?",
+        effect="once",
+        arguments={"target": Condition(equals="prod"), "a.b": Condition(matches="^x", exists=True)},
+    )
+    assert config.approval == ApprovalConfig(
+        rules=(rule,), in_loop="ask", expires_after=3600.0, on_expiry="fail"
+    )
+    model = "google:gemini-2.5-flash"
+    pick = RouterNode(
+        name="pick",
+        routes=(
+            Route(
+                when={"k": Condition(one_of=(1, "x")), "user_message": Condition(above=3.0, below=5.0)},
+                agent="y",
+            ),
+        ),
+        default="y",
+        agents=(LlmNode(name="y", prompt="", model=model),),
+    )
+    assert config.agent == LoopNode(
+        name="root",
+        max_iterations=3,
+        on_error="continue",
+        timeout=30.0,
+        retries=2,
+        mcp_servers=(),
+        approval=ApprovalOverride(in_parallel="ask", rules=(Rule(then="run"),)),
+        agents=(
+            LlmNode(
+                name="w1",
+                prompt="",
+                model=model,
+                can_exit_loop=True,
+                max_tool_calls=4,
+                tools=("a_*",),
+                description="d",
+            ),
+            CheckpointNode(name="ok", message="Go on?"),
+            ParallelNode(name="both", max_concurrency=2, on_error="collect", agents=(pick,)),
+        ),
+    )
 
 
 @pytest.mark.parametrize("text", ["mcp_servers:", "mcp_servers: []", "name: x"])
@@ -216,6 +313,12 @@ def test_what_a_log_may_show_holds_no_value(load: Load) -> None:
         "tools: {max_parallel: 'x${KEY}'}",
         "llm: '${KEY}'",
         "args: ['${KEY}']",
+        "agent: {type: llm, name: a, can_exit_loop: '${KEY}'}",
+        "approval: {rules: [{then: '${KEY}'}]}",
+        "approval: {rules: [{then: run, arguments: {a: {matches: '${KEY}('}}}]}",
+        "approval: {rules: [{then: run, arguments: {a: {above: '${KEY}'}}}]}",
+        "agent: {type: router, name: a, routes: [{when: {k: 1}, agent: '${KEY}'}], "
+        "agents: [{type: llm, name: '${KEY}x'}]}",
     ],
 )
 def test_no_error_holds_a_value(problems: Problems, text: str) -> None:

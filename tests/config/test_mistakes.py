@@ -197,7 +197,11 @@ def said(problem: Problem) -> str:
             "2:32: mcp_servers[0].env: env belongs to command, which is not given",
         ),
         # Nodes
-        (node("name: x"), "missing_key", "2:3: agent: type is required: llm, sequential, parallel, loop, router or approval"),
+        (
+            node("name: x"),
+            "missing_key",
+            "2:3: agent: type is required: llm, sequential, parallel, loop, router or approval",
+        ),
         (node("type: llm"), "missing_key", "2:3: agent: name is required"),
         (
             node("type: paralel, name: x, agents: []"),
@@ -232,6 +236,221 @@ def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: s
     found = problems(text, {"A": "a", "EMPTY": "", "MANY": "9" * 18})
     assert [problem.code for problem in found] == [code]
     assert expected is None or said(found[0]) == expected
+
+
+CHILD = "agents: [{type: llm, name: y}, {type: llm, name: zebra}]"
+ROUTER = f"type: router, name: x, {CHILD}"
+WORDS = "then, server, tool, node, effect, arguments, name"
+CONDITION = "a mapping, text, a number, or true or false"
+
+
+def rule(text: str) -> str:
+    return f"approval:\n  rules:\n    - {{{text}}}"
+
+
+def condition(text: str) -> str:
+    return rule(f"then: ask, arguments: {{a: {text}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        # What every node has
+        (
+            node(LLM + ", mcp_servers: "),
+            "wrong_type",
+            "2:36: agent.mcp_servers: expected a list, found nothing "
+            "(leave the key out for its default, or write [] for none)",
+        ),
+        (node(LLM + ", tools: resources_*"), "wrong_type", "2:31: agent.tools: expected a list, found text"),
+        (node(LLM + ", mcp_servers: [1]"), "wrong_type", None),
+        (
+            node(LLM + ", timeout: 0"),
+            "out_of_range",
+            "2:33: agent.timeout: expected a number above 0 and at most 2678400, found 0",
+        ),
+        (node(LLM + ", timeout: soon"), "wrong_type", None),
+        (node(LLM + ", retries: -1"), "out_of_range", None),
+        (
+            node(LLM + ", on_error: ignore"),
+            "unknown_word",
+            '2:34: agent.on_error: expected fail or continue, found "ignore"',
+        ),
+        (node(LLM + ", max_tool_calls: 0"), "out_of_range", None),
+        (node(LLM + ", approval: ask"), "wrong_type", None),
+        (node(LLM + ", approval: {rules: }"), "wrong_type", None),
+        (node(LLM + ", approval: {rules: [{}]}"), "missing_key", None),
+        (
+            node(LLM + ", can_exit_loop: 1"),
+            "wrong_type",
+            "2:39: agent.can_exit_loop: expected true or false, found a whole number",
+        ),
+        (
+            node(LLM + ", can_exit_loop: '${A}'"),
+            "wrong_type",
+            "2:39: agent.can_exit_loop: expected true or false, found something else in ${A}",
+        ),
+        # Kinds of nodes
+        (
+            node(f"type: parallel, name: x, on_error: continue, {CHILD}"),
+            "unknown_word",
+            '2:39: agent.on_error: expected fail_fast or collect, found "continue"',
+        ),
+        (node(f"type: parallel, name: x, max_concurrency: 0, {CHILD}"), "out_of_range", None),
+        (node(f"type: loop, name: x, max_iterations: 0, {CHILD}"), "out_of_range", None),
+        (node("type: loop, name: x, agents: []"), "empty_list", None),
+        (
+            node(LLM + ", can_exit_loop: true"),
+            "not_in_loop",
+            "2:39: agent.can_exit_loop: there is no loop to exit (a loop node must stand above it)",
+        ),
+        (
+            node("type: sequential, name: x, agents: [{type: llm, name: y, can_exit_loop: '${YES}'}]"),
+            "not_in_loop",
+            None,
+        ),
+        (node("type: approval, name: x"), "missing_key", "2:3: agent: message is required"),
+        (node("type: approval, name: x, message: ''"), "missing_key", None),
+        (node(f"type: approval, name: x, message: m, {CHILD}"), "unknown_key", None),
+        # Routers
+        (node(ROUTER), "missing_key", "2:3: agent: model, prompt or routes is required"),
+        (
+            node(ROUTER + ", model: m:n, routes: [{when: {k: 1}, agent: y}]"),
+            "conflicting_keys",
+            "2:3: agent: model and routes exclude each other; give one of them",
+        ),
+        (node(ROUTER + ", prompt: p, routes: [{when: {k: 1}, agent: y}]"), "conflicting_keys", None),
+        (
+            node(ROUTER + ", model: m:n, default: y"),
+            "conflicting_keys",
+            "2:97: agent.default: default belongs to routes, which is not given",
+        ),
+        (
+            node(ROUTER + ", routes: [{when: {k: 1}, agent: zebar}]"),
+            "unknown_agent",
+            '2:116: agent.routes[0].agent: none of the router\'s agents is called "zebar" '
+            '(did you mean "zebra"?)',
+        ),
+        (
+            node(ROUTER + ", routes: [{when: {k: 1}, agent: y}], default: '${A}'"),
+            "unknown_agent",
+            '2:130: agent.default: none of the router\'s agents is called "${A}" (its agents: "y", "zebra")',
+        ),
+        (node(ROUTER + ", routes: []"), "empty_list", None),
+        (
+            node(ROUTER + ", routes: [{when: {}, agent: y}]"),
+            "empty_mapping",
+            "2:101: agent.routes[0].when: the mapping is empty",
+        ),
+        (node(ROUTER + ", routes: [{agent: y}]"), "missing_key", None),
+        (node(ROUTER + ", routes: [{when: {k: {abov: 1}}, agent: y}]"), "unknown_key", None),
+        # Rules
+        ("approval: {rules: ask}", "wrong_type", None),
+        (rule("tool: x"), "missing_key", "3:7: approval.rules[0]: then is required"),
+        (
+            rule("then: allow"),
+            "unknown_word",
+            '3:14: approval.rules[0].then: expected run, ask or deny, found "allow"',
+        ),
+        (
+            rule("then: run, tols: x"),
+            "unknown_key",
+            '3:19: approval.rules[0].tols: unknown key "tols" (did you mean "tool"?)',
+        ),
+        (rule("then: run, zzzz: x"), "unknown_key", None),
+        (rule("then: run, tool: ''"), "empty_value", None),
+        (rule("then: run, tool: [a]"), "wrong_type", None),
+        (rule("then: run, effect: write"), "unknown_word", None),
+        (rule("then: run, place: here"), "unknown_key", None),
+        (rule("then: run, arguments: [a]"), "wrong_type", None),
+        (
+            rule("then: run, name: n}\n    - {then: ask, name: n"),
+            "duplicate_name",
+            '4:25: approval.rules: duplicate name "n" (first used on line 3)',
+        ),
+        ("approval: {expires_after: 0}", "out_of_range", None),
+        ("approval: {expires_after: 1h}", "wrong_type", None),
+        ("approval: {on_expiry: run}", "unknown_word", None),
+        ("approval: {in_loop: deny}", "unknown_word", None),
+        # Conditions
+        (
+            condition("[1]"),
+            "wrong_type",
+            f"3:34: approval.rules[0].arguments.a: expected {CONDITION}, found a list",
+        ),
+        (condition(""), "wrong_type", None),
+        (
+            condition("{}"),
+            "empty_mapping",
+            "3:34: approval.rules[0].arguments.a: the mapping is empty; it needs equals, one_of, matches, "
+            "above, below or exists",
+        ),
+        (
+            condition("{equal: 1}"),
+            "unknown_key",
+            '3:35: approval.rules[0].arguments.a.equal: unknown key "equal" (did you mean "equals"?)',
+        ),
+        (condition("{equals: [1]}"), "wrong_type", None),
+        (condition("{equals: }"), "wrong_type", None),
+        (condition("{one_of: x}"), "wrong_type", None),
+        (condition("{one_of: []}"), "empty_list", None),
+        (condition("{one_of: [{}]}"), "wrong_type", None),
+        (condition("{above: high}"), "wrong_type", None),
+        (condition("{below: .nan}"), "out_of_range", None),
+        (condition("{exists: 'yes'}"), "wrong_type", None),
+        (condition("{matches: 5}"), "wrong_type", None),
+        (
+            condition("{matches: 'a(b'}"),
+            "bad_expression",
+            "3:44: approval.rules[0].arguments.a.matches: expected a regular expression, "
+            "found other text, wrong at character 2",
+        ),
+        (condition("{matches: '${A}('}"), "bad_expression", None),
+        (condition("{matches: ''}"), "empty_value", None),
+        # Limits
+        ("limits: {max_turns: 0}", "out_of_range", None),
+        ("limits: {timeout: 0}", "out_of_range", None),
+        ("limits: {turns: 1}", "unknown_key", None),
+    ],
+)
+def test_a_mistake_in_a_tree_or_a_policy_is_told(
+    problems: Problems, text: str, code: str, expected: str | None
+) -> None:
+    found = problems(text, {"A": "a", "YES": "true"})
+    assert [problem.code for problem in found] == [code]
+    assert found[0].line is not None
+    assert expected is None or said(found[0]) == expected
+
+
+def test_all_mistakes_of_a_tree_and_a_policy_are_told_at_once(problems: Problems) -> None:
+    text = """\
+approval:
+  rules:
+    - {tool: x}
+    - {then: run, arguments: {a: {matches: "("}}}
+agent:
+  type: router
+  name: root
+  routes: [{when: {}, agent: nobody}]
+  agents:
+    - {type: loop, name: again, max_iterations: none, agents: [{type: approval, name: root}]}
+    - {type: llm, name: out, can_exit_loop: true, mcp_servers: x}
+    - {type: nothing, agents: [{type: parallel, name: p, on_error: fail, agents: []}]}
+"""
+    assert [(problem.line, problem.code) for problem in problems(text)] == [
+        (3, "missing_key"),
+        (4, "bad_expression"),
+        (8, "empty_mapping"),
+        (8, "unknown_agent"),
+        (10, "wrong_type"),
+        (10, "missing_key"),
+        (10, "duplicate_name"),
+        (11, "not_in_loop"),
+        (11, "wrong_type"),
+        (12, "unknown_node_type"),
+        (12, "unknown_word"),
+        (12, "empty_list"),
+    ]
 
 
 def test_expected_and_found_stand_by_themselves(problems: Problems) -> None:
@@ -319,6 +538,15 @@ words = st.sampled_from(
         "model",
         "port",
         "mcp",
+        "approval",
+        "rules",
+        "then",
+        "arguments",
+        "matches",
+        "router",
+        "routes",
+        "when",
+        "can_exit_loop",
     ]
 )
 values = st.recursive(

@@ -8,8 +8,12 @@ from stopgo.config.placeholders import PLACEHOLDER
 Load = Callable[..., AgentConfig]
 
 
-def tree(kind: str, *agents: str) -> str:
-    return f"agent: {{type: {kind}, name: root, agents: [{', '.join(agents)}]}}"
+def tree_of(kind: str, *agents: str, name: str = "inner", more: str = "") -> str:
+    return f"{{type: {kind}, name: {name}, {more}agents: [{', '.join(agents)}]}}"
+
+
+def tree(kind: str, *agents: str, more: str = "") -> str:
+    return f"agent: {tree_of(kind, *agents, name='root', more=more)}"
 
 
 def llm(name: str, prompt: str, output_key: str | None = None) -> str:
@@ -30,6 +34,14 @@ def llm(name: str, prompt: str, output_key: str | None = None) -> str:
             "{type: parallel, name: p, output_key: y, agents: [" + llm("a", "") + "]}",
             llm("b", "{y}"),
         ),
+        "prompt: '{user_message}'",
+        tree("loop", llm("a", "{iteration} {y}", "x"), llm("b", "{x}", "y")),
+        tree("loop", "{type: sequential, name: s, agents: [" + llm("a", "{iteration}") + "]}"),
+        tree("sequential", tree_of("loop", llm("a", "", "x")), llm("b", "{x}")),
+        tree("sequential", tree_of("router", llm("a", "", "x"), more="model: m, "), llm("b", "{x}")),
+        tree("sequential", llm("a", "", "x"), "{type: approval, name: c, message: 'Go on with {x}?'}"),
+        tree("sequential", "{type: approval, name: c, message: m, output_key: x}", llm("b", "{x}")),
+        tree("sequential", llm("a", "", "x"), tree_of("router", llm("b", ""), more="prompt: '{x}', ")),
     ],
 )
 def test_nothing_to_warn_of(load: Load, text: str) -> None:
@@ -49,11 +61,34 @@ def test_a_key_that_nobody_leaves(load: Load) -> None:
         (tree("sequential", llm("a", "{x}"), llm("b", "", "x")), 0),
         (tree("parallel", llm("a", "", "x"), llm("b", "{x}")), 1),
         (tree("sequential", llm("a", "{x}", "x")), 0),
+        (tree("router", llm("a", "", "x"), llm("b", "{x}"), more="model: m, "), 1),
     ],
 )
 def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
     (warning,) = load(text).warnings
     assert warning.startswith(f"agent.agents[{place}].prompt: {{x}} stays as it is")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prompt: '{iteration}'", 'agent.prompt: {iteration} stays as it is, for "agent" is in no loop'),
+        (
+            tree("sequential", tree_of("loop", llm("a", "")), llm("b", "{iteration}")),
+            'agent.agents[1].prompt: {iteration} stays as it is, for "b" is in no loop',
+        ),
+        (
+            "agent: {type: approval, name: c, message: 'Go on with {x}?'}",
+            'agent.message: {x} stays as it is, for no node that runs before "c" has output_key: x',
+        ),
+        (
+            tree("router", llm("a", "", "x"), more="prompt: '{x}', "),
+            'agent.prompt: {x} stays as it is, for no node that runs before "root" has output_key: x',
+        ),
+    ],
+)
+def test_what_stays_in_every_kind_of_node(load: Load, text: str, expected: str) -> None:
+    assert load(text).warnings == (expected,)
 
 
 def test_a_warning_holds_no_value(load: Load) -> None:

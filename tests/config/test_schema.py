@@ -17,8 +17,8 @@ Load = Callable[..., AgentConfig]
 
 SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-# What a schema cannot know, for it is about two places of the file.
-BEYOND = {"duplicate_name"}
+# What a schema cannot know: it is about two places of the file, or in the words of a regular expression.
+BEYOND = {"duplicate_name", "not_in_loop", "unknown_agent", "bad_expression"}
 
 
 def accepted(load: Load, data: object) -> bool | None:
@@ -108,30 +108,91 @@ by_command = section(
     {"name": text, "command": text},
     {**common, "args": st.lists(text), "env": st.dictionaries(text, text)},
 )
-output_key = {"output_key": st.sampled_from(["x", "x_1"])}
-leaf = section(
+ask = st.sampled_from(["run", "ask", "${X:-ask}"])
+flag = st.sampled_from([True, False, "${X:-true}"])
+scalar = st.sampled_from(["x", 1, 1.5, True, "${X:-1}"])
+condition = scalar | section(
+    {},
+    {
+        "equals": scalar,
+        "one_of": st.lists(scalar, max_size=2),
+        "matches": st.sampled_from(["^a", "[", "${X:-b}"]),
+        "above": seconds,
+        "below": seconds,
+        "exists": flag,
+    },
+)
+conditions = st.dictionaries(text, mostly(condition), max_size=2)
+rule = section(
+    {"then": st.sampled_from(["run", "ask", "deny"])},
+    {
+        "server": text,
+        "tool": text,
+        "node": text,
+        "effect": st.sampled_from(["read", "idempotent", "once"]),
+        "arguments": conditions,
+        "name": text,
+    },
+)
+approval = section(
+    {},
+    {
+        "rules": st.lists(rule, max_size=2),
+        "unannotated": ask,
+        "in_parallel": ask,
+        "in_loop": ask,
+        "expires_after": seconds,
+        "on_expiry": st.sampled_from(["reject", "fail"]),
+    },
+)
+every_node = {
+    "description": text,
+    "output_key": st.sampled_from(["x", "x_1"]),
+    "mcp_servers": st.lists(text, max_size=2),
+    "tools": st.lists(text, max_size=2),
+    "timeout": seconds,
+    "retries": count,
+    "approval": approval,
+}
+fallible = {**every_node, "on_error": st.sampled_from(["fail", "continue"])}
+llm = section(
     {"type": st.just("llm"), "name": text},
     {
-        **output_key,
+        **fallible,
         "prompt": text,
         "model": text,
         "max_turns": count,
+        "max_tool_calls": count,
         "history": st.sampled_from(["turn", "conversation", "${X:-turn}"]),
+        "can_exit_loop": flag,
     },
 )
+checkpoint = section({"type": st.just("approval"), "name": text, "message": text}, fallible)
+route = section({"when": conditions, "agent": text}, {})
+
+
+def parent(kind: str, inner: Any, required: Any = None, optional: Any = None) -> st.SearchStrategy[Any]:
+    agents = {"type": st.just(kind), "name": text, "agents": st.lists(inner, max_size=3)}
+    return section({**agents, **(required or {})}, optional or fallible)
+
+
 node = st.recursive(
-    leaf,
-    lambda inner: section(
-        {
-            "type": st.sampled_from(["sequential", "parallel", "loop"]),
-            "name": text,
-            "agents": st.lists(inner, max_size=3),
-        },
-        output_key,
+    llm | checkpoint,
+    lambda inner: st.one_of(
+        parent("sequential", inner),
+        parent("loop", inner, None, {**fallible, "max_iterations": count}),
+        parent(
+            "parallel",
+            inner,
+            None,
+            {**every_node, "max_concurrency": count, "on_error": st.sampled_from(["fail_fast", "collect"])},
+        ),
+        parent("router", inner, {"routes": st.lists(route, max_size=2)}, {**fallible, "default": text}),
+        parent("router", inner, {"model": text}, {**fallible, "prompt": text}),
+        parent("router", inner, {"prompt": text}, {"default": text}),
     ),
     max_leaves=4,
 )
-ask = st.sampled_from(["run", "ask"])
 files = section(
     {"name": text},
     {
@@ -144,7 +205,8 @@ files = section(
         "llm": section({}, {"model": text}),
         "mcp_servers": st.lists(by_url | by_command, max_size=3),
         "tools": section({}, {"max_parallel": count}),
-        "approval": section({}, {"unannotated": ask, "in_parallel": ask}),
+        "approval": approval,
+        "limits": section({}, {"max_turns": count, "max_tool_calls": count, "timeout": seconds}),
         "agent": node,
     },
 )
@@ -162,6 +224,9 @@ def test_reader_and_schema_agree(load: Load, data: object) -> None:
     assert VALIDATOR.is_valid(data) == verdict
 
 
+router = {"type": "router", "name": "a", "agents": [{"type": "llm", "name": "b"}]}
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -171,6 +236,13 @@ def test_reader_and_schema_agree(load: Load, data: object) -> None:
         {"mcp_servers": [{"name": "a", "url": "${X:-http://h}"}]},
         {"port": "${X:-1}", "shutdown_grace": "${X:-1}", "approval": {"unannotated": "${X:-ask}"}},
         {"agent": {"type": "llm", "name": "a"}},
+        {"agent": {"type": "llm", "name": "a", "mcp_servers": [], "tools": [], "approval": None}},
+        {"approval": {"rules": None, "expires_after": 1}, "limits": None},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": "x", "b": {"exists": False}}}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": None}]}},
+        {"agent": {**router, "prompt": "Pick."}},
+        {"agent": {**router, "model": "m:n"}},
+        {"agent": {**router, "routes": [{"when": {"k": 1}, "agent": "b"}], "default": "b"}},
         {"agent": {"type": "parallel", "name": "a", "agents": [{"type": "llm", "name": "b"}]}},
     ],
 )
@@ -209,6 +281,29 @@ def test_both_accept(load: Load, data: object) -> None:
         {"mcp": {"url": "http://h"}},
         {"a2a": []},
         {"approval": {"unannotated": "deny"}},
+        {"approval": {"rules": [{}]}},
+        {"approval": {"rules": [{"then": "stop"}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": None}}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": {}}}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": []}}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": {"equals": None}}}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": {"one_of": []}}}]}},
+        {"approval": {"rules": [{"then": "run", "arguments": {"a": {"above": "3"}}}]}},
+        {"approval": {"expires_after": 0}},
+        {"agent": {"type": "llm", "name": "a", "mcp_servers": None}},
+        {"agent": {"type": "llm", "name": "a", "tools": None}},
+        {"agent": {"type": "llm", "name": "a", "approval": {"rules": None}}},
+        {"agent": {"type": "llm", "name": "a", "can_exit_loop": "yes"}},
+        {"agent": {"type": "approval", "name": "a"}},
+        {"agent": {"type": "approval", "name": "a", "message": ""}},
+        {"agent": router},
+        {"agent": {**router, "routes": []}},
+        {"agent": {**router, "routes": [{"when": {}, "agent": "b"}]}},
+        {"agent": {**router, "routes": [{"agent": "b"}]}},
+        {"agent": {**router, "model": "m:n", "default": "b"}},
+        {"agent": {**router, "model": "m:n", "routes": [{"when": {"k": 1}, "agent": "b"}]}},
+        {"agent": {**router, "prompt": "p", "routes": [{"when": {"k": 1}, "agent": "b"}]}},
+        {"limits": {"max_turns": 0}},
     ],
 )
 def test_both_refuse(load: Load, data: object) -> None:

@@ -9,7 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stopgo.config.errors import ConfigError
-from stopgo.config.model import AgentConfig, LlmNode, Node, ParallelNode, SequentialNode, children_of
+from stopgo.config.model import (
+    ROUTER_PROMPT,
+    AgentConfig,
+    Condition,
+    LlmNode,
+    Node,
+    ParallelNode,
+    Route,
+    RouterNode,
+    SequentialNode,
+    children_of,
+)
 from stopgo.config.tree import tree_from_stored
 
 Load = Callable[..., AgentConfig]
@@ -20,33 +31,78 @@ prose = st.lists(
         ["${A}", "${NOT:-x}", "${EMPTY:-y}", "$${A}", "${TRAP}", "${data_dir}", "{key}", " ", "é\n", "$"]
     )
 ).map(lambda parts: "".join(parts).replace("$${", "$${ ").replace("${key}", "$ {key}"))
+condition = st.sampled_from(["x", 1, True, "${A}", {"matches": "^a"}, {"one_of": [1, "${N}"]}, {"above": 1}])
+rule = st.fixed_dictionaries(
+    {"then": st.sampled_from(["run", "ask", "deny"])},
+    optional={
+        "tool": st.sampled_from(["resources_*", "${A}"]),
+        "arguments": st.dictionaries(st.sampled_from(["a", "b.c"]), condition, max_size=2),
+    },
+)
+approval = st.fixed_dictionaries(
+    {},
+    optional={
+        "rules": st.lists(rule, max_size=2),
+        "in_loop": st.sampled_from(["run", "${NOT:-ask}"]),
+        "expires_after": st.sampled_from([1.5, "${N}"]),
+        "on_expiry": st.just("fail"),
+    },
+)
+every_node = {
+    "output_key": st.sampled_from(["out", "${A}"]),
+    "description": prose,
+    "mcp_servers": st.sampled_from([[], ["files"], ["${A}"]]),
+    "tools": st.sampled_from([[], ["a_*"]]),
+    "timeout": st.sampled_from([2, "${N}"]),
+    "retries": st.just(2),
+    "approval": approval,
+}
 leaf = st.fixed_dictionaries(
     {"type": st.just("llm")},
     optional={
+        **every_node,
         "prompt": prose,
         "model": st.sampled_from(["offline:rules", "script:${A}.yaml", "${NOT:-a:b}"]),
-        "output_key": st.sampled_from(["out", "${A}"]),
         "max_turns": st.sampled_from([1, "${N}"]),
+        "max_tool_calls": st.just(7),
         "history": st.sampled_from(["turn", "${NOT:-turn}"]),
+        "on_error": st.just("continue"),
     },
+) | st.fixed_dictionaries({"type": st.just("approval"), "message": prose.filter(bool)}, optional=every_node)
+
+
+def parent(kind: str, inner: Any, more: Any = None, optional: Any = None) -> Any:
+    agents = {"type": st.just(kind), "agents": st.lists(inner, min_size=1, max_size=3)}
+    return st.fixed_dictionaries({**agents, **(more or {})}, optional={**every_node, **(optional or {})})
+
+
+routes = st.lists(
+    st.fixed_dictionaries({"when": st.just({"out": {"equals": "${A}"}})}), min_size=1, max_size=2
 )
 tree = st.recursive(
     leaf,
-    lambda inner: st.fixed_dictionaries(
-        {
-            "type": st.sampled_from(["sequential", "parallel"]),
-            "agents": st.lists(inner, min_size=1, max_size=3),
-        },
-        optional={"output_key": st.just("joined")},
+    lambda inner: st.one_of(
+        parent("sequential", inner),
+        parent("parallel", inner, None, {"max_concurrency": st.just(2), "on_error": st.just("collect")}),
+        parent("loop", inner, None, {"max_iterations": st.sampled_from([3, "${N}"])}),
+        parent("router", inner, {"model": st.sampled_from(["m:n", "${A}"])}),
+        parent("router", inner, {"prompt": prose}),
+        parent("router", inner, {"routes": routes}),
     ),
-    max_leaves=8,
+    max_leaves=6,
 )
 
 
 def named(data: dict[str, Any], path: str = "n") -> dict[str, Any]:
     """The tree with a name for every node, unique by its place."""
     children = [named(child, f"{path}.{index}") for index, child in enumerate(data.get("agents", ()))]
-    return {**data, "name": path, **({"agents": children} if children else {})}
+    routes = [{**route, "agent": f"{path}.0"} for route in data.get("routes", ())]
+    return {
+        **data,
+        "name": path,
+        **({"agents": children} if children else {}),
+        **({"routes": routes} if routes else {}),
+    }
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -96,6 +152,28 @@ def test_without_a_tree_the_one_node_is_stored(load: Load) -> None:
         "prompt": "Obey ${KEY}.",
         "model": "google:gemini-2.5-flash",
     }
+
+
+def test_a_router_that_asks_a_model_is_stored_with_all_it_asks_with(load: Load) -> None:
+    agents = "agents: [{type: llm, name: b, prompt: p, model: m}]"
+    stored = load(
+        f"llm: {{model: 'm:${{K}}'}}\nagent: {{type: router, name: a, prompt: Pick., {agents}}}", {"K": "k"}
+    )
+    assert stored.stored_tree["model"] == "m:${K}"
+    assert isinstance(stored.agent, RouterNode)
+    assert (stored.agent.model, stored.agent.prompt) == ("m:k", "Pick.")
+    other = load(f"agent: {{type: router, name: a, model: x:y, {agents}}}", model="script:z")
+    assert (other.stored_tree["model"], other.stored_tree["prompt"]) == ("script:z", ROUTER_PROMPT)
+    routed = load(
+        f"agent: {{type: router, name: a, routes: [{{when: {{k: v}}, agent: b}}], {agents}}}",
+        model="script:z",
+    )
+    assert "model" not in routed.stored_tree
+    assert routed.agent == RouterNode(
+        name="a",
+        routes=(Route(when={"k": Condition(equals="v")}, agent="b"),),
+        agents=(LlmNode(name="b", prompt="p", model="script:z"),),
+    )
 
 
 def test_a_stored_tree_is_read_with_the_variables_of_today(load: Load, tmp_path: Path) -> None:
