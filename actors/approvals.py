@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from stopgo.actors.errors import AgentError
 from stopgo.actors.tools import Tool
 
-ApprovalKind: TypeAlias = Literal["tool", "outcome_unknown"]
+ApprovalKind: TypeAlias = Literal["tool", "outcome_unknown", "checkpoint"]
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
@@ -167,6 +167,8 @@ def tool_question(
     session_state: Mapping[str, str],
     user_message: str,
     replaces: str | None,
+    expires: float | None,
+    on_expiry: str,
 ) -> dict[str, Any]:
     """The body of a question about a tool call: all a human and a later check need."""
     body: dict[str, Any] = {
@@ -186,10 +188,48 @@ def tool_question(
         "rule": rule,
         "session_state": dict(session_state),
         "user_message": user_message,
+        **_expiry(expires, on_expiry),
     }
     if replaces is not None:
         body["replaces"] = replaces
     return body
+
+
+def checkpoint_question(
+    *,
+    id: str,
+    question: str,
+    key: str,
+    node: str,
+    path: Sequence[int],
+    output_key: str | None,
+    message: str,
+    session_state: Mapping[str, str],
+    user_message: str,
+    expires: float | None,
+    on_expiry: str,
+) -> dict[str, Any]:
+    """The body of a question that an approval node puts."""
+    return {
+        "id": id,
+        "kind": "checkpoint",
+        "key": key,
+        "question": question,
+        "tool_name": node,
+        "tool_args": {},
+        "description": message,
+        "node": node,
+        "path": list(path),
+        "output_key": output_key or "",
+        "rule": "an approval node",
+        "session_state": dict(session_state),
+        "user_message": user_message,
+        **_expiry(expires, on_expiry),
+    }
+
+
+def _expiry(expires: float | None, on_expiry: str) -> dict[str, Any]:
+    return {} if expires is None else {"expires": expires, "on_expiry": on_expiry}
 
 
 def outcome_question(
@@ -231,6 +271,14 @@ def rejection_text(decision: Mapping[str, Any]) -> str:
     return f"{text} Reason: {decision['reason']}" if "reason" in decision else text
 
 
+def verdict_text(decision: Mapping[str, Any]) -> str:
+    """What a human said at a checkpoint."""
+    if "expired" in decision:
+        return EXPIRED
+    said = "Approved." if decision["approved"] else "Rejected."
+    return f"{said} Reason: {decision['reason']}" if "reason" in decision else said
+
+
 def outcome_text(decision: Mapping[str, Any]) -> str:
     """The same of a call whose outcome a human found out."""
     if decision["action"] == "done":
@@ -239,3 +287,10 @@ def outcome_text(decision: Mapping[str, Any]) -> str:
 
 
 _FAILED = "Failed, as a human found."
+
+EXPIRED = "Nobody approved the operation in time. Nothing was done."
+
+
+def unknown_text(reason: str) -> str:
+    """The same of a call whose outcome nobody knows."""
+    return f"The outcome is unknown: {reason}. The call was not repeated."

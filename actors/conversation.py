@@ -28,6 +28,9 @@ from stopgo.actors.log import (
     reply_topic,
     topic,
 )
+from stopgo.actors.record import (
+    Run,
+)
 from stopgo.actors.run import (
     Failure,
     announce,
@@ -37,7 +40,6 @@ from stopgo.actors.run import (
     internal_error,
 )
 from stopgo.actors.services import Services
-from stopgo.actors.state import Run
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.errors import (
     QuestionTaken,

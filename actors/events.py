@@ -74,8 +74,9 @@ def run_started(
 def step_finished(key: str, kind: str, node: str, fingerprint: str, **outcome: Any) -> NewEvent:
     """Work whose outcome a replay must not redo.
 
-    `kind` is ``model`` (`text`, `tool_calls`, `usage`, or `error`), ``node`` (`end`, or `error`) or ``call``,
-    a tool call that was never sent (`outcome`: denied or not_found, `content`).
+    `kind` is ``model`` (`text`, `tool_calls`, `usage`, or `error`), ``node`` (`end`, or `error`), ``attempt``
+    (a failed one, `error`), ``route`` (`choice`, the index of a child) or ``call``, a tool call that was not
+    sent (`outcome`: denied, not_found or exit_loop, `content`).
     """
     return NewEvent(
         STEP_FINISHED, {"key": key, "kind": kind, "node": node, "fingerprint": fingerprint, **outcome}
@@ -139,8 +140,17 @@ def approval_resolved(approval: str, decision: Mapping[str, Any], command: str, 
     )
 
 
-def approval_void(approval: str, reason: str) -> NewEvent:
-    return NewEvent(APPROVAL_VOID, {"id": approval, "reason": reason})
+def approval_expired(approval: str) -> NewEvent:
+    """Nobody decided in time; what follows is the question's ``on_expiry``."""
+    return NewEvent(APPROVAL_EXPIRED, {"id": approval})
+
+
+def approval_void(approval: str, reason: str, superseded_by: str | None = None) -> NewEvent:
+    """The question is taken back; `superseded_by` is the one that stands in its place."""
+    body = {"id": approval, "reason": reason}
+    if superseded_by is not None:
+        body["superseded_by"] = superseded_by
+    return NewEvent(APPROVAL_VOID, body)
 
 
 def state_set(key: str, value: str, node: str) -> NewEvent:

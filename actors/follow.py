@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import cast
 
+from stopgo.actors.events import CONVERSATION_DELETED
 from stopgo.actors.log import PAGE, topic
 from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
@@ -28,16 +29,26 @@ async def follow(
                 yield event
             if len(page) == PAGE:
                 continue
+            if not page and await journal.row(conversation) is None:  # deleted before we subscribed
+                yield _deleted(conversation, cursor)
+                return
             async for item in live:
+                missed = live.take_missed()
                 if isinstance(item, NewEvent):
-                    yield Event(conversation, cursor + 1, item.type, 0.0, item.body)
+                    yield _deleted(conversation, cursor)
                     return
-                if not isinstance(item, Event) or item.seq <= cursor:
-                    continue
-                if item.seq > cursor + 1:
+                if isinstance(item, Event):
+                    if item.seq > cursor + 1:
+                        break
+                    if item.seq > cursor:
+                        cursor = item.seq
+                        yield item
+                elif missed:
                     break
-                cursor = item.seq
-                yield item
+
+
+def _deleted(conversation: str, last_seq: int) -> Event:
+    return Event(conversation, last_seq + 1, CONVERSATION_DELETED, 0.0, {})
 
 
 class Deleted(Exception):

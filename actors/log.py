@@ -6,25 +6,30 @@ Rules:
   is told after its commit, in seq order, in one place: `ConversationLog.save`.
 * What a run decides comes from recorded steps, results and decisions alone, so running it again over the
   same log takes the same path.
-* All concurrency of a run goes through `gather` and all its waiting for somebody outside through `decision`
-  and `credential`. Every branch counts as active except while it waits there; so `active == 0` means exactly
-  that nothing but somebody outside can move the run on.
+* All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
+  through `gather` (see `stopgo.actors.branches`), so the log knows when only somebody outside can move it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.branches import Branches, Meters
 from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import Head, fold_head
 from stopgo.actors.pulse import Pulse
+from stopgo.actors.record import (
+    Run,
+)
 from stopgo.actors.result import Result
-from stopgo.actors.state import Conversation, Run
+from stopgo.actors.state import (
+    Conversation,
+)
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
@@ -36,10 +41,6 @@ from stopgo.runtime.journal.protocol import (
     NewQuestion,
     SettleIntent,
 )
-
-T = TypeVar("T")
-
-Job = Callable[[], Awaitable[T]]
 
 PAGE = 500
 """Events read at a time when a conversation is activated."""
@@ -79,25 +80,21 @@ async def read(journal: Journal, conversation: str, known: Conversation | None =
     return state
 
 
-@attrs.define(eq=False)
-class ConversationLog:
+@attrs.define(eq=False, kw_only=True)
+class ConversationLog(Branches):
     journal: Journal
     bus: EventBus
     fence: Fence
     state: Conversation
-    pulse: Pulse
     progress: Callable[[], None]
     """Told of every commit."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
     _notes: list[NewEvent] = attrs.field(factory=list)
-    _active: int = 0
-    _parked: int = 0
-    """Branches that a shutdown keeps from going on."""
-    _quiet: trio.Event = attrs.field(factory=trio.Event)
-    _on_stall: Callable[[], None] | None = None
-    _waiting: dict[str, trio.Event] = attrs.field(factory=dict)
+    _used: dict[str, int] = attrs.field(factory=dict)
+    """Model calls and tool calls of the run, those under way included."""
+    _waiting: dict[str, tuple[trio.Event, Meters]] = attrs.field(factory=dict)
     """Who waits for a decision in this life, by approval."""
-    _unauthorized: dict[object, tuple[str, trio.Event]] = attrs.field(factory=dict)
+    _unauthorized: dict[object, tuple[str, trio.Event, Meters]] = attrs.field(factory=dict)
     """Who waits for a credential, and for which server."""
 
     @property
@@ -154,6 +151,25 @@ class ConversationLog:
             self.progress()
             return True
 
+    def replace(self, old: str, body: Mapping[str, Any]) -> Awaitable[bool]:
+        """Take a pending question back and put another in its place, in one commit.
+
+        Raises `QuestionTaken` when a human was faster.
+        """
+        return self.save(
+            e.approval_void(old, "the tool is not what was shown any more", superseded_by=body["id"]),
+            e.approval_requested(body),
+            questions=[CloseQuestion(old, "void", {"superseded_by": body["id"]}), question_of(body)],
+        )
+
+    def take(self, what: str, limit: int | None) -> bool:
+        """Use up one of a run's `limit` model calls or tool calls; False when there is none left."""
+        used = self._used.setdefault(what, self.run.used(what))
+        if limit is not None and used >= limit:
+            return False
+        self._used[what] = used + 1
+        return True
+
     def note(self, event: NewEvent) -> None:
         """Have an event written with the next save; it is lost if a crash comes first."""
         self._notes.append(event)
@@ -164,25 +180,21 @@ class ConversationLog:
 
     def _publish(self, event: Event) -> None:
         self.state.apply_below(event)
-        if event.type == e.APPROVAL_RESOLVED:
+        if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED):
             self._answer(event.body["id"])
         if event.type == e.RUN_RESUMED or (event.type == e.APPROVAL_RESOLVED and event.body["token"]):
-            for _server, ready in self._take_unauthorized():
+            for _server, ready, meters in list(self._unauthorized.values()):
+                self.resume(meters)
                 ready.set()
+            self._unauthorized.clear()
         self.bus.publish(topic(event.stream), event)
 
     def _answer(self, approval: str) -> None:
         waiter = self._waiting.pop(approval, None)
         if waiter is not None:
-            self._become_active()  # here and not in the waiter: in between the run would look idle
-            waiter.set()
-
-    def _take_unauthorized(self) -> Iterable[tuple[str, trio.Event]]:
-        taken = list(self._unauthorized.values())
-        self._unauthorized.clear()
-        for _ in taken:
-            self._become_active()
-        return taken
+            answered, meters = waiter
+            self.resume(meters)  # here and not in the waiter: in between the run would look idle
+            answered.set()
 
     # ----------------------------------------------------------- what a run does
 
@@ -221,134 +233,62 @@ class ConversationLog:
             )
         return recorded
 
-    async def admit(self) -> None:
+    async def admit(self, meters: Meters = ()) -> None:
         """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""
         if self.pulse.draining.is_set():
             if self._notes:
                 await self.save()
-            self._parked += 1
-            self._release()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._parked -= 1
-                self._become_active()
+            await self.park(meters)
 
-    async def decision(self, question: str, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    async def decision(
+        self, question: str, ask: Callable[[], Mapping[str, Any]], meters: Meters
+    ) -> Mapping[str, Any]:
         """Put a question to a human once; wait for the answer without keeping the run active.
 
-        `question` is its key in the run, `ask` makes its body (`stopgo.actors.approvals`).
+        `question` is its key in the run, `ask` makes its body (`stopgo.actors.approvals`), `meters` are those
+        of the branch that waits. What returns is the decision as it is kept, or ``{"expired": true, ...}``.
         """
         id = self.run.asked.get(question)
         if id is None:
-            await self.admit()
+            await self.admit(meters)
             body = ask()
             id = body["id"]
-            await self.save(e.approval_requested(body), questions=[NewQuestion(id, body["kind"], body)])
+            await self.save(e.approval_requested(body), questions=[question_of(body)])
         if id not in self.run.decisions:
-            answered = self._waiting[id] = trio.Event()
-            self._release()
+            answered = trio.Event()
+            self._waiting[id] = (answered, meters)
+            self.release(meters)
             try:
                 await answered.wait()
             finally:
                 if self._waiting.pop(id, None) is not None:  # cancelled: `_answer` did not count us in again
-                    self._become_active()
+                    self.resume(meters)
         return self.run.decisions[id]
 
-    async def credential(self, server: str) -> None:
+    async def credential(self, server: str, meters: Meters) -> None:
         """Wait, without keeping the run active, until a command brings a bearer token for `server`."""
         waiter = object()
         ready = trio.Event()
-        self._unauthorized[waiter] = (server, ready)
-        self._release()
+        self._unauthorized[waiter] = (server, ready, meters)
+        self.release(meters)
         try:
             await ready.wait()
         finally:
             if self._unauthorized.pop(waiter, None) is not None:
-                self._become_active()
-
-    async def gather(self, *jobs: Job[T]) -> list[T]:
-        """Run jobs side by side; results in the order of the jobs. The first error cancels the others."""
-        if not jobs:
-            return []
-        if len(jobs) == 1:
-            return [await jobs[0]()]
-        results: dict[int, T] = {}
-        left = len(jobs)
-
-        async def one(index: int, job: Job[T]) -> None:
-            nonlocal left
-            try:
-                results[index] = await job()
-            finally:
-                left -= 1
-                if left:  # the last one hands its place to the parent
-                    self._release()
-
-        self._active += len(jobs) - 1
-        try:
-            async with trio.open_nursery() as nursery:
-                for index, job in enumerate(jobs):
-                    nursery.start_soon(one, index, job)
-        except ExceptionGroup as group:
-            raise first_leaf(group) from None
-        return [results[index] for index in range(len(jobs))]
+                self.resume(meters)
 
     # ------------------------------------------------------------- what it counts
-
-    @property
-    def active(self) -> int:
-        """Branches of the run that can move by themselves."""
-        return self._active
 
     @property
     def stalled(self) -> bool:
         """Only somebody outside can move the run on, and nobody was told yet."""
         run = self.state.head.run
-        return not self._active and not self._parked and run is not None and run.state == "running"
+        return self.still and run is not None and run.state == "running"
 
     @property
     def unauthorized(self) -> str | None:
         """A server that a branch needs a credential for."""
-        return next((server for server, _ in self._unauthorized.values()), None)
-
-    def begin(self, on_stall: Callable[[], None]) -> None:
-        """A run starts to move, in this life; `on_stall` is called whenever it is `stalled`."""
-        self._active = 0
-        self._on_stall = on_stall
-        self._become_active()
-
-    def end(self) -> None:
-        """The run does not move any more, in this life."""
-        self._on_stall = None
-        while self._active:
-            self._release()
-
-    async def quiet(self) -> None:
-        """Return when no branch can move by itself."""
-        while self._active:
-            await self._quiet.wait()
-
-    def _become_active(self) -> None:
-        self._active += 1
-        if self._active == 1:
-            self.pulse.beat(+1)
-
-    def _release(self) -> None:
-        self._active -= 1
-        if not self._active:
-            self.pulse.beat(-1)
-            self._quiet.set()
-            self._quiet = trio.Event()
-            if self._on_stall is not None and self.stalled:
-                self._on_stall()
-
-
-def first_leaf(error: BaseException) -> BaseException:
-    """The first error in a group of groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+        return next((server for server, _, _ in self._unauthorized.values()), None)
 
 
 async def open_log(
@@ -366,7 +306,12 @@ async def open_log(
     """
     fence = await journal.claim(conversation, owner)
     state = await read(journal, conversation)
-    return ConversationLog(journal, bus, fence, state, pulse, progress)
+    return ConversationLog(journal=journal, bus=bus, fence=fence, state=state, pulse=pulse, progress=progress)
+
+
+def question_of(body: Mapping[str, Any]) -> NewQuestion:
+    """The journal's row of the question that an ``approval.requested`` with this body puts."""
+    return NewQuestion(body["id"], body["kind"], body, body.get("expires"))
 
 
 def reply_of(result: Result | None) -> dict[str, Any]:

@@ -11,13 +11,21 @@ import attrs
 
 from stopgo.actors import events as e
 from stopgo.actors import result as results
-from stopgo.actors.gate import Place
+from stopgo.actors.gate import root_place
 from stopgo.actors.head import RunHead
 from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
-from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope, execute_child, node
+from stopgo.actors.meter import Meter
+from stopgo.actors.nodes.child import run_root
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
+from stopgo.actors.nodes.tree import node
+from stopgo.actors.record import (
+    Run,
+)
 from stopgo.actors.result import Result
 from stopgo.actors.services import Services
-from stopgo.actors.state import Run, failure_text
+from stopgo.actors.state import (
+    failure_text,
+)
 from stopgo.config.errors import ConfigError
 from stopgo.config.model import Node
 from stopgo.runtime.context import Context
@@ -49,14 +57,24 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     if isinstance(tree, Failure):
         return tree
     run = log.run
-    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns))
-    root = node(tree, scope)
+    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
+    root = Execute(f"{run.turn}/", (), {}, root_place(services.config))
     try:
-        return (await execute_child(ctx, f"{ctx.ref.name}/run", root, Execute((), {}, Place()))).text
+        return (await _within_limit(ctx, scope, tree, root)).text
     except NodeFailed as error:
         return Failure(error.failure, str(error))
     except ActorCrashed as error:
         return _crash(error)
+
+
+async def _within_limit(ctx: Context[Any], scope: RunScope, tree: Node, root: Execute) -> NodeEnd:
+    limit = scope.services.config.limits.timeout
+    if limit is None:
+        return await run_root(ctx, scope, tree, root)
+    meter = Meter(limit)
+    with meter.scope:
+        return await run_root(ctx, scope, tree, attrs.evolve(root, meters=(meter,)))
+    raise NodeFailed("limit_reached", f"the run took longer than {limit:g} s of work (limits.timeout)")
 
 
 def _crash(error: ActorCrashed) -> Failure:

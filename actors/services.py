@@ -10,6 +10,7 @@ from stopgo.actors.models.messages import ModelMessage, ModelTool
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import RegistryMessage
 from stopgo.actors.state import Conversation
+from stopgo.actors.tools import Tool
 from stopgo.config.model import AgentConfig, Node
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus
@@ -59,7 +60,7 @@ class Services:
     """Today's form of the tree a run started with, by its id and text. Raises `ConfigError`."""
     wake: Callable[[str], None]
     """Tell a conversation that there may be something in its inbox."""
-    offered: Callable[[], tuple[ModelTool, ...]]
-    """All tools, as models are told of them, as the registry last published them."""
+    catalogue: Callable[[], tuple[tuple[Tool, ModelTool], ...]]
+    """All tools, each as models are told of it, as the registry last published them."""
     live: dict[str, Conversation] = attrs.field(factory=dict)
     """The folds of the conversations that are active in this process, for readers."""

@@ -11,92 +11,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import attrs
 
 from stopgo.actors import events as e
-from stopgo.actors.approvals import outcome_text, rejection_text
+from stopgo.actors.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
 from stopgo.actors.head import Head, advance, is_rejection
+from stopgo.actors.record import CallRecord, CallView, Exchange, Message, Run
 from stopgo.runtime.journal.protocol import Event, Question
-
-CallState: TypeAlias = Literal[
-    "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
-]
-
-
-@attrs.frozen
-class CallView:
-    """A tool call as people see it."""
-
-    id: str
-    name: str
-    arguments: Mapping[str, Any]
-    state: CallState = "requested"
-    result: str | None = None
-    is_error: bool | None = None
-    server: str | None = None
-
-
-@attrs.frozen
-class Message:
-    id: str
-    role: Literal["system", "user", "assistant", "tool"]
-    content: str
-    created: float
-    node: str | None = None
-    call: CallView | None = None
-
-
-@attrs.define
-class CallRecord:
-    """What is on record of one tool call of a run."""
-
-    message: int
-    """Its place among the conversation's messages."""
-    attempts: dict[int, str] = attrs.field(factory=dict)
-    """`started`, `finished` or `unknown`, by attempt."""
-    started: Mapping[str, Any] | None = None
-    """The body of the last `tool.started`."""
-    result: Mapping[str, Any] | None = None
-    unsent: Mapping[str, Any] | None = None
-    """The `step.finished` of a call that was never sent."""
-    reason: str = ""
-    """Why its outcome is unknown."""
-
-
-@attrs.define
-class Run:
-    """What a run has on record: what a replay goes by. Forgotten when the run ends."""
-
-    id: str
-    turn: int
-    text: str
-    tree_id: str
-    replay_version: int
-    mover: str
-    """The command that last moved it on; calls use its bearer token."""
-    token: bool
-    """Whether that command came with one."""
-    unsettled: list[str] = attrs.field(factory=list)
-    """Commands whose senders have no answer yet."""
-    commands: list[str] = attrs.field(factory=list)
-    """All commands that were part of it."""
-    steps: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    calls: dict[str, CallRecord] = attrs.field(factory=dict)
-    asked: dict[str, str] = attrs.field(factory=dict)
-    """Approval ids by the key of the question."""
-    decisions: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    """By approval id."""
-    batches: set[str] = attrs.field(factory=set)
-
-
-@attrs.frozen
-class Exchange:
-    """An earlier turn, as later ones see it."""
-
-    user: str
-    answer: str
 
 
 @attrs.define(eq=False)
@@ -209,9 +132,12 @@ def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
         record = run.calls[key]
         record.unsent = body
         state = "denied" if body["outcome"] == "denied" else "finished"
-        c.update_call(record, body["content"], state=state, result=body["content"], is_error=True)
+        is_error = body["outcome"] != "exit_loop"
+        c.update_call(record, body["content"], state=state, result=body["content"], is_error=is_error)
         return
     run.steps[key] = body
+    if body["kind"] == "model":
+        run.said.setdefault(body["node"], []).append(key)
     if body["kind"] != "model" or "error" in body:
         return
     if body["text"]:
@@ -246,7 +172,8 @@ def _tool_unknown(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
     record = _live(c).calls[body["key"]]
     record.attempts[body["attempt"]] = "unknown"
     record.reason = body["reason"]
-    c.update_call(record, body["reason"], state="unknown", result=body["reason"], is_error=True)
+    text = unknown_text(body["reason"])
+    c.update_call(record, text, state="unknown", result=text, is_error=True)
 
 
 def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -276,18 +203,31 @@ def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -
     run.decisions[approval.id] = decision
     _take_in(run, body["command"])
     _moved(run, body)
-    record = run.calls[approval.body["key"]]
     if approval.kind == "tool" and is_rejection(decision):
         text = rejection_text(decision)
-        c.update_call(record, text, state="rejected", result=text, is_error=True)
+        c.update_call(run.calls[approval.body["key"]], text, state="rejected", result=text, is_error=True)
     elif approval.kind == "outcome_unknown" and decision["action"] != "retry":
-        text = outcome_text(decision)
-        c.update_call(record, text, state="finished", result=text, is_error=decision["action"] == "failed")
+        text, failed = outcome_text(decision), decision["action"] == "failed"
+        record = run.calls[approval.body["key"]]
+        c.update_call(record, text, state="finished", result=text, is_error=failed)
 
 
-def _approval_closed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    state: Literal["void", "expired"] = "void" if event.type == e.APPROVAL_VOID else "expired"
-    c.approvals[body["id"]] = attrs.evolve(c.approvals[body["id"]], state=state, settled=event.at)
+def _approval_void(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    approval = c.approvals[body["id"]]
+    patch = {"superseded_by": body["superseded_by"]} if "superseded_by" in body else {}
+    c.approvals[approval.id] = attrs.evolve(
+        approval, state="void", body={**approval.body, **patch}, settled=event.at
+    )
+
+
+def _approval_expired(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    approval = c.approvals[body["id"]]
+    c.approvals[approval.id] = attrs.evolve(approval, state="expired", settled=event.at)
+    run.decisions[approval.id] = {"expired": True, "on_expiry": approval.body["on_expiry"]}
+    if approval.kind == "tool":
+        record = run.calls[approval.body["key"]]
+        c.update_call(record, EXPIRED, state="expired", result=EXPIRED, is_error=True)
 
 
 def _run_resumed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -355,8 +295,8 @@ _HANDLERS = {
     e.TOOL_UNKNOWN: _tool_unknown,
     e.APPROVAL_REQUESTED: _approval_requested,
     e.APPROVAL_RESOLVED: _approval_resolved,
-    e.APPROVAL_EXPIRED: _approval_closed,
-    e.APPROVAL_VOID: _approval_closed,
+    e.APPROVAL_EXPIRED: _approval_expired,
+    e.APPROVAL_VOID: _approval_void,
     e.RUN_RESUMED: _run_resumed,
     e.RUN_WAITING: _run_paused,
     e.RUN_AUTH_REQUIRED: _run_paused,

@@ -47,13 +47,13 @@ class Published:
     """What registry and servers last said of themselves; read by whoever wants to know, asked of nobody."""
 
     catalogue: tuple[Tool, ...] = ()
-    offered: tuple[ModelTool, ...] = ()
-    """The same, as models are told of it."""
+    offered: tuple[tuple[Tool, ModelTool], ...] = ()
+    """The same, each as models are told of it."""
     servers: dict[str, ServerStatus] = attrs.field(factory=dict)
 
     def set_catalogue(self, tools: tuple[Tool, ...]) -> None:
         self.catalogue = tools
-        self.offered = tuple(_model_tool(tool) for tool in tools)
+        self.offered = tuple((tool, _model_tool(tool)) for tool in tools)
 
     def set_server(self, status: ServerStatus) -> None:
         self.servers[status.name] = status
@@ -127,7 +127,7 @@ async def open_cast(
             tree_id=current,
             tree=tree,
             wake=lambda id: conversations.wake(id, Wake()),
-            offered=lambda: published.offered,
+            catalogue=lambda: published.offered,
         )
         conversations = VirtualActors(
             "conversation", conversation(services), kernel, poisoned=poisoned(services)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 import attrs
 import trio
 
-from stopgo.actors import events as e
+from stopgo.actors.branches import Meters
 from stopgo.actors.gate import Place
 from stopgo.actors.log import ConversationLog
+from stopgo.actors.record import Exchange
 from stopgo.actors.services import Services
-from stopgo.actors.state import Exchange
-from stopgo.config.model import LlmNode, Node, ParallelNode, SequentialNode
+from stopgo.config.nodes import Node
+from stopgo.config.placeholders import ITERATION, USER_MESSAGE
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import Refused
-from stopgo.runtime.journal.protocol import NewEvent
 from stopgo.runtime.message import Request
 
 Session: TypeAlias = Mapping[str, str]
@@ -27,27 +27,57 @@ Session: TypeAlias = Mapping[str, str]
 class NodeEnd:
     text: str
     rejected: bool = False
-    """A human said no below; the nearest sequential node above starts nothing further."""
+    """A human said no below, or nobody did in time; the nearest sequential above starts nothing further."""
+    exited: bool = False
+    """A model below called `exit_loop`; the nearest loop above ends."""
     writes: Session = attrs.field(factory=dict)
     """What it and the nodes below it put into the session state."""
 
+    @property
+    def stops(self) -> bool:
+        return self.rejected or self.exited
+
 
 class NodeFailed(Refused):
-    """A node could not do its work. `failure` is a stable word, the text is for the user."""
+    """A node could not do its work. `failure` is a stable word, the text is for the user.
 
-    def __init__(self, failure: str, message: str) -> None:
+    `fatal`: it ends the run, whatever the nodes above do about failures.
+    """
+
+    def __init__(self, failure: str, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
         self.failure = failure
+        self.fatal = fatal
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.failure, "message": str(self), "fatal": self.fatal}
+
+    @classmethod
+    def from_json(cls, error: Mapping[str, Any]) -> NodeFailed:
+        return cls(error["code"], error["message"], fatal=error.get("fatal", False))
 
 
 @attrs.frozen
 class Execute(Request["Execute", NodeEnd]):
     """Run this node once. Raises `NodeFailed`."""
 
+    key: str
+    """Names this execution, and begins the keys of its steps."""
     path: tuple[int, ...]
     """Indices from the root."""
     session: Session
     place: Place
+    """What holds above the node."""
+    iteration: int = 0
+    """Of the nearest loop above, from 1; 0 outside loops."""
+    meters: Meters = ()
+
+    def values(self, user: str) -> Session:
+        """What placeholders stand for here."""
+        values = {**self.session, USER_MESSAGE: user}
+        if self.iteration:
+            values[ITERATION] = str(self.iteration)
+        return values
 
 
 @attrs.frozen(eq=False)
@@ -60,27 +90,8 @@ class RunScope:
     user: str
     """The turn's user message."""
     earlier: tuple[Exchange, ...]
-
-    def key(self, path: tuple[int, ...]) -> str:
-        """The key of a node's execution, and the start of the keys of its steps."""
-        return f"{self.turn}/{'.'.join(map(str, path))}"
-
-
-def node(spec: Node, scope: RunScope) -> Behaviour[Execute]:
-    # Imported here since every kind of node that has children needs this module.
-    from stopgo.actors.nodes.llm import llm
-    from stopgo.actors.nodes.parallel import parallel
-    from stopgo.actors.nodes.sequential import sequential
-
-    match spec:
-        case LlmNode():
-            return llm(spec, scope)
-        case SequentialNode():
-            return sequential(spec, scope)
-        case ParallelNode():
-            return parallel(spec, scope)
-        case _:
-            assert_never(spec)
+    node: Callable[[Node, RunScope], Behaviour[Execute]]
+    """The behaviour of a node, whatever its kind."""
 
 
 async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Awaitable[NodeEnd]]) -> None:
@@ -93,7 +104,7 @@ async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Await
     await ctx.serve(handle)
 
 
-async def execute_child(
+async def execute_node(
     ctx: Context[Any], name: str, behaviour: Behaviour[Execute], message: Execute
 ) -> NodeEnd:
     """Have a new actor execute a node. When this ends, also by cancellation, the actor and all below it are
@@ -109,47 +120,10 @@ async def execute_child(
         finally:
             gone.set()
 
+    actor = ctx.spawn(name, child)
     try:
-        return await ctx.spawn(name, child).ask(message)
+        return await actor.ask(message)
     finally:
         scope.cancel()
         with trio.CancelScope(shield=True):  # bounded: a call gives up soon after it is cancelled
             await gone.wait()
-
-
-async def run_child(
-    ctx: Context[Execute],
-    scope: RunScope,
-    spec: Node,
-    path: tuple[int, ...],
-    session: Session,
-    place: Place,
-) -> NodeEnd:
-    """Execute a child in an actor of its own, unless its end is on record. Raises `NodeFailed`."""
-    key = scope.key(path)
-
-    async def work() -> Mapping[str, Any]:
-        name = f"{ctx.ref.name}.{path[-1]}"
-        try:
-            end = await execute_child(ctx, name, node(spec, scope), Execute(path, session, place))
-        except NodeFailed as error:
-            return {"error": {"code": error.failure, "message": str(error)}}
-        return {"end": attrs.asdict(with_output(spec, end))}
-
-    def state_set(outcome: Mapping[str, Any]) -> Sequence[NewEvent]:
-        writes = outcome.get("end", {}).get("writes", {})
-        if spec.output_key is None or spec.output_key not in writes:
-            return ()
-        return (e.state_set(spec.output_key, writes[spec.output_key], spec.name),)
-
-    recorded = await scope.log.step(key, "node", spec.name, work, also=state_set)
-    if "error" in recorded:
-        raise NodeFailed(recorded["error"]["code"], recorded["error"]["message"])
-    return NodeEnd(**recorded["end"])
-
-
-def with_output(spec: Node, end: NodeEnd) -> NodeEnd:
-    """Put the node's text under its `output_key`, unless a human stopped it."""
-    if spec.output_key is None or end.rejected:
-        return end
-    return attrs.evolve(end, writes={**end.writes, spec.output_key: end.text})

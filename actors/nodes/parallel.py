@@ -6,31 +6,60 @@ from functools import partial
 
 import attrs
 
-from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once, run_child
-from stopgo.config.model import ParallelNode
+from stopgo.actors.branches import Turns
+from stopgo.actors.gate import children_place
+from stopgo.actors.nodes.child import run_child
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
+from stopgo.config.nodes import Node, ParallelNode
 from stopgo.runtime.context import Behaviour, Context
 
 
 def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with the texts joined by newline, in the order of the YAML; writes merge in that order too.
+    """Ends with the texts joined by newline, in the order of the YAML; writes merge in that order too, so of
+    two writes to one key the later branch's stands.
 
-    The first failure fails it and stops the others. A rejection lets the other branches settle.
+    With `fail_fast` the first failure stops the others; with `collect` a failed branch's text is its error.
+    A rejection or an `exit_loop` lets the other branches settle.
     """
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
-            place = attrs.evolve(execute.place, in_parallel=True)
+            turns = Turns(spec.max_concurrency or len(spec.agents))
+            inner = attrs.evolve(execute, place=children_place(execute.place, spec))
             branches = [
-                partial(run_child, ctx, scope, child, (*execute.path, index), execute.session, place)
+                partial(_branch, ctx, scope, spec, child, index, inner, turns)
                 for index, child in enumerate(spec.agents)
             ]
-            ends = await scope.log.gather(*branches)
+            ends = await scope.log.gather(*branches, meters=execute.meters)
             writes: dict[str, str] = {}
             for end in ends:
                 writes.update(end.writes)
-            text = "\n".join(end.text for end in ends)
-            return NodeEnd(text, rejected=any(end.rejected for end in ends), writes=writes)
+            return NodeEnd(
+                "\n".join(end.text for end in ends),
+                rejected=any(end.rejected for end in ends),
+                exited=any(end.exited for end in ends),
+                writes=writes,
+            )
 
         await execute_once(ctx, run)
 
     return behaviour
+
+
+async def _branch(
+    ctx: Context[Execute],
+    scope: RunScope,
+    spec: ParallelNode,
+    child: Node,
+    index: int,
+    execute: Execute,
+    turns: Turns,
+) -> NodeEnd:
+    message = attrs.evolve(execute, key=f"{execute.key}.{index}", path=(*execute.path, index))
+    try:
+        async with scope.log.turn(turns, message.meters):
+            return await run_child(ctx, scope, child, message)
+    except NodeFailed as error:
+        if error.fatal or spec.on_error == "fail_fast":
+            raise
+        return NodeEnd(f"Error in {child.name}: {error}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
-from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once, run_child
-from stopgo.actors.result import CANCELLED
-from stopgo.config.model import SequentialNode
+from stopgo.actors.gate import children_place
+from stopgo.actors.nodes.child import run_child
+from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once
+from stopgo.config.nodes import Node, SequentialNode
 from stopgo.runtime.context import Behaviour, Context
 
 
@@ -15,18 +18,32 @@ def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
-            place = attrs.evolve(execute.place, in_sequence=True)
-            writes: dict[str, str] = {}
-            text = ""
-            for index, child in enumerate(spec.agents):
-                session = {**execute.session, **writes}
-                end = await run_child(ctx, scope, child, (*execute.path, index), session, place)
-                writes.update(end.writes)
-                if end.rejected:
-                    return NodeEnd(CANCELLED, writes=writes)
-                text = end.text
-            return NodeEnd(text, writes=writes)
+            inner = attrs.evolve(execute, place=children_place(execute.place, spec))
+            end = await run_in_order(ctx, scope, spec.agents, inner)
+            # For its parent it is an ordinary end: the rejection is dealt with here.
+            return attrs.evolve(end, rejected=False)
 
         await execute_once(ctx, run)
 
     return behaviour
+
+
+async def run_in_order(
+    ctx: Context[Execute], scope: RunScope, children: Sequence[Node], execute: Execute
+) -> NodeEnd:
+    """Run children until one of them stops the others; `execute` is their parent's, with their place."""
+    writes: dict[str, str] = {}
+    text = ""
+    for index, child in enumerate(children):
+        message = attrs.evolve(
+            execute,
+            key=f"{execute.key}.{index}",
+            path=(*execute.path, index),
+            session={**execute.session, **writes},
+        )
+        end = await run_child(ctx, scope, child, message)
+        writes.update(end.writes)
+        text = end.text or text
+        if end.stops:
+            return attrs.evolve(end, text=text, writes=writes)
+    return NodeEnd(text, writes=writes)

@@ -1,0 +1,55 @@
+"""Checkpoint (`type: approval`): a human looks at where the run stands and says whether it goes on."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from stopgo.actors.approvals import checkpoint_question, verdict_text
+from stopgo.actors.gate import descend
+from stopgo.actors.head import is_rejection
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
+from stopgo.actors.nodes.prompt import fill
+from stopgo.actors.result import CANCELLED
+from stopgo.config.nodes import CheckpointNode
+from stopgo.runtime.context import Behaviour, Context
+
+
+def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
+    """Ends with what the human said. A no ends the nearest sequential above, as for a tool call."""
+
+    async def behaviour(ctx: Context[Execute]) -> None:
+        async def run(execute: Execute) -> NodeEnd:
+            ask = partial(_question, spec, scope, execute)
+            decision = await scope.log.decision(f"{execute.key}~0", ask, execute.meters)
+            if decision.get("on_expiry") == "fail":
+                raise NodeFailed("approval_expired", f'nobody answered the checkpoint "{spec.name}" in time')
+            place = descend(execute.place, spec)
+            no = is_rejection(decision) or "expired" in decision
+            if no and place.in_sequence:
+                return NodeEnd(verdict_text(decision) if "expired" in decision else CANCELLED, rejected=True)
+            return NodeEnd(verdict_text(decision))
+
+        await execute_once(ctx, run)
+
+    return behaviour
+
+
+def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> Mapping[str, Any]:
+    policy = descend(execute.place, spec).policy
+    now = scope.services.wall()
+    return checkpoint_question(
+        id=str(uuid.uuid4()),
+        question=f"{execute.key}~0",
+        key=execute.key,
+        node=spec.name,
+        path=execute.path,
+        output_key=spec.output_key,
+        message=fill(spec.message, execute.values(scope.user)),
+        session_state=execute.session,
+        user_message=scope.user,
+        expires=None if policy.expires_after is None else now + policy.expires_after,
+        on_expiry=policy.on_expiry,
+    )

@@ -1,0 +1,203 @@
+"""Sending a tool call: at most once, whatever happens.
+
+The order is the promise: the server's slot, then the intent on disk, then the call, then its result on disk.
+A call that left and has no result is sent again only if its stored effect class allows it; else a human says
+what became of it, or the model is told that nobody knows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors import events as e
+from stopgo.actors.approvals import outcome_question
+from stopgo.actors.nodes.node import Execute, RunScope
+from stopgo.actors.record import CallRecord
+from stopgo.actors.registry import Resolved, Server
+from stopgo.actors.tools import CallTool, EffectClass, ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from stopgo.config.nodes import LlmNode
+from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
+from stopgo.runtime.journal.protocol import NewIntent, SettleIntent
+
+CANCEL_GRACE = 5.0
+"""Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
+
+RESENDS = 1
+"""How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
+
+INTERRUPTED = "the process stopped before its result was recorded"
+
+
+@attrs.frozen
+class Cleared:
+    """A call that may go out."""
+
+    found: Resolved
+    arguments: Mapping[str, Any]
+    effect: EffectClass
+    asks: bool
+    """Should its outcome be unknown, a human decides."""
+
+
+@attrs.frozen(eq=False)
+class Effect:
+    """Sends the calls of one reply; `limiter` is how many of them at a time."""
+
+    scope: RunScope
+    spec: LlmNode
+    execute: Execute
+    limiter: trio.CapacityLimiter
+
+    async def settle_interrupted(self, key: str, record: CallRecord) -> bool:
+        """Find out about a call whose intent an earlier life wrote; its stored class counts, not today's.
+
+        True: it may be sent (again). False: it has ended.
+        """
+        started = record.started
+        assert started is not None
+        last = max(record.attempts)
+        if record.attempts[last] == "started" and started["effect"] == "once":
+            await self._record_unknown(key, last, INTERRUPTED)
+        return record.attempts[last] != "unknown" or await self._again(key, last)
+
+    async def perform(self, key: str, cleared: Cleared) -> None:
+        """Send a call until it has ended."""
+        record = self.scope.log.run.calls.get(key)
+        attempt = max(record.attempts, default=0) if record is not None else 0
+        resends = RESENDS
+        while True:
+            attempt += 1
+            await self._attempt(key, attempt, cleared)
+            if self.scope.log.run.calls[key].result is not None:
+                return
+            if cleared.effect != "once" and resends:
+                resends -= 1
+            elif not await self._again(key, attempt):
+                return
+
+    async def _attempt(self, key: str, attempt: int, cleared: Cleared) -> None:
+        """Slot, intent, call, result. Afterwards the record says `finished` or `unknown`."""
+        log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
+        await self._credential(cleared)
+        async with self._slot(server):
+            intent = e.tool_started(
+                key,
+                attempt,
+                tool=tool.name,
+                server=tool.server,
+                arguments=cleared.arguments,
+                effect=cleared.effect,
+                asks=cleared.asks,
+                node=self.spec.name,
+            )
+            lost = self._interrupted(key)
+            await log.save(
+                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in lost),
+                intent,
+                intents=[NewIntent(key, attempt, cleared.effect, intent.body)],
+                settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
+            )
+            if cleared.effect == "once":
+                await self._see_through(key, attempt, cleared)
+            else:
+                await self._send(key, attempt, cleared)
+
+    @asynccontextmanager
+    async def _slot(self, server: Server) -> AsyncIterator[None]:
+        """A call's place. When a shutdown began while it was waited for, it is given back: those who stand
+        behind must learn of it too."""
+        while True:
+            await self.scope.log.admit(self.execute.meters)
+            async with self.limiter, server.slots:
+                if not self.scope.services.pulse.draining.is_set():
+                    yield
+                    return
+
+    def _interrupted(self, key: str) -> list[int]:
+        """Attempts of an earlier life that this one takes the place of."""
+        record = self.scope.log.run.calls.get(key)
+        attempts = record.attempts if record is not None else {}
+        return [attempt for attempt, state in attempts.items() if state == "started"]
+
+    async def _credential(self, cleared: Cleared) -> None:
+        """A run that came with a token never calls a forwarding server without one."""
+        server = cleared.found.server
+        while server.forwards_bearer and self.scope.log.run.token and not self._bearer():
+            await self.scope.log.credential(server.name, self.execute.meters)
+
+    def _bearer(self) -> str | None:
+        log = self.scope.log
+        return self.scope.services.tokens.get(log.state.id, log.run.mover)
+
+    async def _see_through(self, key: str, attempt: int, cleared: Cleared) -> None:
+        """Send; when the run is cancelled meanwhile, still wait a while for the result and record it."""
+        pulse = self.scope.services.pulse
+        async with trio.open_nursery() as nursery:
+            shield = trio.CancelScope(shield=True)
+
+            async def bound_when_cancelled() -> None:
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    grace = 0.0 if pulse.draining.is_set() else CANCEL_GRACE
+                    shield.deadline = trio.current_time() + grace
+
+            nursery.start_soon(bound_when_cancelled)
+            with shield:
+                await self._send(key, attempt, cleared)
+            nursery.cancel_scope.cancel()
+        # After a shutdown nothing is written: the next life finds the intent and asks.
+        if shield.cancelled_caught and not pulse.draining.is_set():
+            with trio.move_on_after(CANCEL_GRACE, shield=True):
+                await self._record_unknown(key, attempt, "the run was cancelled before its result came")
+
+    async def _send(self, key: str, attempt: int, cleared: Cleared) -> None:
+        server, tool = cleared.found.server, cleared.found.tool
+        bearer = self._bearer() if server.forwards_bearer else None
+        try:
+            result = await server.ref.ask(CallTool(tool.name, cleared.arguments, bearer))
+        except (ToolUnavailable, ActorUnavailable) as error:  # it never left, so nothing happened
+            result = ToolResult(str(error), is_error=True)
+        except (ToolOutcomeUnknown, ActorCrashed) as error:
+            await self._record_unknown(key, attempt, str(error))
+            return
+        await self.scope.log.save(
+            e.tool_finished(key, attempt, result.to_json()),
+            settle=[SettleIntent(key, attempt, "finished")],
+        )
+
+    async def _record_unknown(self, key: str, attempt: int, reason: str) -> None:
+        await self.scope.log.save(
+            e.tool_unknown(key, attempt, reason), settle=[SettleIntent(key, attempt, "unknown")]
+        )
+
+    async def _again(self, key: str, attempt: int) -> bool:
+        """Whether an attempt that nobody knows the outcome of is made once more: a human says so, or not."""
+        record = self.scope.log.run.calls[key]
+        started = record.started
+        assert started is not None
+        if not started["asks"]:
+            return False
+        question = f"{key}?{attempt}"
+
+        def ask() -> Mapping[str, Any]:
+            return outcome_question(
+                id=str(uuid.uuid4()),
+                question=question,
+                key=key,
+                path=self.execute.path,
+                output_key=self.spec.output_key,
+                started=started,
+                reason=record.reason,
+                session_state=self.execute.session,
+                user_message=self.scope.user,
+            )
+
+        decision = await self.scope.log.decision(question, ask, self.execute.meters)
+        return bool(decision["action"] == "retry")

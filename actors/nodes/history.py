@@ -1,0 +1,66 @@
+"""What a node's model is told of the past: made of the record alone, so a replay tells it the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from stopgo.actors.nodes.call import end_of
+from stopgo.actors.nodes.node import Execute, RunScope
+from stopgo.config.nodes import LlmNode
+
+
+def messages_before(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:
+    """Everything up to the node's first model call of this execution.
+
+    Earlier turns are their user messages and final answers, never what other nodes said (FR-004). In a loop
+    the node remembers its own earlier iterations.
+    """
+    messages: list[ChatMessage] = []
+    if spec.history == "conversation":
+        for turn in scope.earlier:
+            messages.append(UserMessage(turn.user))
+            if turn.answer:  # a provider refuses a message without text
+                messages.append(AssistantMessage(turn.answer))
+    messages.append(UserMessage(scope.user))
+    if execute.iteration > 1:
+        for key in _earlier_steps(scope, spec, execute):
+            messages.extend(exchange(scope, key))
+        messages.append(UserMessage(f"Iteration {execute.iteration}."))
+    return messages
+
+
+def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator[str]:
+    """Keys of the node's model calls in earlier iterations of the nearest loop."""
+    loop, _, _ = execute.key.rpartition("@")
+    current = f"{loop}@{execute.iteration}."
+    for key in scope.log.run.said.get(spec.name, ()):
+        if key.startswith(f"{loop}@") and not key.startswith(current):
+            yield key
+
+
+def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
+    """A reply of the model and the results of its calls; nothing of a reply that came to no end.
+
+    Arguments are the final ones: a human may have edited some.
+    """
+    log = scope.log
+    recorded = log.run.steps[key]
+    if "error" in recorded:
+        return
+    calls, results = [], []
+    for index, call in enumerate(recorded["tool_calls"]):
+        end = end_of(log, f"{key}.{index}")
+        if end is None:
+            return
+        calls.append(ToolCall(call["id"], call["name"], end.arguments))
+        results.append(ToolMessage(call["id"], call["name"], end.content, end.is_error))
+    if recorded["text"] or calls:
+        yield AssistantMessage(recorded["text"], tuple(calls))
+        yield from results

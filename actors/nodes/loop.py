@@ -1,0 +1,38 @@
+"""Loop: its children in order, again and again, until one exits or it has had its iterations (FR-024)."""
+
+from __future__ import annotations
+
+import attrs
+
+from stopgo.actors.gate import children_place
+from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once
+from stopgo.actors.nodes.sequential import run_in_order
+from stopgo.config.nodes import LoopNode
+from stopgo.runtime.context import Behaviour, Context
+
+
+def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:
+    """Ends with the last text. `exit_loop` ends it like any other end, and so does the last iteration."""
+
+    async def behaviour(ctx: Context[Execute]) -> None:
+        async def run(execute: Execute) -> NodeEnd:
+            writes: dict[str, str] = {}
+            text = ""
+            for iteration in range(1, spec.max_iterations + 1):
+                inner = attrs.evolve(
+                    execute,
+                    key=f"{execute.key}@{iteration}",
+                    session={**execute.session, **writes},
+                    place=children_place(execute.place, spec),
+                    iteration=iteration,
+                )
+                end = await run_in_order(ctx, scope, spec.agents, inner)
+                writes.update(end.writes)
+                text = end.text or text
+                if end.stops:
+                    return NodeEnd(text, rejected=end.rejected, writes=writes)
+            return NodeEnd(text, writes=writes)
+
+        await execute_once(ctx, run)
+
+    return behaviour

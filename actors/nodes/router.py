@@ -1,0 +1,92 @@
+"""Router: one of its children runs. A model picks it, or the first route whose conditions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors.conditions import all_hold
+from stopgo.actors.gate import children_place
+from stopgo.actors.models.messages import UserMessage
+from stopgo.actors.nodes.ask_model import ask_model
+from stopgo.actors.nodes.child import run_child
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
+from stopgo.actors.nodes.prompt import fill
+from stopgo.config.nodes import ROUTER_PROMPT, Node, RouterNode
+from stopgo.runtime.context import Behaviour, Context
+
+
+def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
+    """Ends as the child it chose ends. The choice is recorded, so a replay goes the same way."""
+
+    async def behaviour(ctx: Context[Execute]) -> None:
+        async def run(execute: Execute) -> NodeEnd:
+            async def choose() -> Mapping[str, Any]:
+                return {"choice": await _choose(spec, scope, execute)}
+
+            recorded = await scope.log.step(f"{execute.key}>", "route", spec.name, choose)
+            index = recorded["choice"]
+            message = attrs.evolve(
+                execute,
+                key=f"{execute.key}.{index}",
+                path=(*execute.path, index),
+                place=children_place(execute.place, spec),
+            )
+            return await run_child(ctx, scope, spec.agents[index], message)
+
+        await execute_once(ctx, run)
+
+    return behaviour
+
+
+async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
+    if spec.routes is not None:
+        await trio.lowlevel.checkpoint()
+        name = _by_routes(spec, execute.values(scope.user))
+        return [child.name for child in spec.agents].index(name)
+    system = fill(spec.prompt or ROUTER_PROMPT, execute.values(scope.user))
+    recorded = await ask_model(
+        scope,
+        execute,
+        node=spec.name,
+        model=spec.model or scope.services.config.llm.model,
+        call=1,
+        system=f"{system}\n\n{_described(spec.agents)}",
+        messages=(UserMessage(scope.user),),
+        tools=(),
+    )
+    return named_in(recorded["text"], spec)
+
+
+def _by_routes(spec: RouterNode, values: Mapping[str, str]) -> str:
+    for route in spec.routes or ():
+        if all_hold(route.when, values):
+            return route.agent
+    if spec.default is None:
+        raise NodeFailed("no_route", f'no route of "{spec.name}" holds, and it has no default')
+    return spec.default
+
+
+def _described(children: Sequence[Node]) -> str:
+    lines = (f"- {child.name}: {child.description}".rstrip(": ") for child in children)
+    return "Agents:\n" + "\n".join(lines)
+
+
+def named_in(answer: str, spec: RouterNode) -> int:
+    """The child that a model's answer names: exactly, else as the only name found in it.
+
+    Raises `NodeFailed` ``no_route``.
+    """
+    said = answer.strip().strip("\"'`.*").lower()
+    names = [child.name.lower() for child in spec.agents]
+    if said in names:
+        return names.index(said)
+    found = [index for index, name in enumerate(names) if name in said]
+    # A name that is part of a longer one that was said is not what was said.
+    found = [i for i in found if not any(names[i] in names[j] for j in found if j != i)]
+    if len(found) == 1:
+        return found[0]
+    raise NodeFailed("no_route", f'the model of "{spec.name}" named none of its agents: {answer[:200]!r}')
