@@ -2,6 +2,7 @@
 
 Every call that is executed is appended to the file named by `LEDGER`, one JSON line each, on disk
 before it is answered: what is in that file has happened, whatever the client came to believe.
+`DELAY` is how many seconds `wipe` takes between the two.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def execute(request_id: object, tool: str, arguments: dict[str, Any]) -> None:
         os._exit(7)
     if tool == "slow":
         time.sleep(float(arguments["seconds"]))
+    if tool == "wipe":
+        time.sleep(float(os.environ.get("DELAY", "0")))
     text = arguments.get("text", f"{tool} done")
     send({"id": request_id, "result": {"content": [{"type": "text", "text": text}], "isError": False}})
 

@@ -469,3 +469,6 @@ SCENARIOS: Sequence[Scenario] = (
 
 MAIN: Sequence[Scenario] = (APPROVED, PARALLEL, EDITED, REJECTED, CANCELLED_WAITING)
 """The turns that everything else is a variation of."""
+
+VARIATIONS: Sequence[Scenario] = (PARALLEL_REJECTED, LOST_DONE, LOST_FAILED)
+"""Those that differ from another one only in what a human says."""

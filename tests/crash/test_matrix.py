@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .killing import EDGES, Edge, Kill
-from .scenarios import MAIN, SCENARIOS
+from .scenarios import APPROVED, MAIN, SCENARIOS, VARIATIONS
 from .story import OpenJournal, Scenario, Story, in_memory, in_sqlite, tell
 from .verify import verify
 
@@ -64,7 +64,7 @@ def test_killed_once(scenario: Scenario) -> None:
 
 
 @pytest.mark.crash
-@each(SCENARIOS)
+@each([scenario for scenario in SCENARIOS if scenario not in VARIATIONS])
 def test_killed_twice(scenario: Scenario) -> None:
     undisturbed = live_through(scenario)
 
@@ -76,8 +76,8 @@ def test_killed_twice(scenario: Scenario) -> None:
             kill_at_every_write(edge, first, live)
         return live(first)
 
-    # After one write is before the next, but for what was in flight; where that matters most both are tried.
-    for edge in EDGES if scenario in MAIN else EDGES[:1]:
+    # After one write is before the next, but for what was in flight; one scenario tries both here, too.
+    for edge in EDGES if scenario is APPROVED else EDGES[:1]:
         assert kill_at_every_write(edge, (), again_and_again) >= 4
 
 
