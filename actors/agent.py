@@ -292,6 +292,13 @@ class Agent:
         except BrokenConversation as error:
             raise AgentError("conversation_broken", "the conversation's log cannot be read") from error
 
+    async def _readable(self, id: str) -> Conversation | None:
+        """None for what cannot be shown: it was deleted meanwhile, or its log makes no sense."""
+        try:
+            return await self.get(id)
+        except AgentError:
+            return None
+
     async def conversations(
         self,
         *,
@@ -309,7 +316,7 @@ class Agent:
         approvals = await approvals_of(self._journal, [row.stream for row in page.rows])
         items = []
         for row in page.rows:
-            conversation = await self.get(row.stream) if full else None
+            conversation = await self._readable(row.stream) if full else None
             items.append(item_of(row, approvals[row.stream], conversation))
         return ConversationPage(tuple(items), page.tally, page.next_cursor)
 

@@ -177,8 +177,9 @@ class _Conversation:
                 await self._carry_out(command)
         self._queued = bool(waiting)
         await self._see_to_waiting(waiting)
-        run = self._log.state.head.run
-        if run is not None and run.state == "running" and self._scope is None:
+        state = self._log.state
+        run = state.head.run
+        if run is not None and run.state == "running" and self._scope is None and not state.read_only:
             self._start()
         if not self._log.active:
             self._services.bus.publish(topic(self._log.state.id), Idle())

@@ -32,7 +32,7 @@ class ConversationItem:
     approvals: tuple[Question, ...]
     """All there ever were, oldest first."""
     conversation: Conversation | None = None
-    """With everything in it, when the list was asked for in full."""
+    """With everything in it, when the list was asked for in full and it can be read."""
 
     @property
     def pending(self) -> tuple[Question, ...]:

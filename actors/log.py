@@ -75,7 +75,7 @@ async def read(journal: Journal, conversation: str, known: Conversation | None =
         for event in page:
             try:
                 state.apply(event)
-            except (LookupError, TypeError) as error:
+            except Exception as error:  # whatever the fold stumbles over, it is these events
                 raise BrokenConversation(f"{conversation}: event {event.seq} does not fit") from error
     return state
 
