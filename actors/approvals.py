@@ -8,12 +8,12 @@ A decision is kept in one of two forms, whatever words it came in:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
+from stopgo.actors.description import describe
 from stopgo.actors.errors import AgentError
 from stopgo.actors.tools import Tool
 
@@ -136,21 +136,6 @@ def _mistake(error: Any) -> str:
     where = ".".join(str(part) for part in error.absolute_path)
     text = f"{where}: {error.message}" if where else str(error.message)
     return text if len(text) <= MAX_MISTAKE else f"{text[: MAX_MISTAKE - 1]}…"
-
-
-def describe(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a human is asked about, in Markdown."""
-    name, value = arguments.get("name"), arguments.get("value")
-    match tool:
-        case "resources_add" if name is not None:
-            return f"**ADD Resource**\n\nName: {name}\nValue: {value}"
-        case "resources_remove" if arguments.get("id"):
-            return f"**REMOVE Resource**\n\nID: {arguments['id']}"
-        case "resources_remove" if arguments.get("pattern"):
-            warning = "This removes every resource whose name matches."
-            return f"**REMOVE Resources**\n\nPattern: {arguments['pattern']}\n\n{warning}"
-    shown = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
-    return f"**{tool.upper()}**\n\nArgs: {shown}"
 
 
 def tool_question(

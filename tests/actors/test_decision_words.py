@@ -14,7 +14,6 @@ from stopgo.actors.approvals import (
     MAX_MISTAKES,
     MAX_TEXT,
     check_arguments,
-    describe,
     parse_decision,
 )
 from stopgo.actors.errors import AgentError
@@ -302,20 +301,3 @@ def test_what_is_told_of_mistakes_is_bounded() -> None:
         check_arguments({str(n): "x" * 10_000 for n in range(100)}, schema)
     assert len(caught.value.details["errors"]) == MAX_MISTAKES
     assert max(map(len, caught.value.details["errors"])) == MAX_MISTAKE
-
-
-# --------------------------------------------------------------------- descriptions
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "parts"),
-    [
-        ("resources_add", {"name": "web", "value": 4}, ["ADD Resource", "Name: web", "Value: 4"]),
-        ("resources_remove", {"id": "7"}, ["REMOVE Resource", "ID: 7"]),
-        ("resources_remove", {"pattern": "^a$"}, ["REMOVE Resources", "Pattern: ^a$"]),
-        ("wipe", {"b": 1, "a": "é"}, ["**WIPE**", 'Args: {"a": "é", "b": 1}']),
-    ],
-)
-def test_a_human_is_told_what_is_asked(tool: str, arguments: dict[str, Any], parts: list[str]) -> None:
-    for part in parts:
-        assert part in describe(tool, arguments)

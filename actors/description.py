@@ -1,0 +1,78 @@
+"""What a human is shown of a tool call, in Markdown. Pure.
+
+The arguments are a model's words: they are shown as they are, never as formatting, on one line each, and a
+long one is cut with a note of what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MAX_VALUE = 300
+"""Characters of one argument."""
+MAX_ARGUMENTS = 3000
+"""Characters of all of them."""
+
+# An underscore inside a word is no emphasis.
+_FORMATTING = re.compile(r"[`*\[\]<>\\~&]|(?<!\w)_|_(?!\w)|://|^\s|\s$")
+
+
+def describe(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What a human is asked about. The full arguments are for whoever looks closer."""
+    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    # Only what these say in full is said their way: nothing may go unmentioned.
+    match tool, sorted(given):
+        case "resources_add", ["name", "value"]:
+            return f"**ADD Resource**\n\nName: {_shown(given['name'])}\nValue: {_shown(given['value'])}"
+        case "resources_remove", ["id"]:
+            return f"**REMOVE Resource**\n\nID: {_shown(given['id'])}"
+        case "resources_remove", ["pattern"]:
+            warning = "This removes every resource whose name matches."
+            return f"**REMOVE Resources**\n\nPattern: {_shown(given['pattern'])}\n\n{warning}"
+        case _:
+            short = _cut_texts(arguments)
+            text = json.dumps(short, ensure_ascii=False, sort_keys=True)
+            return f"**{_line(tool.upper(), MAX_VALUE)}**\n\nArgs: {_line(text, MAX_ARGUMENTS)}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return _line(text, MAX_VALUE)
+
+
+def _cut_texts(value: Any) -> Any:
+    """The same with every long text in it cut, so that one cannot push the others out of sight."""
+    match value:
+        case str():
+            return _cut(value, MAX_VALUE)
+        case Mapping():
+            return {_cut(str(name), MAX_VALUE): _cut_texts(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_cut_texts(item) for item in value]
+        case _:
+            return value
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text):,} characters; see tool_args)"
+
+
+def _line(text: str, limit: int) -> str:
+    """A text as it is, on one line: in a code span when it could be taken for Markdown."""
+    cut = _cut(text, limit)
+    line = "".join(char if char.isprintable() else _escaped(char) for char in cut)
+    if not _FORMATTING.search(line):
+        return line
+    # The fence has to be longer than any run of backticks inside.
+    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
+    return f"{fence} {line} {fence}" if "`" in line or line != line.strip() else f"{fence}{line}{fence}"
+
+
+def _escaped(char: str) -> str:
+    """What cannot be seen, or turns the text around it, as JSON writes it."""
+    return "\\u007f" if char == "\x7f" else json.dumps(char)[1:-1]
