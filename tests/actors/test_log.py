@@ -1,0 +1,418 @@
+"""The log: one writer, told only after the commit; steps once; counts that are exactly right."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from stopgo.actors import events as e
+from stopgo.actors.branches import Turns
+from stopgo.actors.log import ConversationLog, ReplayMismatch, open_log, reply_topic, topic
+from stopgo.actors.pulse import Pulse
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.errors import Fenced, JournalError
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Event, NewEvent
+
+ID = "c"
+
+
+class Gated(MemoryJournal):
+    """Commits only when it is let, or fails."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.let = trio.Event()
+        self.let.set()
+        self.fail: Exception | None = None
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        await self.let.wait()
+        if self.fail is not None:
+            raise self.fail
+        return await super().save(*args, **options)
+
+
+@attrs.define(eq=False)
+class Bench:
+    journal: Gated = attrs.field(factory=Gated)
+    bus: EventBus = attrs.field(factory=EventBus)
+    pulse: Pulse = attrs.field(factory=Pulse)
+    stalls: int = 0
+
+    async def open(self) -> ConversationLog:
+        return await open_log(self.journal, self.bus, self.pulse, ID, "me", lambda: None)
+
+    async def begin(self) -> ConversationLog:
+        """A log with a live run that has begun to move."""
+        await self.journal.deliver(ID, "k", "create", {}, new=True)
+        log = await self.open()
+        await log.save(
+            e.conversation_created("s", "p"),
+            e.message_added("hi", "k"),
+            e.run_started("r", 1, "k", "t", {}, False),
+            ack=["k"],
+        )
+        log.begin(self.stall)
+        return log
+
+    def stall(self) -> None:
+        self.stalls += 1
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def mark(name: str) -> NewEvent:
+    return e.state_set(name, "v", "n")
+
+
+async def stored(bench: Bench) -> list[str]:
+    return [event.body["key"] for event in await bench.journal.events_since(ID, 3)]
+
+
+def question(id: str) -> dict[str, Any]:
+    return {"id": id, "kind": "checkpoint", "question": f"q-{id}", "key": "1/", "description": "?"}
+
+
+async def answer(log: ConversationLog, id: str) -> None:
+    await log.save(e.approval_resolved(id, {"approved": True}, f"k-{id}", False))
+
+
+# ----------------------------------------------------------------------------- saving
+
+
+async def test_nobody_hears_of_a_save_before_its_commit(bench: Bench) -> None:
+    log = await bench.begin()
+    bench.journal.let = trio.Event()
+    with bench.bus.subscribe(topic(ID)) as live, bench.bus.subscribe(reply_topic(ID, "k")) as replies:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: log.save(mark("a"), replies={"k": {"result": None}}))
+            await trio.testing.wait_all_tasks_blocked()
+            assert log.state.last_seq == 3
+            for subscription in (live, replies):
+                with trio.move_on_after(0):
+                    pytest.fail(f"heard of {await anext(subscription)}")
+            bench.journal.let.set()
+        event = await anext(live)
+        assert isinstance(event, Event)
+        assert event == (await bench.journal.events_since(ID, 3))[0]
+        assert await anext(replies) == await bench.journal.reply(ID, "k") == {"result": None}
+    assert log.state.last_seq == 4
+
+
+@pytest.mark.repeat(10)
+async def test_saves_side_by_side_have_one_order(bench: Bench) -> None:
+    log = await bench.begin()
+    with bench.bus.subscribe(topic(ID)) as live:
+        async with trio.open_nursery() as nursery:
+            for n in range(20):
+                nursery.start_soon(log.save, mark(f"{n}a"), mark(f"{n}b"))
+        heard = [await anext(live) for _ in range(40)]
+    kept = await bench.journal.events_since(ID, 3)
+    assert heard == list(kept)
+    assert [event.seq for event in kept] == list(range(4, 44))
+    names = [event.body["key"] for event in kept]
+    assert all(names[i][:-1] == names[i + 1][:-1] for i in range(0, 40, 2))  # each save in one piece
+
+
+async def test_a_save_that_fails_leaves_nothing_behind(bench: Bench) -> None:
+    log = await bench.begin()
+    log.note(mark("note"))
+    bench.journal.fail = JournalError("no")
+    with bench.bus.subscribe(topic(ID)) as live:
+        with pytest.raises(JournalError):
+            await log.save(mark("a"))
+        bench.journal.fail = None
+        assert log.state.last_seq == 3
+        await log.save(mark("b"))
+        first = await anext(live)
+    assert isinstance(first, Event)
+    assert first.body["key"] == "note"  # it waits for the next save
+    assert await stored(bench) == ["note", "b"]
+
+
+async def test_a_condition_is_looked_at_when_its_turn_comes(bench: Bench) -> None:
+    log = await bench.begin()
+    bench.journal.let = trio.Event()
+    results: list[bool] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.save, mark("a"))
+        await trio.testing.wait_all_tasks_blocked()
+
+        async def conditional() -> None:
+            results.append(await log.save(mark("b"), when=lambda: log.state.last_seq == 3))
+
+        nursery.start_soon(conditional)
+        await trio.testing.wait_all_tasks_blocked()
+        bench.journal.let.set()
+    assert results == [False]
+    assert await stored(bench) == ["a"]
+
+
+async def test_a_writer_that_was_replaced_writes_nothing_more(bench: Bench) -> None:
+    old = await bench.begin()
+    new = await bench.open()
+    await new.save(mark("new"))
+    with pytest.raises(Fenced):
+        await old.save(mark("old"))
+    assert await stored(bench) == ["new"]
+
+
+async def test_a_life_folds_what_the_last_one_wrote(bench: Bench) -> None:
+    old = await bench.begin()
+    await old.save(*[mark(str(n)) for n in range(1200)])  # more than one page
+    new = await bench.open()
+    assert new.state.last_seq == old.state.last_seq == 1203
+    assert new.run.id == "r"
+
+
+# ------------------------------------------------------------------------------ steps
+
+
+async def test_a_step_is_done_once(bench: Bench) -> None:
+    log = await bench.begin()
+    done = 0
+
+    async def work() -> dict[str, Any]:
+        nonlocal done
+        done += 1
+        await trio.lowlevel.checkpoint()
+        return {"error": {"code": "x", "message": "m"}}  # errors are recorded like results
+
+    first = await log.step("1/", "node", "n", work)
+    assert (await log.step("1/", "node", "n", work))["error"] == first["error"]
+    again = await bench.open()
+    assert (await again.step("1/", "node", "n", work))["error"] == first["error"]
+    assert done == 1
+
+
+async def test_another_step_under_the_key_is_a_mismatch(bench: Bench) -> None:
+    log = await bench.begin()
+
+    async def work() -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"end": {}}
+
+    async def never() -> dict[str, Any]:
+        raise AssertionError("it was done")
+
+    await log.step("1/0", "node", "a", work)
+    for kind, node in (("node", "b"), ("model", "a")):
+        with pytest.raises(ReplayMismatch, match="1/0"):
+            await log.step("1/0", kind, node, never)
+
+
+async def test_what_is_saved_with_the_next_comes_first_and_together(bench: Bench) -> None:
+    log = await bench.begin()
+
+    async def work() -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"end": {}}
+
+    await log.step("1/0", "node", "a", work, also=lambda _: [mark("also")], with_next=True)
+    assert log.state.last_seq == 3
+    await log.save(mark("next"))
+    kept = await bench.journal.events_since(ID, 3)
+    assert [event.type for event in kept] == ["step.finished", "state.set", "state.set"]
+    assert (await log.step("1/0", "node", "a", work))["end"] == {}
+
+
+# ------------------------------------------------------------- what is active, exactly
+
+
+Job = Callable[[], Awaitable[Any]]
+
+
+async def test_gather_keeps_the_order_of_the_jobs(bench: Bench, autojump_clock: MockClock) -> None:
+    log = await bench.begin()
+
+    def job(n: int) -> Job:
+        async def run() -> int:
+            await trio.sleep(5 - n)
+            return n
+
+        return run
+
+    assert await log.gather() == []
+    assert await log.gather(job(1)) == [1]
+    assert await log.gather(*(job(n) for n in range(5))) == list(range(5))
+    nested = await log.gather(lambda: log.gather(job(0), job(1)), lambda: log.gather(), job(4))
+    assert nested == [[0, 1], [], 4]
+    assert log.active == 1
+    assert bench.stalls == 0
+
+
+async def test_the_first_error_cancels_the_others_and_comes_out_bare(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    log = await bench.begin()
+
+    async def fail() -> None:
+        await trio.sleep(1)
+        raise ZeroDivisionError
+
+    async def sleep() -> None:
+        await trio.sleep_forever()
+
+    for jobs in ((fail, sleep), (sleep, fail, sleep), (lambda: log.gather(fail, sleep), sleep)):
+        with pytest.raises(ZeroDivisionError):
+            await log.gather(*jobs)
+        assert log.active == 1
+    assert bench.stalls == 0
+
+
+async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) -> None:
+    log = await bench.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            lambda: log.gather(
+                lambda: log.decision("q-a", lambda: question("a"), ()),
+                lambda: log.credential("server", ()),
+            )
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log.active, bench.pulse.moving, log.stalled, bench.stalls) == (0, 0, True, 1)
+        assert log.unauthorized == "server"
+        await answer(log, "a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log.active, bench.stalls) == (0, 2)
+        await log.save(e.run_resumed("r", "k2", True, answer=True))
+    assert (log.active, bench.pulse.moving, log.unauthorized) == (1, 1, None)
+    log.end()
+    assert (log.active, bench.pulse.moving) == (0, 0)
+
+
+async def test_a_question_is_put_once_and_an_answer_on_record_returns_at_once(bench: Bench) -> None:
+    log = await bench.begin()
+    asked: list[str] = []
+
+    def ask() -> dict[str, Any]:
+        asked.append("a")
+        return question("a")
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.decision, "q-a", ask, ())
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert log.active == 1
+    again = await bench.open()
+    again.begin(bench.stall)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(again.decision, "q-a", ask, ())
+        await trio.testing.wait_all_tasks_blocked()
+        await answer(again, "a")
+    assert (await again.decision("q-a", ask, ()))["approved"] is True
+    assert asked == ["a"]
+    assert again.active == 1
+
+
+@asynccontextmanager
+async def cancelled_after(ticks: int) -> AsyncIterator[trio.Nursery]:
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            for _ in range(ticks):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+
+
+@pytest.mark.repeat(4)
+@pytest.mark.parametrize("ticks", range(16))
+async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, ticks: int) -> None:
+    """Questions, credentials, turns and errors, cancelled while others answer them."""
+    log = await bench.begin()
+    turns = Turns(1)
+
+    async def in_turn(id: str) -> None:
+        async with log.turn(turns, ()):
+            await log.decision(f"q-{id}", lambda: question(id), ())
+
+    async def outside() -> None:
+        for id in ("a", "b", "c"):
+            await trio.lowlevel.checkpoint()
+            if id in log.state.head.pending:
+                await answer(log, id)
+        await log.save(e.run_resumed("r", "k2", True, answer=False))
+
+    async with cancelled_after(ticks) as nursery:
+        nursery.start_soon(
+            lambda: log.gather(
+                lambda: in_turn("a"),
+                lambda: in_turn("b"),
+                lambda: log.gather(
+                    lambda: log.decision("q-c", lambda: question("c"), ()),
+                    lambda: log.credential("server", ()),
+                ),
+            )
+        )
+        await trio.lowlevel.checkpoint()
+        nursery.start_soon(outside)
+    assert (log.active, bench.pulse.moving) == (1, 1)
+    assert turns.free == 1
+    log.end()
+    assert (log.active, bench.pulse.moving) == (0, 0)
+    log.begin(bench.stall)  # and the next run of this life counts from one
+    assert (log.active, bench.pulse.moving) == (1, 1)
+
+
+@pytest.mark.repeat(5)
+async def test_turns_are_taken_in_order_and_never_more_than_there_are(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    log = await bench.begin()
+    turns, now, most, order = Turns(2), 0, 0, list[int]()
+
+    def job(n: int) -> Job:
+        async def run() -> None:
+            nonlocal now, most
+            await trio.sleep(n)
+            async with log.turn(turns, ()):
+                order.append(n)
+                now += 1
+                most = max(most, now)
+                await trio.sleep(100)
+                now -= 1
+
+        return run
+
+    await log.gather(*(job(n) for n in range(7)))
+    assert (most, order, turns.free, log.active) == (2, list(range(7)), 2, 1)
+    assert bench.stalls == 0
+
+
+# --------------------------------------------------------------------------- shutting down
+
+
+async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
+    log = await bench.begin()
+    await log.admit()
+    log.note(mark("note"))
+    bench.pulse.draining.set()
+    passed: list[str] = []
+
+    async def enter() -> None:
+        await log.admit()
+        passed.append("in")
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(enter)
+            await trio.testing.wait_all_tasks_blocked()
+            assert (log.active, bench.pulse.moving) == (0, 0)
+            assert not log.stalled  # nobody outside could move it: it is we who stand in the way
+            assert bench.stalls == 0
+            assert await stored(bench) == ["note"]  # what is known is not lost
+            scope.cancel()
+    assert passed == []
+    assert log.active == 1
