@@ -30,6 +30,7 @@ from stopgo.actors.result import Result
 from stopgo.actors.state import (
     Conversation,
 )
+from stopgo.actors.timers import EXPIRIES
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
@@ -148,6 +149,8 @@ class ConversationLog(Branches):
                 self._publish(Event(self.state.id, saved.first_seq + n, event.type, saved.at, event.body))
             for key, reply in {**(replies or {}), **(refuse or {})}.items():
                 self.bus.publish(reply_topic(self.state.id, key), reply)
+            if any(isinstance(question, NewQuestion) and question.expires for question in questions):
+                self.bus.publish(EXPIRIES, None)
             self.progress()
             return True
 

@@ -7,7 +7,7 @@ from functools import partial
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.conversation import Idle
+from stopgo.actors.commands import Idle
 from stopgo.actors.log import topic
 from stopgo.actors.services import Services
 from stopgo.runtime.journal.protocol import Event

@@ -27,6 +27,7 @@ from stopgo.actors.models.model import Model, model_actor
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
 from stopgo.actors.services import Services, Tokens
+from stopgo.actors.timers import timers
 from stopgo.actors.tools import ListTools, ServerMessage, Tool
 from stopgo.actors.tree import tree_id
 from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node, RouterNode, children_of
@@ -132,6 +133,7 @@ async def open_cast(
         conversations = VirtualActors(
             "conversation", conversation(services), kernel, poisoned=poisoned(services)
         )
+        await kernel.start("timers", timers(journal, bus, wall, services.wake))
         yield Cast(services, published, conversations, models.names)
 
 

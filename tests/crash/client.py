@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import Idle
+from stopgo.actors.commands import Idle
 from stopgo.actors.errors import AgentError
 from stopgo.actors.result import Turn
 from stopgo.runtime.events import Crashed
@@ -163,8 +163,10 @@ class Client:
         if key in self.answers:
             return
         answer = await self._ask(command)
-        while await self._answer_unknowns() and _refused(answer):
+        # The run may have waited for what only the ledger can answer.
+        while _refused(answer) and (await self._answer_unknowns() or await self._is_free(answer)):
             answer = await self._ask(command)
+        await self._answer_unknowns()
         self.answers[key] = answer
         if not _refused(answer):
             self._commands[key] = command
@@ -181,6 +183,13 @@ class Client:
         again = await self._ask(self._commands[key])
         if self.answers[key] is not None and again != self.answers[key]:
             self.world.wrongs.append(f"{key} was answered {self.answers[key]} and then {again}")
+
+    async def _is_free(self, answer: Answer) -> bool:
+        """Whether a message that was not stored is welcome now: the decision it waited for was on its way."""
+        if not _not_stored(answer):
+            return False
+        await trio.sleep(1)
+        return (await self.agent.get(self.conversation)).head.status == "active"
 
     async def _answer_unknowns(self) -> bool:
         """Whether there were any."""
@@ -229,6 +238,9 @@ class Client:
 
 def _refused(answer: Answer) -> bool:
     """Nothing of the command was kept, so that it may come to something else when it is said again."""
-    if answer is None:
-        return False
-    return "error" in answer or (answer["state"], answer["code"]) == ("waiting", "waiting_approval")
+    return answer is not None and ("error" in answer or _not_stored(answer))
+
+
+def _not_stored(answer: Answer) -> bool:
+    """A message that came while an approval was pending."""
+    return answer is not None and (answer.get("state"), answer.get("code")) == ("waiting", "waiting_approval")
