@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.log import topic
+from stopgo.actors.timers import EXPIRIES
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -161,7 +162,7 @@ async def test_readers_come_and_go_and_leave_nothing(world: World, autojump_cloc
             nursery.cancel_scope.cancel()
         assert answer(await agent.send(id, "more")).state == "finished"
         await trio.sleep(10)
-        assert not agent._cast.services.bus._by_topic.keys() - {None}
+        assert not agent._cast.services.bus._by_topic.keys() - {None, EXPIRIES}
 
 
 async def test_following_activates_nobody(world: World, autojump_clock: MockClock) -> None:
