@@ -1,0 +1,61 @@
+"""Loops: TS-018 and TS-025, step by step, and what bounds one (FR-024)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.e2e.conftest import TESTDATA
+from tests.e2e.test_trees import called, event_bodies
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Serve
+
+LOOP = TESTDATA / "e2e-loop.yaml"
+ONE_MORE = ["resources_list", "resources_add"]
+ENOUGH = ["resources_list", "exit_loop"]
+
+
+def test_ts_018_a_loop_adds_until_there_are_three(serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data", config=LOOP)
+
+    turn = server.post("/conversations", {"message": "ensure we have at least 3 resources"}, status=201)
+
+    assert [tool for _, tool in called(turn["conversation"])] == [*ONE_MORE * 3, *ENOUGH]
+    assert server.resources() == {("resource-0", "0"): 1, ("resource-1", "1"): 1, ("resource-2", "2"): 1}
+    assert turn["result"]["response"] == "There are 3 resources."
+    assert turn["result"]["state"] == "finished"
+
+
+def test_ts_025_a_loop_asks_nobody_and_exits(serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data", config=LOOP)
+    id = server.new()
+
+    turn = server.say(id, "ensure we have at least 2 resources")
+
+    assert [tool for _, tool in called(turn["conversation"])] == [*ONE_MORE * 2, *ENOUGH]
+    assert sum(server.resources().values()) == 2
+    assert turn["conversation"]["approvals"] == []
+    assert turn["conversation"]["status"] == "active"
+    # FR-025: the state of the iteration before is in the prompt of the next.
+    kept = [body["value"] for body in event_bodies(server, id, "state.set") if body["key"] == "outcome"]
+    assert kept == [
+        "Added resource-0 in iteration 1.",
+        "Added resource-1 in iteration 2.",
+        "There are 2 resources.",
+    ]
+
+    # Once there are enough, the first look ends it.
+    again = server.say(id, "ensure we have at least 2 resources")
+    assert [tool for _, tool in called(again["conversation"])][-2:] == ENOUGH
+    assert sum(server.resources().values()) == 2
+
+
+def test_a_loop_ends_after_its_last_iteration(serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data", config=LOOP)
+
+    turn = server.post("/conversations", {"message": "ensure we have at least 9 resources"}, status=201)
+
+    assert [tool for _, tool in called(turn["conversation"])] == ONE_MORE * 5
+    assert turn["result"]["response"] == "Added resource-4 in iteration 5."
+    assert turn["result"]["state"] == "finished"
