@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from stopgo.actors.conditions import MISSING, holds, look_up
-from stopgo.actors.gate import Place, Verdict, effect_class, judge, mismatch, say
+from stopgo.actors.gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
 from stopgo.actors.tools import Tool
 from stopgo.config.model import Condition, Rule
 
@@ -24,7 +24,7 @@ class Step:
 
 
 def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Verdict, tuple[Step, ...]]:
-    """The gate's verdict and the steps that lead to it; the last one decides."""
+    """The gate's verdict, and all it looked at on the way; exactly one step decides."""
     steps: list[Step] = []
     for rule in place.policy.rules:
         key = mismatch(rule, tool, arguments, place)
@@ -65,22 +65,15 @@ def _unmet(key: str, condition: Condition, value: Any) -> str:
 
 def _hints(tool: Tool, place: Place) -> Iterator[Step]:
     hints, policy = tool.hints, place.policy
-    yield Step("readOnlyHint: true runs", bool(hints.read_only), f"the tool {_said(hints.read_only)}")
+    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said("readOnlyHint", hints.read_only))
     if hints.read_only:
         return
-    said = f"the tool {_said(hints.destructive)}"
+    said = _said("destructiveHint", hints.destructive)
     if hints.destructive is False:
         yield Step("destructiveHint: false runs", True, said)
         return
     asks = bool(hints.destructive) or policy.unannotated == "ask"
-    above = [
-        (key, action)
-        for key, below, action in (
-            ("in_parallel", place.in_parallel, policy.in_parallel),
-            ("in_loop", place.in_loop, policy.in_loop),
-        )
-        if below
-    ]
+    above = settings_above(place)
     relaxed = asks and bool(above) and all(action == "run" for _, action in above)
     if hints.destructive:
         yield Step("destructiveHint: true asks", not relaxed, said)
@@ -90,15 +83,18 @@ def _hints(tool: Tool, place: Place) -> Iterator[Step]:
         yield Step(what, not relaxed, "the tool does not say whether it is destructive")
     if asks and above:
         what = " and ".join(f"approval.{key}: {action}" for key, action in above)
-        kinds = " and ".join({"in_parallel": "a parallel node", "in_loop": "a loop"}[key] for key, _ in above)
-        why = f"the call would ask below {kinds}"
+        why = f"the call would ask {' and '.join(_BELOW[key] for key, _ in above)}"
         yield Step(what, relaxed, why if relaxed else f"{why}, and still does")
 
 
-def _said(hint: bool | None) -> str:
-    return "does not say" if hint is None else f"says {json.dumps(hint)}"
+_BELOW = {"in_parallel": "below a parallel node", "in_loop": "below a loop"}
+
+
+def _said(name: str, hint: bool | None) -> str:
+    return "the tool does not say" if hint is None else f"{name} is {json.dumps(hint)}"
 
 
 def _quoted(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    # Half of a surrogate pair is valid JSON, but no text that can be printed.
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -161,17 +161,18 @@ def by_hints(tool: Tool, place: Place) -> Verdict:
         verdict = Verdict("ask", "destructiveHint: true")
     else:
         verdict = Verdict(policy.unannotated, f"approval.unannotated: {policy.unannotated}")
-    above = [
-        (key, action)
-        for key, applies, action in (
-            ("in_parallel", place.in_parallel, policy.in_parallel),
-            ("in_loop", place.in_loop, policy.in_loop),
-        )
-        if applies
-    ]
+    above = settings_above(place)
     if verdict.action == "ask" and above and all(action == "run" for _, action in above):
         return Verdict("run", " and ".join(f"approval.{key}: run" for key, _ in above))
     return verdict
+
+
+def settings_above(place: Place) -> tuple[tuple[str, Literal["run", "ask"]], ...]:
+    """What the kinds of nodes above a call say of one that would ask: settings of the policy, by key."""
+    policy = place.policy
+    in_parallel = (("in_parallel", policy.in_parallel),) if place.in_parallel else ()
+    in_loop = (("in_loop", policy.in_loop),) if place.in_loop else ()
+    return (*in_parallel, *in_loop)
 
 
 def say(rule: Rule) -> str:

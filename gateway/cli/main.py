@@ -7,7 +7,13 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from stopgo.gateway.cli import config_command, mcp_resources_command, serve_command
+from stopgo.gateway.cli import (
+    config_command,
+    mcp_resources_command,
+    policy_command,
+    serve_command,
+    tree_command,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,5 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_command.register(commands)
     config_command.register(commands)
+    tree_command.register(commands)
+    policy_command.register(commands)
     mcp_resources_command.register(commands)
     return parser

@@ -1,0 +1,144 @@
+"""`stopgo policy`: what the gate does with a call, and why, without making it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stopgo.actors.gate import Action, Place
+    from stopgo.actors.tools import Tool
+    from stopgo.config.model import AgentConfig
+
+EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `policy explain` to the command line."""
+    policy = subparsers.add_parser("policy", help="see what the gate does with a tool call, and why")
+    commands = policy.add_subparsers(required=True, metavar="COMMAND")
+    explain = commands.add_parser(
+        "explain",
+        help="say which rule decides about a call, and why",
+        description="Says what the gate does with a call, and why, rule by rule. No server is started and "
+        "nothing is called, so what the tool says of itself has to be told. Exit code: 0 when the call "
+        "runs, 3 when it asks, 4 when it is denied, or when no node sees the tool; of several nodes that "
+        "see it, the strictest counts.",
+    )
+    explain.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
+    )
+    explain.add_argument("--tool", required=True, metavar="NAME", help="name of the tool")
+    explain.add_argument(
+        "--args", default="{}", metavar="JSON", help="arguments of the call, as a JSON object; default: none"
+    )
+    explain.add_argument("--node", metavar="NAME", help="the node that calls; default: each llm node in turn")
+    explain.add_argument(
+        "--server", metavar="NAME", help="the tool's server; may be left out if it is the only"
+    )
+    for hint, meaning in (
+        ("read-only", "changes nothing"),
+        ("destructive", "may destroy something"),
+        ("idempotent", "changes nothing more when it is repeated"),
+    ):
+        explain.add_argument(
+            f"--{hint}",
+            action=argparse.BooleanOptionalAction,
+            help=f"the tool says that it {meaning}, or, with --no-, that it does not",
+        )
+    explain.set_defaults(run=explain_call)
+
+
+def explain_call(args: argparse.Namespace) -> int:
+    """Exit code 2: the configuration or what was asked is wrong; for the others see the command's help."""
+    from stopgo.config.errors import ConfigError
+    from stopgo.config.load import load_config
+
+    try:
+        config = load_config(args.config)
+        tool, arguments = _tool(args, config), _arguments(args.args)
+        places = _places(config, args.node)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except _Unusable as error:
+        print(f"stopgo policy explain: {error}", file=sys.stderr)
+        return 2
+
+    actions = [_print(tool, arguments, place) for place in places]
+    return max((EXIT_CODES[action] for action in actions if action is not None), default=EXIT_CODES["deny"])
+
+
+class _Unusable(Exception):
+    """What was asked makes no sense; the text says why."""
+
+
+def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
+    from stopgo.actors.tools import Hints, Tool
+
+    servers = [server.name for server in config.mcp_servers]
+    if args.server is not None:
+        _check_known("server", args.server, servers)
+    elif len(servers) > 1:
+        raise _Unusable(f"--server is needed: {' or '.join(servers)}")
+    server = args.server or (servers[0] if servers else "")
+    hints = Hints(args.read_only, args.destructive, args.idempotent)
+    return Tool(args.tool, "", {}, server, hints=hints)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _Unusable(f"--args is not JSON: {error}") from None
+    if not isinstance(arguments, dict):
+        raise _Unusable('--args must be a JSON object, for instance \'{"name": "x"}\'')
+    return arguments
+
+
+def _places(config: AgentConfig, name: str | None) -> list[Place]:
+    """The places the call may come from. Raises `_Unusable` when there is none."""
+    from stopgo.actors.gate import places, root_place
+    from stopgo.config.model import LlmNode
+
+    callers = {
+        node.name: place
+        for node, place in places(config.agent, root_place(config))
+        if isinstance(node, LlmNode)
+    }
+    if name is not None:
+        _check_known("llm node", name, list(callers))
+        return [callers[name]]
+    if not callers:
+        raise _Unusable("the tree has no llm node, so nothing calls a tool")
+    return list(callers.values())
+
+
+def _check_known(what: str, name: str, known: list[str]) -> None:
+    from stopgo.config.wording import nearest
+
+    if name not in known:
+        hint = nearest(name, known) or (f"there is {', '.join(known)}" if known else "there is none")
+        raise _Unusable(f'no {what} is called "{name}" ({hint})')
+
+
+def _print(tool: Tool, arguments: dict[str, Any], place: Place) -> Action | None:
+    """Say what becomes of the call at one place; None where the tool is not seen."""
+    from stopgo.actors.explain import explain
+    from stopgo.actors.gate import offered
+
+    if not offered(tool, place):
+        print(f"{place.node}: not seen\n      mcp_servers or tools of the node leave it out\n")
+        return None
+    verdict, steps = explain(tool, arguments, place)
+    print(f"{place.node}: {verdict.action}")
+    for step in steps:
+        print(f"  {'*' if step.decides else '-'} {step.what}\n      {step.why}")
+    print()
+    return verdict.action

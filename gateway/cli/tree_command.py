@@ -1,0 +1,160 @@
+"""`stopgo tree`: the nodes of an agent, what each may use, and where it asks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stopgo.actors.gate import Place
+    from stopgo.config.model import AgentConfig, ApprovalConfig, Node
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `tree` to the command line."""
+    tree = subparsers.add_parser(
+        "tree",
+        help="print the tree of nodes of an agent file",
+        description="Prints the nodes of an agent, what each may use, its limits, and which tools ask where.",
+    )
+    tree.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
+    )
+    tree.set_defaults(run=print_tree)
+
+
+def print_tree(args: argparse.Namespace) -> int:
+    """Exit code 2 for a configuration that cannot be used."""
+    from stopgo.config.errors import ConfigError
+    from stopgo.config.load import load_config
+
+    try:
+        config = load_config(args.config)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for warning in config.warnings:
+        print(f"stopgo tree: warning: {warning}", file=sys.stderr)
+    for line in tree_lines(config):
+        print(line)
+    return 0
+
+
+def tree_lines(config: AgentConfig) -> Iterator[str]:
+    """The lines of the picture."""
+    from stopgo.actors.gate import root_place
+
+    yield f"{config.name} ({config.source})"
+    servers = ", ".join(server.name for server in config.mcp_servers)
+    yield f"  servers: {servers or 'none'}"
+    if limits := _said(config.limits):
+        yield f"  limits: {limits}"
+    place = root_place(config)
+    for rule in _rules(place.policy):
+        yield f"  {rule}"
+    if expiry := _expiry(place.policy):
+        yield f"  {expiry}"
+    yield ""
+    yield from _node_lines(config.agent, place, "", "")
+
+
+def _node_lines(node: Node, above: Place, first: str, rest: str) -> Iterator[str]:
+    """A node and those below it; `first` stands before its name and `rest` before every other line."""
+    from stopgo.actors.gate import children_place, descend
+    from stopgo.config.model import children_of
+
+    children = children_of(node)
+    yield f"{first}{node.name}  [{node.TYPE}]{_model(node)}"
+    margin = f"{rest}{'│  ' if children else '   '}"
+    for line in _facts(node, descend(above, node)):
+        yield f"{margin}{line}"
+    for index, child in enumerate(children):
+        last = index == len(children) - 1
+        corner, beside = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from _node_lines(child, children_place(above, node), f"{rest}{corner}", f"{rest}{beside}")
+
+
+def _model(node: Node) -> str:
+    model = getattr(node, "model", None)
+    return f"  {model}" if model else ""
+
+
+def _facts(node: Node, place: Place) -> Iterator[str]:
+    """What stands below a node's name."""
+    from stopgo.config.model import CheckpointNode, LlmNode, RouterNode
+
+    if settings := _said(node):
+        yield settings
+    if isinstance(node, RouterNode):
+        for route in node.routes or ():
+            yield f"when {' and '.join(route.when)}: {route.agent}"
+    if isinstance(node, LlmNode):
+        yield "no tools" if () in (place.servers, place.tools) else _asks(place)
+    if isinstance(node, CheckpointNode):
+        yield "asks a human"
+    if node.approval is not None:
+        own = len(node.approval.rules or ())
+        yield from _rules(place.policy)[:own]
+        if node.approval.expires_after is not None or node.approval.on_expiry is not None:
+            yield _expiry(place.policy)
+
+
+_ELSEWHERE = ("name", "description", "prompt", "message", "model", "agents", "routes", "approval")
+"""Keys of nodes that are shown in another way, or are too long to show."""
+_ALWAYS = ("max_turns", "max_iterations")
+
+
+def _said(section: Any) -> str:
+    """The settings of a section that are not the default, and limits even if they are."""
+    import attrs
+
+    parts = []
+    for field in attrs.fields(type(section)):
+        value = getattr(section, field.name)
+        if field.name not in _ELSEWHERE and (value != field.default or field.name in _ALWAYS):
+            parts.append(f"{field.name}: {_shown(value)}")
+    return "; ".join(parts)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case tuple():
+            return ", ".join(value) or "none"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.12g} s"
+        case _:
+            return str(value)
+
+
+def _asks(place: Place) -> str:
+    """What tools do here that no rule decides about."""
+    from stopgo.actors.gate import by_hints
+    from stopgo.actors.tools import Hints, Tool
+
+    said = []
+    for kind, hints in (("destructive", Hints(destructive=True)), ("unannotated", Hints())):
+        verdict = by_hints(Tool("", "", {}, "", hints=hints), place)
+        relaxed = verdict.action == "run" and "in_" in verdict.rule
+        said.append(f"{kind} tools {verdict.action}" + (f" ({verdict.rule})" if relaxed else ""))
+    return ", ".join(said)
+
+
+def _rules(policy: ApprovalConfig) -> list[str]:
+    from stopgo.actors.gate import say
+
+    return [say(rule) for rule in policy.rules]
+
+
+def _expiry(policy: ApprovalConfig) -> str:
+    if policy.expires_after is None:
+        return ""
+    what = {"reject": "counts as rejected", "fail": "fails the run"}[policy.on_expiry]
+    return f"an approval that nobody answers for {policy.expires_after:.12g} s {what}"
