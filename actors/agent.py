@@ -11,9 +11,9 @@ cancelling any of these calls cancels only the waiting. Reads fold the journal a
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -24,35 +24,29 @@ from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import descend, judge, places, root_place
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
-from stopgo.actors.log import BrokenConversation, read, reply_topic
+from stopgo.actors.log import BrokenConversation, read
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.catalog import open_model
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
+from stopgo.actors.sender import Sender
 from stopgo.actors.state import (
     Conversation,
 )
 from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
-from stopgo.runtime.events import Subscription
 from stopgo.runtime.journal.errors import (
     BadCursor,
 )
 from stopgo.runtime.journal.protocol import (
-    Accepted,
-    Already,
     Event,
     Journal,
     Json,
-    KeyReused,
     NotAccepted,
     Question,
     QuestionPage,
     QuestionState,
-    Repeated,
-    Unknown,
-    Won,
 )
 from stopgo.runtime.journal.sqlite import open_sqlite
 
@@ -72,8 +66,7 @@ class Agent:
     config: AgentConfig
     _cast: Cast
     _journal: Journal
-    _waits: set[trio.CancelScope] = attrs.field(factory=set)
-    _drained: bool = False
+    _sender: Sender
 
     @property
     def draining(self) -> trio.Event:
@@ -101,7 +94,8 @@ class Agent:
         id = str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
         body = {"message": message, "session_id": session_id, "token": token is not None}
         wait = wait or message is None
-        return await self._command(id, key, "create", body, token=token, wait=wait, new=True)
+        reply = await self._sender.command(id, key, "create", body, token=token, wait=wait, new=True)
+        return await self._turn(id, reply)
 
     async def send(
         self, id: str, text: str, *, key: str | None = None, token: str | None = None, wait: bool = True
@@ -114,7 +108,7 @@ class Agent:
         """
         _check_message(text)
         body = {"message": text, "token": token is not None}
-        return await self._command(
+        reply = await self._sender.command(
             id,
             key,
             "message",
@@ -124,6 +118,7 @@ class Agent:
             limit=QUEUE_LIMIT,
             unless=frozenset({"waiting_approval", "completed"}),
         )
+        return await self._turn(id, reply)
 
     async def decide(
         self,
@@ -140,130 +135,43 @@ class Agent:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
                 ``denied_by_policy``, ``already_decided``, ``expired``, ``void``, ...
         """
-        self._refuse_when_draining()
         question = await self.approval(approval)
         decided = parse_decision(question.kind, decision)
         if question.state == "pending" and "arguments" in decided:
             await self._check_edit(question, decided["arguments"])
         if token is not None:
             decided["token"] = True
-        services, id = self._cast.services, question.stream
-        key = key or str(uuid.uuid4())
-        lent = self._lend(id, key, token)
-        with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
-            outcome = await self._journal.decide(approval, decided, key, services.wall())
-            if lent and not _open(outcome):
-                services.tokens.drop(id, [key])
-            match outcome:
-                case Won() | Repeated():
-                    pass
-                case KeyReused():
-                    raise errors.key_reused()
-                case Unknown():
-                    raise errors.no_approval(approval)
-                case Already(question=standing):
-                    raise errors.already(standing)
-                case _:
-                    assert_never(outcome)
-            return await self._turn(id, outcome, replies, wait)
+        reply = await self._sender.decide(question, decided, key, token=token, wait=wait)
+        return await self._turn(question.stream, reply)
 
     async def cancel(self, id: str, *, key: str | None = None) -> Turn:
         """Stop the run that is going, if there is one: its pending approvals become void."""
-        return await self._command(id, key, "cancel", {})
+        return await self._turn(id, await self._sender.command(id, key, "cancel", {}))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
         """Close a conversation for good. Raises `AgentError` ``run_in_progress`` while a run is going."""
-        return await self._command(id, key, "complete", {})
+        return await self._turn(id, await self._sender.command(id, key, "complete", {}))
 
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
         """Give a run in ``auth_required`` the bearer token it goes on with."""
-        return await self._command(id, key, "resume", {"token": True}, token=token, wait=wait)
+        reply = await self._sender.command(id, key, "resume", {"token": True}, token=token, wait=wait)
+        return await self._turn(id, reply)
 
     async def delete(self, id: str) -> None:
         """Cancel what is going on, then forget the conversation: nothing of it stays in the store."""
         try:
-            await self._command(id, None, "delete", {})
+            await self._sender.command(id, None, "delete", {})
         except AgentError as error:
             if not isinstance(error.__cause__, follow.Deleted):
                 raise
 
-    async def _command(
-        self,
-        id: str,
-        key: str | None,
-        kind: str,
-        body: Json,
-        *,
-        token: str | None = None,
-        wait: bool = True,
-        new: bool = False,
-        limit: int | None = None,
-        unless: frozenset[str] = frozenset(),
-    ) -> Turn:
-        """Put a command into a conversation's inbox, and wait for what it comes to."""
-        self._refuse_when_draining()
-        services = self._cast.services
-        key = key or str(uuid.uuid4())
-        lent = self._lend(id, key, token)
-        with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
-            outcome = await self._journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
-            if lent and not _open(outcome):
-                services.tokens.drop(id, [key])
-            match outcome:
-                case Accepted() | Repeated():
-                    pass
-                case KeyReused():
-                    raise errors.key_reused()
-                case NotAccepted(why="status", status="waiting_approval"):
-                    conversation = await self.get(id)
-                    return Turn(conversation, refused_while_waiting(conversation))
-                case NotAccepted():
-                    raise errors.not_accepted(outcome, id)
-                case _:
-                    assert_never(outcome)
-            return await self._turn(id, outcome, replies, wait)
-
-    def _lend(self, id: str, key: str, token: str | None) -> bool:
-        """Have a token ready before its command can be carried out. It never takes another's place, for
-        whoever repeats a key may be somebody else."""
-        tokens = self._cast.services.tokens
-        if token is None or tokens.get(id, key) is not None:
-            return False
-        tokens.put(id, key, token)
-        return True
-
-    async def _turn(
-        self, id: str, outcome: Accepted | Won | Repeated, replies: Subscription, wait: bool
-    ) -> Turn:
-        """What a command that is in the inbox comes to. `replies` was there before it was."""
-        reply = outcome.reply if isinstance(outcome, Repeated) else None
-        if reply is None:
-            self._cast.services.wake(id)
-            if not wait:
-                return Turn(await self.get(id), None)
-            try:
-                reply = await self._unless_drained(follow.reply(replies))
-            except follow.Deleted as error:
-                raise errors.no_conversation(id) from error
-        if "error" in reply:
-            raise AgentError(reply["error"]["code"], reply["error"]["message"])
-        result = Result.from_json(reply["result"]) if reply["result"] else None
-        return Turn(await self.get(id), result)
-
-    async def _unless_drained(self, wait: Awaitable[T]) -> T:
-        with trio.CancelScope() as scope:
-            if self._drained:
-                scope.cancel()  # the command was on its way when the others were sent away
-            self._waits.add(scope)
-            try:
-                return await wait
-            finally:
-                self._waits.discard(scope)
-        raise errors.shutting_down(accepted=True)
-
-    def _refuse_when_draining(self) -> None:
-        if self.draining.is_set():
-            raise errors.shutting_down(accepted=False)
+    async def _turn(self, id: str, reply: Json | NotAccepted | None) -> Turn:
+        """The conversation as it stands now that a command has got this reply, or is not waited for."""
+        conversation = await self.get(id)
+        if isinstance(reply, NotAccepted):
+            return Turn(conversation, refused_while_waiting(conversation))
+        result = reply["result"] if reply else None
+        return Turn(conversation, Result.from_json(result) if result else None)
 
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
         check_arguments(arguments, question.body["input_schema"])
@@ -382,9 +290,7 @@ class Agent:
         pulse.draining.set()
         with trio.move_on_after(grace):
             await pulse.still()
-        self._drained = True
-        for scope in tuple(self._waits):
-            scope.cancel()
+        self._sender.close()
 
 
 @asynccontextmanager
@@ -422,16 +328,11 @@ async def _run(
     async with open_cast(config, journal, wall, open_server, open_model) as cast:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(resume.resume_all, cast.services)
-            agent = Agent(config, cast, journal)
+            agent = Agent(config, cast, journal, Sender(cast.services))
             yield agent
             if not agent.draining.is_set():
                 await agent.drain(config.shutdown_grace)
             nursery.cancel_scope.cancel()
-
-
-def _open(outcome: object) -> bool:
-    """Whether a command is in the inbox, or was when it was looked at."""
-    return isinstance(outcome, Accepted | Won) or (isinstance(outcome, Repeated) and outcome.reply is None)
 
 
 def _check_message(text: object) -> None:

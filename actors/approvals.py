@@ -48,6 +48,8 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
         decision["approved"] = _yes_or_no(words)
         arguments = words.get("arguments")
         if decision["approved"] and arguments is not None:
+            if kind != "tool":
+                raise AgentError("invalid_arguments", "this approval has no arguments to edit")
             if not isinstance(arguments, Mapping):
                 raise AgentError("invalid_arguments", "arguments must be an object", hint=_EDIT_HINT)
             decision["arguments"] = arguments

@@ -169,10 +169,12 @@ def by_hints(tool: Tool, place: Place) -> Verdict:
 
 def settings_above(place: Place) -> tuple[tuple[str, Literal["run", "ask"]], ...]:
     """What the kinds of nodes above a call say of one that would ask: settings of the policy, by key."""
-    policy = place.policy
-    in_parallel = (("in_parallel", policy.in_parallel),) if place.in_parallel else ()
-    in_loop = (("in_loop", policy.in_loop),) if place.in_loop else ()
-    return (*in_parallel, *in_loop)
+    settings: list[tuple[str, Literal["run", "ask"]]] = []
+    if place.in_parallel:
+        settings.append(("in_parallel", place.policy.in_parallel))
+    if place.in_loop:
+        settings.append(("in_loop", place.policy.in_loop))
+    return tuple(settings)
 
 
 def say(rule: Rule) -> str:
