@@ -11,6 +11,7 @@ from stopgo.gateway.cli import (
     config_command,
     mcp_resources_command,
     policy_command,
+    run_command,
     serve_command,
     tree_command,
 )
@@ -38,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stopgo {version('agent-stop-and-go')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_command.register(commands)
+    run_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)
     policy_command.register(commands)

@@ -71,7 +71,7 @@ def explain_call(args: argparse.Namespace) -> int:
         print(f"stopgo policy explain: {error}", file=sys.stderr)
         return 2
 
-    actions = [_print(tool, arguments, place) for place in places]
+    actions: list[Action | None] = [_print(tool, arguments, place) for place in places]
     return max((EXIT_CODES[action] for action in actions if action is not None), default=EXIT_CODES["deny"])
 
 

@@ -117,7 +117,9 @@ def _said(section: Any) -> str:
     parts = []
     for field in attrs.fields(type(section)):
         value = getattr(section, field.name)
-        if field.name not in _ELSEWHERE and (value != field.default or field.name in _ALWAYS):
+        if field.name in _ELSEWHERE or value is None:
+            continue
+        if value != field.default or field.name in _ALWAYS:
             parts.append(f"{field.name}: {_shown(value)}")
     return "; ".join(parts)
 

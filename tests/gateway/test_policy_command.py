@@ -1,0 +1,137 @@
+import argparse
+from pathlib import Path
+
+import pytest
+
+from stopgo.gateway.cli import policy_command
+
+FILE = """
+mcp_servers:
+  - {name: db, command: d}
+approval:
+  rules:
+    - {name: no production, then: deny, tool: "db_*", arguments: {target: prod}}
+    - {then: run, effect: read}
+agent:
+  type: sequential
+  name: root
+  agents:
+    - {type: llm, name: reader, tools: ["*_list"]}
+    - type: parallel
+      name: both
+      agents:
+        - {type: llm, name: writer}
+        - {type: llm, name: careful, approval: {in_parallel: ask}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def explain(*words: str | Path) -> int:
+    parser = argparse.ArgumentParser(prog="stopgo")
+    policy_command.register(parser.add_subparsers(required=True))
+    args = parser.parse_args(["policy", "explain", *map(str, words)])
+    code: int = args.run(args)
+    return code
+
+
+def test_the_rule_that_decides_is_marked_and_the_others_say_why_not(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--tool", "db_drop", "--args", '{"target": "test"}', "--destructive")
+    assert explain("--config", file, "--node", "careful", *words) == 3
+    assert capsys.readouterr() == (
+        """\
+careful: ask
+  - approval.rules[0] "no production" (tool: db_*; arguments: target): deny
+      arguments.target is "test", which does not fit equals "prod"
+  - approval.rules[1] (effect: read): run
+      the tool's effect is once
+  - readOnlyHint: true runs
+      the tool does not say
+  * destructiveHint: true asks
+      destructiveHint is true
+  - approval.in_parallel: ask
+      the call would ask below a parallel node, and still does
+
+""",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "actions", "code"),
+    [
+        (["--tool", "db_drop", "--destructive"], ["not seen", "run", "ask"], 3),
+        (["--tool", "db_list", "--no-destructive"], ["run", "run", "run"], 0),
+        (["--tool", "db_list", "--read-only"], ["run", "run", "run"], 0),
+        (["--tool", "db_list", "--args", '{"target": "prod"}', "--read-only"], ["deny", "deny", "deny"], 4),
+        (["--tool", "db_drop", "--node", "writer"], ["run"], 0),
+        (["--tool", "db_drop", "--node", "reader"], ["not seen"], 4),
+        (["--tool", "db_drop", "--node", "writer", "--server", "db"], ["run"], 0),
+    ],
+)
+def test_each_node_has_its_answer_and_the_strictest_is_the_exit_code(
+    file: Path, capsys: pytest.CaptureFixture[str], words: list[str], actions: list[str], code: int
+) -> None:
+    assert explain("--config", file, *words) == code
+    blocks = capsys.readouterr().out.split("\n\n")
+    assert [block.partition("\n")[0].partition(": ")[2] for block in blocks if block] == actions
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--args", "{"], "--args is not JSON: Expecting property name"),
+        (["--args", "[" * 100_000], "--args is not JSON: "),
+        (["--args", "[1]"], '--args must be a JSON object, for instance \'{"name": "x"}\''),
+        (["--node", "wirter"], 'no llm node is called "wirter" (did you mean "writer"?)'),
+        (["--node", "root"], 'no llm node is called "root" (there is reader, writer, careful)'),
+        (["--server", "dbs"], 'no server is called "dbs" (did you mean "db"?)'),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    file: Path, capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+) -> None:
+    assert explain("--config", file, "--tool", "t", *words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"stopgo policy explain: {expected}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        (
+            "mcp_servers: [{name: a, command: x}, {name: b, command: x}]",
+            [],
+            "stopgo policy explain: --server is needed: a or b\n",
+        ),
+        ("name: x", ["--server", "s"], 'stopgo policy explain: no server is called "s" (there is none)\n'),
+        (
+            "agent: {type: approval, name: c, message: m}",
+            [],
+            "stopgo policy explain: the tree has no llm node, so nothing calls a tool\n",
+        ),
+        ("naem: x", [], 'agent.yaml:1:1: naem: unknown key "naem" (did you mean "name"?)\n'),
+    ],
+)
+def test_a_file_that_gives_no_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], expected: str
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(text)
+    assert explain("--config", path, "--tool", "t", *words) == 2
+    assert capsys.readouterr().err.endswith(expected)
+
+
+def test_odd_arguments_are_printed_all_the_same(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = r'{"target": "\ud800 é"}'
+    assert explain("--config", file, "--tool", "db_x", "--node", "writer", "--args", odd) == 0
+    assert r'arguments.target is "\ud800 é"' in capsys.readouterr().out

@@ -1,0 +1,120 @@
+import argparse
+from pathlib import Path
+
+import pytest
+
+from stopgo.gateway.cli import tree_command
+
+FILE = """
+name: desk
+llm: {model: offline:rules}
+mcp_servers:
+  - {name: files, command: f}
+  - {name: db, command: d}
+limits: {max_turns: 20, timeout: 60}
+approval:
+  expires_after: 3600
+  rules:
+    - {name: no production, then: deny, server: db, arguments: {target: {matches: "^prod"}}}
+agent:
+  type: sequential
+  name: root
+  agents:
+    - {type: llm, name: analyzer, output_key: analysis, mcp_servers: []}
+    - type: parallel
+      name: both
+      max_concurrency: 2
+      agents:
+        - type: llm
+          name: left
+          tools: ["a_*", b]
+          timeout: 30
+          approval: {in_parallel: ask, on_expiry: fail, rules: [{then: ask, tool: a_x}]}
+        - type: loop
+          name: again
+          agents: [{type: llm, name: worker, can_exit_loop: true}]
+    - type: router
+      name: pick
+      routes: [{when: {analysis: x, user_message: y}, agent: ok}]
+      agents: [{type: approval, name: ok, message: "go?"}]
+"""
+
+PICTURE = """\
+desk ({file})
+  servers: files, db
+  limits: max_turns: 20; timeout: 60 s
+  approval.rules[0] "no production" (server: db; arguments: target): deny
+  an approval that nobody answers for 3600 s counts as rejected
+
+root  [sequential]
+├─ analyzer  [llm]  offline:rules
+│     output_key: analysis; mcp_servers: none; max_turns: 10
+│     no tools
+├─ both  [parallel]
+│  │  max_concurrency: 2
+│  ├─ left  [llm]  offline:rules
+│  │     tools: a_*, b; timeout: 30 s; max_turns: 10
+│  │     destructive tools ask, unannotated tools run
+│  │     node "left" approval.rules[0] (tool: a_x): ask
+│  │     an approval that nobody answers for 3600 s fails the run
+│  └─ again  [loop]
+│     │  max_iterations: 10
+│     └─ worker  [llm]  offline:rules
+│           max_turns: 10; can_exit_loop: yes
+│           destructive tools run (approval.in_parallel: run and approval.in_loop: run), unannotated tools run
+└─ pick  [router]
+   │  when analysis and user_message: ok
+   └─ ok  [approval]
+         asks a human
+"""
+
+
+def tree(*words: str | Path) -> int:
+    parser = argparse.ArgumentParser(prog="stopgo")
+    tree_command.register(parser.add_subparsers(required=True))
+    args = parser.parse_args(["tree", *map(str, words)])
+    code: int = args.run(args)
+    return code
+
+
+def test_a_tree_is_drawn_with_all_that_holds_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(FILE)
+    assert tree("--config", path) == 0
+    assert capsys.readouterr() == (PICTURE.format(file=path), "")
+
+
+def test_an_agent_without_a_tree_is_one_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("approval: {unannotated: ask}\nprompt: '{x}'")
+    assert tree("--config", path) == 0
+    out, err = capsys.readouterr()
+    assert out == (
+        f"agent ({path})\n  servers: none\n\nagent  [llm]  google:gemini-2.5-flash\n   max_turns: 10\n"
+        "   destructive tools ask, unannotated tools ask\n"
+    )
+    assert err.startswith("stopgo tree: warning: agent.prompt: {x} stays as it is")
+
+
+def test_a_router_says_which_model_picks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("agent: {type: router, name: r, prompt: p, agents: [{type: llm, name: a, model: m:n}]}")
+    assert tree("--config", path) == 0
+    assert "r  [router]  google:gemini-2.5-flash\n└─ a  [llm]  m:n\n" in capsys.readouterr().out
+
+
+def test_the_default_is_the_shipped_agent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tree() == 0
+    assert "servers: resources" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tree("--config", tmp_path / "no.yaml") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "there is no such file" in err
