@@ -30,13 +30,14 @@ TIMEOUT = 200.0
 
 MATRIX = "tests/crash/test_matrix.py"
 SAVES = "tests/runtime/journal/test_saves.py"
-COMMANDS = "tests/runtime/journal/test_commands.py"
+INBOX = "tests/runtime/journal/test_commands.py"
 
 LOG = "actors/log.py"
 CALL = "actors/nodes/call.py"
+EFFECT = "actors/nodes/effect.py"
 NODE = "actors/nodes/node.py"
 RUN = "actors/run.py"
-CONVERSATION = "actors/conversation.py"
+COMMANDS = "actors/commands.py"
 AGENT = "actors/agent.py"
 MEMORY = "runtime/journal/memory.py"
 SQLITE = "runtime/journal/sqlite.py"
@@ -111,8 +112,8 @@ MUTANTS = (
     Mutant(
         "the intent is saved with the result, not before the call",
         (
-            Edit(CALL, INTENT, "            log.note(intent)\n"),
-            Edit(CALL, FINISHED, FINISHED + "            intents=[NewIntent(key, attempt, 'once', {})],\n"),
+            Edit(EFFECT, INTENT, "            log.note(intent)\n"),
+            Edit(EFFECT, FINISHED, FINISHED + "            intents=[NewIntent(key, attempt, 'once', {})],\n"),
         ),
     ),
     Mutant(
@@ -175,7 +176,13 @@ MUTANTS = (
         "the stored effect class: today's hints count",
         (
             Edit(
-                CALL,
+                EFFECT,
+                "from stopgo.actors.registry import Resolved,",
+                "from stopgo.actors.gate import effect_class\n"
+                "from stopgo.actors.registry import Resolve, Resolved,",
+            ),
+            Edit(
+                EFFECT,
                 'if record.attempts[last] == "started" and started["effect"] == "once":',
                 'today = await self.scope.services.registry.ask(Resolve(started["tool"]))\n'
                 '        if record.attempts[last] == "started" and effect_class(today.tool, approved=False)'
@@ -185,23 +192,27 @@ MUTANTS = (
     ),
     Mutant(
         "a call that was interrupted is sent again without asking",
-        (Edit(CALL, 'if record.attempts[last] == "started" and started["effect"] == "once":', "if False:"),),
+        (
+            Edit(
+                EFFECT, 'if record.attempts[last] == "started" and started["effect"] == "once":', "if False:"
+            ),
+        ),
     ),
     Mutant(
         "a call whose answer was lost is sent again without asking",
-        (Edit(CALL, 'if cleared.effect != "once" and resends:', "if resends:"),),
+        (Edit(EFFECT, 'if cleared.effect != "once" and resends:', "if resends:"),),
     ),
     Mutant(
         "nobody is asked what became of a call",
-        (Edit(CALL, 'if not started["asks"]:', "if True:"),),
+        (Edit(EFFECT, 'if not started["asks"]:', "if True:"),),
     ),
     Mutant(
         "an interrupted attempt stays open behind the one that follows it",
-        (Edit(CALL, "lost = self._interrupted(key)", "lost = []"),),
+        (Edit(EFFECT, "lost = self._interrupted(key)", "lost = []"),),
     ),
     Mutant(
         "a rejected call is sent",
-        (Edit(CALL, "            if is_rejection(decision):\n", "            if False:\n"),),
+        (Edit(CALL, 'if "expired" in decision or is_rejection(decision):', 'if "expired" in decision:'),),
     ),
     Mutant(
         "an edit is forgotten",
@@ -220,13 +231,13 @@ MUTANTS = (
             Edit(MEMORY, "if known := kept.known(key, kind, body):", "if False:"),
             Edit(SQL_INBOX, "if head is not None and (known", "if False and (known"),
         ),
-        (MATRIX, COMMANDS),
+        (MATRIX, INBOX),
     ),
     Mutant(
         "a message leaves the inbox after the commit that took it in",
         (
             Edit(
-                CONVERSATION,
+                COMMANDS,
                 'await self._log.save(*self._begin(command, command.body["message"]), ack=[command.key])',
                 'await self._log.save(*self._begin(command, command.body["message"]))\n'
                 "            await self._log.save(ack=[command.key])",
@@ -262,6 +273,7 @@ MUTANTS = (
                 "        if self.pulse.draining.is_set():\n            if self._notes:",
                 "        if False:\n            if self._notes:",
             ),
+            Edit(EFFECT, "if not self.scope.services.pulse.draining.is_set():", "if True:"),
         ),
     ),
     Mutant(
@@ -270,7 +282,7 @@ MUTANTS = (
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
-        (Edit(CALL, SEE_THROUGH, "            await self._send(key, attempt, cleared)\n"),),
+        (Edit(EFFECT, SEE_THROUGH, "            await self._send(key, attempt, cleared)\n"),),
     ),
     Mutant(
         "a stopped branch outlives the stop",
