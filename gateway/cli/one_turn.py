@@ -1,0 +1,165 @@
+"""One turn of a new conversation, told and asked about at the command line."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from typing import Literal, TypeAlias, assert_never
+
+import attrs
+import trio
+
+from stopgo.actors import events as e
+from stopgo.actors.agent import Agent
+from stopgo.actors.errors import AgentError
+from stopgo.actors.result import finished
+from stopgo.actors.state import failure_text
+from stopgo.gateway.cli import reply
+from stopgo.gateway.cli.progress import Progress
+from stopgo.gateway.cli.terminal import Terminal
+from stopgo.gateway.views import timestamp
+from stopgo.runtime.journal.protocol import Event, Question
+
+Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
+
+
+@attrs.define(eq=False)
+class _Asking:
+    """A question somebody is looking at; the scope ends when it need not be answered any more."""
+
+    approval: str
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+
+@attrs.define(eq=False)
+class OneTurn:
+    """Runs once."""
+
+    agent: Agent
+    terminal: Terminal
+    stop: trio.Event
+    """Set by others: cancel the run."""
+    waiting: tuple[Question, ...] = ()
+    """When the outcome is that it waits: what for, if for a person."""
+    _outcome: Outcome = "cancelled"
+    _asking: _Asking | None = None
+
+    async def run(self, message: str) -> Outcome:
+        """Say `message`, and see to it that the turn ends, or waits for somebody who is not here.
+
+        Raises:
+            AgentError: the message is refused.
+        """
+        turn = await self.agent.start_conversation(message, wait=False)
+        id = turn.conversation.id
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._cancel_when_told, id)
+            await self._follow(id, nursery)
+            nursery.cancel_scope.cancel()
+        if self._outcome == "waiting":
+            pending = (await self.agent.get(id)).head.pending
+            self.waiting = tuple([await self.agent.approval(each) for each in pending])
+        return self._outcome
+
+    async def _cancel_when_told(self, id: str) -> None:
+        await self.stop.wait()
+        await self.agent.cancel(id)
+
+    async def _follow(self, id: str, nursery: trio.Nursery) -> None:
+        progress = Progress(self.agent.config.agent)
+        async with aclosing(self.agent.events(id)) as events:
+            async for event in events:
+                if (line := progress.line(event)) is not None:
+                    self.terminal.tell(line, "quiet")
+                outcome = await self._take_in(event, nursery)
+                if outcome is not None:
+                    self._outcome = outcome
+                    return
+
+    async def _take_in(self, event: Event, nursery: trio.Nursery) -> Outcome | None:
+        """What an event means for whoever sits here; the outcome, when it is the last one."""
+        body = event.body
+        match event.type:
+            case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
+                if self._asking is not None and self._asking.approval == body["id"]:
+                    self._asking.scope.cancel()
+            case e.RUN_WAITING if not self.terminal.can_ask:
+                return "waiting"
+            case e.RUN_WAITING:
+                # One after the other: each answer makes the run wait again, for what is left.
+                if self._asking is None or self._asking.approval not in body["on"]:
+                    self._asking = _Asking(body["on"][0])
+                    nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
+            case e.RUN_AUTH_REQUIRED:
+                self.terminal.tell(f'tool server "{body["server"]}" needs a bearer token', "bad")
+                return "waiting"
+            case e.RUN_FINISHED:
+                run = (await self.agent.get(event.stream)).head.run
+                assert run is not None
+                self.terminal.answer(finished(run, body["text"]).response)
+                return "finished"
+            case e.RUN_FAILED:
+                self.terminal.tell(failure_text(body["code"], body["message"]), "bad")
+                return "failed"
+            case e.RUN_CANCELLED:
+                return "cancelled"
+            case _:
+                pass
+        return None
+
+    async def _ask(self, asking: _Asking, turn: trio.CancelScope) -> None:
+        """Ask until it is answered, or need not be; when nobody answers, leave it waiting."""
+        with asking.scope:
+            question = await self.agent.approval(asking.approval)
+            self.terminal.tell(f"\n{question.body['description']}\n")
+            while question.state == "pending":
+                words = await self._words(question)
+                if words is None:
+                    self._outcome = "waiting"
+                    turn.cancel()
+                    return
+                try:
+                    await self.agent.decide(question.id, words, wait=False)
+                except AgentError as error:
+                    self._refused(error)
+                question = await self.agent.approval(question.id)
+        if self._asking is asking:
+            self._asking = None
+
+    async def _words(self, question: Question) -> dict[str, object] | None:
+        """A decision; None: nobody will make one."""
+        while (line := await self.terminal.ask(reply.prompt(question.kind))) is not None:
+            match reply.understand(question.kind, line):
+                case reply.Decide(words):
+                    return dict(words)
+                case reply.Edit():
+                    if (arguments := await self._edit(question)) is not None:
+                        return {"approved": True, "arguments": arguments}
+                case reply.ShowAll():
+                    expires = None if question.expires is None else timestamp(question.expires)
+                    self.terminal.tell(reply.all_of(question.body, expires))
+                case reply.NotUnderstood():
+                    self.terminal.tell("That is none of the answers.", "bad")
+                case other:
+                    assert_never(other)
+        return None
+
+    async def _edit(self, question: Question) -> object | None:
+        """The arguments in place of those that were asked about; None: not now."""
+        shown = json.dumps(question.body["tool_args"], ensure_ascii=False)
+        self.terminal.tell(f"Now they are: {shown}")
+        line = await self.terminal.ask("All arguments, as JSON on one line; nothing to leave them >")
+        if not line:
+            return None
+        arguments = reply.edited(line)
+        if isinstance(arguments, str):
+            self.terminal.tell(arguments, "bad")
+            return None
+        return arguments
+
+    def _refused(self, error: AgentError) -> None:
+        self.terminal.tell(error.message, "bad")
+        for mistake in error.details.get("errors", ())[1:]:
+            self.terminal.tell(mistake, "bad")
+        if error.hint:
+            self.terminal.tell(error.hint)

@@ -1,0 +1,126 @@
+"""The process of `stopgo run`: signals, what ends it, exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+
+import attrs
+import trio
+
+from stopgo.actors.agent import open_agent
+from stopgo.actors.errors import AgentError, StartError
+from stopgo.config.model import AgentConfig
+from stopgo.gateway.cli.one_turn import OneTurn, Outcome
+from stopgo.gateway.cli.progress import asked_text
+from stopgo.gateway.cli.terminal import LogToTerminal, Terminal
+from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.protocol import Question
+
+FAILED = 1
+WRONG = 2
+"""The message cannot be used."""
+WAITING = 3
+"""The run waits for somebody who is not here."""
+
+
+def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> int:
+    """Run one turn and return the exit code. `options` are those that make `serve` the same agent."""
+    terminal = Terminal.of_this_process()
+    logging.basicConfig(
+        level=logging.WARNING, format="%(message)s", handlers=[LogToTerminal(terminal)], force=True
+    )
+    if config.packaged:
+        terminal.tell(
+            f"no config/agent.yaml here: the agent that comes with the package, {config.source}", "quiet"
+        )
+    for warning in config.warnings:
+        terminal.tell(f"warning: {warning}", "quiet")
+    code = FAILED
+    try:
+        code = trio.run(_run, config, message, options, terminal)
+    except* AgentError as group:
+        _say_why(terminal, group)
+        code = WRONG
+    except* (StartError, JournalError, OSError, sqlite3.Error) as group:
+        _say_why(terminal, group)
+    return code
+
+
+async def _run(config: AgentConfig, message: str, options: Sequence[str], terminal: Terminal) -> int:
+    interrupt = Interrupt()
+    outcome: Outcome = "cancelled"
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            interrupt.scope = nursery.cancel_scope
+            nursery.start_soon(interrupt.listen, signals)
+            async with open_agent(config) as agent:
+                turn = OneTurn(agent, terminal, interrupt.stop)
+                interrupt.running = True
+                outcome = await turn.run(message)
+            nursery.cancel_scope.cancel()
+    match outcome:
+        case "finished":
+            return 0
+        case "failed":
+            return FAILED
+        case "waiting":
+            _say_how_to_go_on(terminal, turn, config, options)
+            return WAITING
+        case "cancelled":
+            terminal.tell("cancelled", "bad")
+            return interrupt.code
+
+
+@attrs.define(eq=False)
+class Interrupt:
+    """What signals mean: the first cancels the run and waits for its end, the second stops at once.
+
+    Before there is a run the first already stops. Stopping at once is cancellation: what has to be cleaned
+    up, such as processes of tool servers, still is.
+    """
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    """Of everything."""
+    stop: trio.Event = attrs.field(factory=trio.Event)
+    """Set when the run has to be cancelled."""
+    running: bool = False
+    code: int = 128 + signal.SIGINT
+    """The exit code of a run that was cancelled."""
+
+    async def listen(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            self.code = 128 + number
+            if not self.running or self.stop.is_set():
+                self.scope.cancel()
+            self.stop.set()
+
+
+def _say_how_to_go_on(terminal: Terminal, turn: OneTurn, config: AgentConfig, options: Sequence[str]) -> None:
+    if not turn.waiting:
+        return
+    terminal.tell("It waits for a decision:", "question")
+    for question in turn.waiting:
+        terminal.tell(f"  {question.id}  {asked_text(question.body)}")
+    url, serve = f"http://{config.host}:{config.port}", shlex.join(["stopgo", "serve", *options])
+    terminal.tell(f"Serve the agent, and answer there; it goes on where it stands:\n  {serve}")
+    for question in turn.waiting:
+        terminal.tell(
+            f"  curl {url}/approvals/{question.id} -d {shlex.quote(json.dumps(_an_answer(question)))}"
+        )
+
+
+def _an_answer(question: Question) -> dict[str, object]:
+    return {"action": "done"} if question.kind == "outcome_unknown" else {"approved": True}
+
+
+def _say_why(terminal: Terminal, error: BaseException) -> None:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            _say_why(terminal, inner)
+        return
+    terminal.tell(f"stopgo run: {str(error) or type(error).__name__}", "bad")

@@ -1,0 +1,105 @@
+"""The person at the command line: what is said goes to stderr, the answer alone to stdout."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import unicodedata
+from collections.abc import Mapping
+from typing import IO, Literal, TypeAlias
+
+import attrs
+import trio
+
+Style: TypeAlias = Literal["plain", "quiet", "question", "bad"]
+
+_CODES: Mapping[Style, str] = {"plain": "", "quiet": "\x1b[2m", "question": "\x1b[1m", "bad": "\x1b[31m"}
+_RESET = "\x1b[0m"
+_CHUNK = 4096
+"""Bytes; a terminal hands over a line at a time, and no longer ones."""
+
+
+def printable(text: str) -> str:
+    """A text that can do nothing to a terminal: it comes from models and tools, and could otherwise hide
+    what is asked, or draw an answer of its own."""
+    return "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in text)
+
+
+def _harmless(character: str) -> bool:
+    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+
+
+def colourful(stream: IO[str], environ: Mapping[str, str]) -> bool:
+    """Whether to use colour: on a terminal that has it, and where NO_COLOR does not forbid it."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+@attrs.define(eq=False)
+class Terminal:
+    """Made once per process; its methods are for one task at a time."""
+
+    can_ask: bool
+    """Whether somebody is there to answer."""
+    colour: bool
+    _typed: bytes = b""
+    _prompting: bool = False
+
+    @classmethod
+    def of_this_process(cls) -> Terminal:
+        for stream in (sys.stdout, sys.stderr):
+            # Whatever the locale: a character it lacks must not end the run.
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        return cls(
+            can_ask=sys.stdin is not None and sys.stdin.isatty(), colour=colourful(sys.stderr, os.environ)
+        )
+
+    def tell(self, text: str, style: Style = "plain") -> None:
+        """Say something beside the answer."""
+        if self._prompting:
+            # Leave the line on which somebody may be typing.
+            self._prompting = False
+            text = f"\n{text}"
+        print(self._styled(text, style), file=sys.stderr, flush=True)
+
+    def answer(self, text: str) -> None:
+        """The answer; as it is where a program reads it."""
+        print(printable(text) if sys.stdout.isatty() else text, flush=True)
+
+    async def ask(self, prompt: str) -> str | None:
+        """A line that is typed after `prompt`, without the spaces around it; None: nobody will answer."""
+        print(self._styled(prompt, "question"), end=" ", file=sys.stderr, flush=True)
+        self._prompting = True
+        line = await self._read_line()
+        self._prompting = False
+        return None if line is None else line.decode("utf-8", "replace").strip()
+
+    def _styled(self, text: str, style: Style) -> str:
+        text = printable(text)
+        return f"{_CODES[style]}{text}{_RESET}" if self.colour and _CODES[style] else text
+
+    async def _read_line(self) -> bytes | None:
+        # Not in a thread: one that waits for a line cannot be called back when the question is void.
+        stdin = sys.stdin.fileno()
+        while b"\n" not in self._typed:
+            await trio.lowlevel.wait_readable(stdin)
+            try:
+                chunk = os.read(stdin, _CHUNK)
+            except OSError:  # the terminal was closed
+                chunk = b""
+            if not chunk:
+                return None
+            self._typed += chunk
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line
+
+
+class LogToTerminal(logging.Handler):
+    """What the parts of the agent have to say that matters to whoever runs it."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(logging.WARNING)
+        self._terminal = terminal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._terminal.tell(f"{record.levelname.lower()}: {self.format(record)}", "quiet")
