@@ -1,0 +1,275 @@
+"""What has to hold of a conversation's record, after every life and whatever happened in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from stopgo.actors import events as e
+from stopgo.actors.state import Conversation, fold
+from stopgo.runtime.journal.protocol import Event, Intent, Question, Row
+
+from .plan import DENIED_ABOVE
+from .trees import walk
+
+FAILURES = frozenset({"approval_expired", "limit_reached", "model_error", "no_route", "timed_out"})
+"""Codes of what may become of a run when everything is as it should be."""
+
+
+@attrs.frozen(eq=False)
+class Record:
+    """What the journal holds of a conversation."""
+
+    id: str
+    events: tuple[Event, ...]
+    row: Row
+    questions: tuple[Question, ...]
+    intents: tuple[Intent, ...]
+
+
+def audit(record: Record) -> Iterator[str]:
+    """A sentence for everything that is wrong."""
+    seqs = [event.seq for event in record.events]
+    if seqs != list(range(1, len(seqs) + 1)):
+        yield f"seq has gaps: {seqs}"
+    yield from _indexes(record)
+    yield from _order(record.events)
+    for run in _runs(record.events):
+        yield from _calls(run)
+        yield from _attempts(run)
+        yield from _loops(run)
+        yield from _bounds(run)
+
+
+# --------------------------------------------------------------------- indexes
+
+
+def _indexes(record: Record) -> Iterator[str]:
+    folded = fold(record.id, record.events)
+    asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values()]
+    kept = [attrs.evolve(each, settled=None) for each in record.questions]
+    if plain(sorted(asked, key=_id)) != plain(sorted(kept, key=_id)):
+        yield f"the questions are not what the events say: {kept} and {asked}"
+    if plain(record.row.summary) != plain(folded.head.summary()):
+        yield f"the summary is not what the events say: {record.row.summary} and {folded.head.summary()}"
+    if record.row.last_seq != len(record.events):
+        yield f"last_seq is {record.row.last_seq}, with {len(record.events)} events"
+    states = {
+        (event.body["key"], event.body["attempt"]): _INTENT_STATES[event.type]
+        for event in record.events
+        if event.type in _INTENT_STATES
+    }
+    if {(intent.key, intent.attempt): intent.state for intent in record.intents} != states:
+        yield f"the intents are not what the events say: {record.intents} and {states}"
+    if folded.run is None and (folded.head.pending or "started" in states.values()):
+        yield "the run has ended, and something of it has not"
+
+
+_INTENT_STATES = {e.TOOL_STARTED: "started", e.TOOL_FINISHED: "finished", e.TOOL_UNKNOWN: "unknown"}
+
+
+def _id(question: Question) -> str:
+    return question.id
+
+
+def difference(live: Conversation, events: Sequence[Event]) -> str | None:
+    """What a live fold has otherwise than the fold of its events."""
+    replayed = fold(live.id, events[: live.last_seq])
+    for name in ("head", "messages", "approvals", "turns", "trees", "run", "created", "updated", "last_seq"):
+        if plain(getattr(live, name)) != plain(getattr(replayed, name)):
+            return f"{name} is {getattr(live, name)} live, and replayed {getattr(replayed, name)}"
+    return None
+
+
+def plain(value: Any) -> Any:
+    """The same without the difference between lists and tuples, which JSON does not know."""
+    if attrs.has(type(value)):
+        return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+# ------------------------------------------------------------------------ order
+
+
+_ENDS = frozenset({e.RUN_FINISHED, e.RUN_FAILED, e.RUN_CANCELLED})
+_OF_A_RUN = frozenset(e.KNOWN) - {
+    e.CONVERSATION_CREATED,
+    e.MESSAGE_ADDED,
+    e.RUN_STARTED,
+    e.CONVERSATION_COMPLETED,
+}
+
+
+def _order(events: Sequence[Event]) -> Iterator[str]:
+    """Runs begin and end by turns, and nothing of one happens outside."""
+    going, completed = False, False
+    said: set[str] = set()
+    for event in events:
+        if completed or going is (event.type == e.RUN_STARTED) and (going or event.type in _OF_A_RUN):
+            yield f"event {event.seq}, {event.type}, comes too late or too early"
+        if event.type == e.RUN_STARTED:
+            going = True
+        elif event.type in _ENDS:
+            going = False
+        completed = completed or event.type == e.CONVERSATION_COMPLETED
+        if event.type == e.MESSAGE_ADDED:
+            if event.body["command"] in said:
+                yield f"{event.body['command']} was taken twice"
+            said.add(event.body["command"])
+        if event.type == e.RUN_FAILED and event.body["code"] not in FAILURES:
+            yield f"the run failed with {event.body}"
+
+
+# -------------------------------------------------------------------- one run
+
+
+@attrs.frozen(eq=False)
+class _Run:
+    events: Sequence[Event]
+    nodes: Mapping[tuple[int, ...], Mapping[str, Any]]
+    """By path, of the tree it was started with."""
+
+    def keys(self) -> Iterator[tuple[Event, str]]:
+        for event in self.events:
+            if "key" in event.body:
+                yield event, event.body["key"]
+
+
+def _runs(events: Sequence[Event]) -> Iterator[_Run]:
+    trees = {event.body["tree_id"]: event.body["tree"] for event in events if "tree" in event.body}
+    starts = [n for n, event in enumerate(events) if event.type == e.RUN_STARTED]
+    for start, end in zip(starts, [*starts[1:], len(events)], strict=True):
+        yield _Run(events[start:end], dict(walk(trees[events[start].body["tree_id"]])))
+
+
+def _calls(run: _Run) -> Iterator[str]:
+    """A call leaves only as a human last allowed it, and once, unless a human has it sent again."""
+    questions: dict[str, dict[str, Any]] = {}
+    answers: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
+    last_asked: dict[str, str] = {}
+    retried: set[str] = set()
+    over: dict[str, str] = {}
+    begun: set[tuple[str, int]] = set()
+    for event in run.events:
+        body = event.body
+        match event.type:
+            case e.APPROVAL_REQUESTED:
+                questions[body["id"]] = dict(body)
+                if body["kind"] == "tool":
+                    last_asked[body["key"]] = body["id"]
+                if body["key"] in over:
+                    yield f"{body['key']} is asked about, and was {over[body['key']]}"
+            case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
+                if body["id"] in answers:
+                    yield f"{body['id']} was answered twice"
+                question = questions[body["id"]]
+                answers[body["id"]] = (event.type, body.get("decision"))
+                yield from _answer(event, question)
+                if question["kind"] == "tool" and _says_no(event):
+                    over[question["key"]] = event.type
+                if body.get("decision", {}).get("action") == "retry":
+                    retried.add(question["question"])
+            case e.STEP_FINISHED if body["kind"] == "call":
+                over[body["key"]] = body["outcome"]
+            case e.TOOL_FINISHED:
+                over[body["key"]] = "finished"
+            case e.TOOL_STARTED:
+                key, attempt = body["key"], body["attempt"]
+                if key in over:
+                    yield f"{key} was started, and was {over[key]}"
+                if (key, attempt) in begun or (attempt > 1 and (key, attempt - 1) not in begun):
+                    yield f"attempt {attempt} of {key} was started out of turn"
+                begun.add((key, attempt))
+                if attempt > 1 and body["effect"] == "once" and f"{key}?{attempt - 1}" not in retried:
+                    yield f"attempt {attempt} of {key} was started unasked"
+                if attempt == 1 and key in last_asked:
+                    yield from _allowed(body, questions[last_asked[key]], answers.get(last_asked[key]))
+                if body["tool"] == "wipe" and body["arguments"]["level"] > DENIED_ABOVE:
+                    yield f"{key} was started, which a rule denies"
+
+
+def _answer(event: Event, question: Mapping[str, Any]) -> Iterator[str]:
+    expires, decided = question.get("expires"), event.body.get("decision", {}).get("decided_at")
+    if expires is not None and decided is not None and decided >= expires:
+        yield f"{question['id']} was decided at {decided}, and had expired at {expires}"
+    if event.type == e.APPROVAL_EXPIRED and (expires is None or event.at < expires):
+        yield f"{question['id']} expired at {event.at}, and was good until {expires}"
+
+
+def _says_no(event: Event) -> bool:
+    return event.type == e.APPROVAL_EXPIRED or event.body.get("decision", {}).get("approved") is False
+
+
+def _allowed(
+    started: Mapping[str, Any],
+    question: Mapping[str, Any],
+    answer: tuple[str, Mapping[str, Any] | None] | None,
+) -> Iterator[str]:
+    key = started["key"]
+    type, decision = answer or ("pending", None)
+    if decision is None or decision.get("approved") is not True:
+        yield f"{key} was started, and its approval is {type}: {decision}"
+    elif started["arguments"] != decision.get("arguments", question["tool_args"]):
+        yield f"{key} was started with {started['arguments']}, and {decision} was approved"
+
+
+def _attempts(run: _Run) -> Iterator[str]:
+    """A node that has started a call that must not be repeated is not tried again."""
+    failed: dict[str, int] = {}
+    for event, key in run.keys():
+        if event.type == e.STEP_FINISHED and event.body["kind"] == "attempt":
+            failed[key.removesuffix("!")] = event.seq
+    for event, key in run.keys():
+        if event.type == e.TOOL_STARTED and event.body["effect"] == "once":
+            for attempt, seq in failed.items():
+                if key.startswith((f"{attempt}:", f"{attempt}.", f"{attempt}@")) and event.seq < seq:
+                    yield f"{attempt} was given up for another attempt, and had started {key}"
+    for attempt in failed:
+        base, _, number = attempt.rpartition("!")
+        tries = int(number) + 1 if base and number.isdigit() else 2
+        retries = run.nodes[path_of(attempt)].get("retries", 0)
+        if tries > retries + 1:
+            yield f"{attempt} failed and is tried for the {tries}. time"
+
+
+def _loops(run: _Run) -> Iterator[str]:
+    """After an `exit_loop` no further child or iteration starts; nor after the last iteration."""
+    exited: list[tuple[str, int, int]] = []
+    for event, key in run.keys():
+        for match in _ITERATION.finditer(key):
+            loop, iteration, rest = key[: match.start()], int(match[1]), key[match.end() :]
+            if iteration > run.nodes[path_of(loop)].get("max_iterations", 10):
+                yield f"{key} is an iteration too many"
+            child = int(re.match(r"\.(\d+)", rest)[1]) if rest else 0  # type: ignore[index]
+            for gone, last, by in exited:
+                if gone == loop and (iteration, child) > (last, by):
+                    yield f"{key} began after an exit_loop in {loop}@{last}.{by}"
+        if event.type == e.STEP_FINISHED and event.body.get("outcome") == "exit_loop":
+            loop, _, rest = key.rpartition("@")
+            found = re.match(r"(\d+)\.(\d+)", rest)
+            assert found is not None
+            exited.append((loop, int(found[1]), int(found[2])))
+
+
+_ITERATION = re.compile(r"@(\d+)")
+
+
+def _bounds(run: _Run) -> Iterator[str]:
+    for event, key in run.keys():
+        if event.type == e.STEP_FINISHED and event.body["kind"] == "model":
+            execution, _, call = key.rpartition(":")
+            if int(call) > run.nodes[path_of(execution)].get("max_turns", 10):
+                yield f"{key} is a model call too many"
+
+
+def path_of(key: str) -> tuple[int, ...]:
+    """The path in the tree of the node that an execution's key is of."""
+    _, _, path = re.sub(r"[!@]\d+", "", key.partition(":")[0]).partition("/")
+    return tuple(int(index) for index in path.split(".") if index)

@@ -1,0 +1,255 @@
+"""A seed, lived through: process after process, until everybody has what they asked for."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import attrs
+import trio
+import trio._core._run
+import trio.testing
+import yaml
+
+from stopgo.actors.agent import Agent, open_agent
+from stopgo.runtime.events import Crashed
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Event, Journal
+from stopgo.runtime.journal.sqlite import open_sqlite
+
+from ..crash.killing import Killed, KillingJournal
+from .audit import Record, audit, difference
+from .person import PATIENCE, Person
+from .plan import Life, Plan, plan
+from .world import ServerCrash, World
+
+LIFE = 4 * PATIENCE
+"""Seconds of simulated time for one process."""
+
+
+class Wrong(AssertionError):
+    """Something that may never happen, with the story in which it did."""
+
+
+@attrs.define(eq=False)
+class Simulation:
+    plan: Plan
+    folder: Path | None = None
+    """Where the journal is a file; None: in memory."""
+    world: World = attrs.field(init=False)
+    people: list[Person] = attrs.field(init=False)
+    seen: dict[str, dict[int, Event]] = attrs.field(factory=lambda: defaultdict(dict))
+    """Every event anybody ever heard of, by conversation and seq."""
+    commands: set[tuple[str, str]] = attrs.field(factory=set)
+    _memory: MemoryJournal | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.world = World(self.plan, self.plan.lives[0])
+        self.people = [
+            Person(self.world, f"c{n}", self.plan.rng("person", n), left=self.plan.commands)
+            for n in range(self.plan.conversations)
+        ]
+        self.world.conversations = {person.name: person.id for person in self.people}
+
+    def run(self) -> None:
+        """Raises `Wrong`."""
+        with _in_one_order(self.plan.seed):
+            try:
+                for life in self.plan.lives:
+                    self._live(life)
+                    if self.world.wrongs:
+                        raise Wrong(self.world.wrongs[0])
+            except Exception as error:
+                raise Wrong(f"{self.world.wrongs or error!r}\n\n{self.story()}") from error
+
+    def _live(self, life: Life) -> None:
+        self.world.life = life
+        self.world.number += 1
+        self.world.tell(f"a life begins: {life}")
+        try:
+            trio.run(self._process, life, clock=trio.testing.MockClock(autojump_threshold=0))
+        except BaseException as error:
+            if not _only_killed(error):
+                raise
+        trio.run(self._look_at_the_record, clock=trio.testing.MockClock(autojump_threshold=0))
+
+    # ---------------------------------------------------------------- a process
+
+    async def _process(self, life: Life) -> None:
+        world = self.world
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        try:
+            async with self._open_journal() as store:
+                world.store = store
+                world.closing = float("inf")
+                for person in self.people:
+                    await person.look_back(store)
+                journal = world.journal = KillingJournal(store, life.kill, self.commands)
+                async with open_agent(
+                    self.plan.config(life),
+                    journal=cast(Journal, journal),
+                    wall=world.wall,
+                    open_server=world.open_server,
+                    open_model=world.open_model,
+                ) as agent:
+                    await self._through(agent, life)
+                    world.closing = trio.current_time()
+                await self._check_nothing_left(agent)
+            living = trio.lowlevel.current_statistics().tasks_living
+            if living != tasks:
+                world.wrongs.append(f"{living - tasks} tasks are left")
+        finally:
+            world.tell("the life ends")
+            world.night(self.plan.rng("night", world.number).choice([1.0, 60.0, 1000.0]))
+
+    async def _through(self, agent: Agent, life: Life) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._listen, agent)
+            with trio.move_on_after(LIFE) as scope:
+                async with trio.open_nursery() as people:
+                    for person in self.people:
+                        people.start_soon(person.live, agent)
+                    if life.drained_after is not None:
+                        await trio.sleep(life.drained_after)
+                        self.world.closing = trio.current_time()
+                        await agent.drain(agent.config.shutdown_grace)
+                        await trio.testing.wait_all_tasks_blocked()
+                        people.cancel_scope.cancel()
+            if scope.cancelled_caught:
+                waiting = {person.name: sorted(person._open) for person in self.people}
+                self.world.wrongs.append(f"somebody waits for ever: {waiting}")
+            elif life is self.plan.lives[-1]:
+                await self._check_rest(agent)
+            nursery.cancel_scope.cancel()
+
+    async def _listen(self, agent: Agent, *, task_status: trio.TaskStatus[None]) -> None:
+        """Hear everything; compare what is live with what is stored, now and then."""
+        rng = self.plan.rng("listener", self.world.number)
+        services = agent._cast.services
+        with services.bus.subscribe(None, buffer=10_000) as heard:
+            task_status.started()
+            async for item in heard:
+                if isinstance(item, Crashed) and not self.world.journal_is_dead:
+                    if not isinstance(item.error, ServerCrash):
+                        self.world.wrongs.append(f"an actor crashed: {item!r}")
+                if not isinstance(item, Event):
+                    continue
+                self.world.tell(f"    event {item.stream[:4]} {item.seq} {item.type} {_short(item.body)}")
+                if self.seen[item.stream].setdefault(item.seq, item) != item:
+                    self.world.wrongs.append(f"event {item.seq} was another one before")
+                if rng.random() < 0.05:
+                    await self._compare(agent)
+
+    async def _compare(self, agent: Agent) -> None:
+        assert self.world.store is not None
+        for id, live in list(agent._cast.services.live.items()):
+            events = await self.world.store.events_since(id, 0)
+            now = agent._cast.services.live.get(id)
+            if now is live and len(events) >= live.last_seq and (told := difference(live, events)):
+                self.world.wrongs.append(f"{id}: {told}")
+
+    # ------------------------------------------------------------------- checks
+
+    async def _check_rest(self, agent: Agent) -> None:
+        """Everybody has what they asked for: nothing moves, nothing is kept in memory, nothing is due."""
+        for person in self.people:
+            await person.check_answers(agent)
+        await trio.sleep(30.0)
+        cast, wrongs = agent._cast, self.world.wrongs
+        if cast.conversations.active or cast.services.live:
+            wrongs.append(f"{cast.conversations.active} conversations are still in memory")
+        if cast.services.pulse.moving:
+            wrongs.append(f"{cast.services.pulse.moving} runs count as moving")
+        if cast.services.tokens._held:
+            wrongs.append(f"tokens are still held: {list(cast.services.tokens._held.values())}")
+        assert self.world.store is not None
+        if open_work := await self.world.store.open_work():
+            wrongs.append(f"there is open work: {open_work}")
+        for stream, key in sorted(self.commands):
+            person = next(person for person in self.people if person.id == stream)
+            answer = person.answers.get(key)
+            kept = person.deleting or isinstance(answer, str) or key.startswith("expire/")
+            if not kept and key in person.answers and await self.world.store.reply(stream, key) is None:
+                wrongs.append(f"{person.name}: {key} was accepted and never answered")
+
+    async def _check_nothing_left(self, agent: Agent) -> None:
+        topics = {topic for topic in agent._cast.services.bus._by_topic if topic is not None}
+        if topics:
+            self.world.wrongs.append(f"somebody still listens to {topics}")
+        await trio.lowlevel.checkpoint()
+
+    async def _look_at_the_record(self) -> None:
+        async with self._open_journal() as store:
+            for person in self.people:
+                row = await store.row(person.id)
+                events = await store.events_since(person.id, 0)
+                if row is None or not row.last_seq:
+                    if (events or self.seen[person.id]) and not person.deleting:
+                        self.world.wrongs.append(f"{person.name} is gone")
+                    continue
+                page = await store.questions(state=None, streams=[person.id], limit=200)
+                intents = await store.intents(person.id)
+                record = Record(person.id, events, row, page.questions, intents)
+                self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]
+                for seq, event in self.seen[person.id].items():
+                    if seq > len(events) or events[seq - 1].type != event.type:
+                        self.world.wrongs.append(f"{person.name}: {event} was told and is lost")
+
+    # ----------------------------------------------------------------- insides
+
+    def _open_journal(self) -> AbstractAsyncContextManager[Journal]:
+        if self.folder is not None:
+            return open_sqlite(self.folder, wall=self.world.wall, inline=True)
+        if self._memory is None:
+            self._memory = MemoryJournal(self.world.wall)
+        return _kept(self._memory)
+
+    def story(self) -> str:
+        """The plan, and all that happened."""
+        trees = "\n".join(yaml.safe_dump(tree, sort_keys=False) for tree in self.plan.trees)
+        facts = attrs.asdict(self.plan, recurse=False, filter=lambda field, _: field.name != "trees")
+        lines = [f"{key}: {value}" for key, value in facts.items()]
+        return "\n".join([*lines, trees, *self.world.told, *self.world.wrongs])
+
+
+@asynccontextmanager
+async def _kept(journal: Journal) -> AsyncIterator[Journal]:
+    yield journal
+
+
+@contextmanager
+def _in_one_order(seed: int) -> Iterator[None]:
+    """Have trio run what is ready in an order that the seed decides, and can decide again."""
+    before = trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING
+    trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    trio._core._run._r.seed(seed)
+    random.seed(seed)  # the jitter of restarts
+    try:
+        yield
+    finally:
+        trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
+
+
+def _only_killed(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Killed)[1] is None
+    return isinstance(error, Killed)
+
+
+def _short(body: Any) -> str:
+    shown = {key: body[key] for key in _SHOWN if key in body}
+    return " ".join(f"{key}={value}" for key, value in shown.items())
+
+
+_SHOWN = ("key", "kind", "outcome", "error", "attempt", "tool", "effect", "id", "code", "text", "settles", "on")
+
+
+def simulate(seed: int, folder: Path | None = None) -> Simulation:
+    """Raises `Wrong`, with the story."""
+    simulation = Simulation(plan(seed), folder)
+    simulation.run()
+    return simulation

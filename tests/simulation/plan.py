@@ -1,0 +1,152 @@
+"""All that a seed decides before anything runs. Nothing else is random but ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, cast
+
+import attrs
+
+from stopgo.actors.tools import Hints
+from stopgo.config.model import (
+    AgentConfig,
+    ApprovalConfig,
+    Condition,
+    LimitsConfig,
+    McpServerConfig,
+    Rule,
+    ToolsConfig,
+)
+from stopgo.config.tree import tree_from_stored
+
+from ..crash.killing import EDGES, Kill
+from .trees import grow
+
+SERVERS: Mapping[str, Mapping[str, Hints]] = {
+    "local": {
+        "wipe": Hints(read_only=False, destructive=True),
+        "peek": Hints(read_only=True),
+        "bump": Hints(read_only=False, destructive=False, idempotent=True),
+        "post": Hints(),
+    },
+    "web": {"drop": Hints(destructive=True, idempotent=True), "view": Hints(read_only=True)},
+}
+"""Tools of every class; `web` wants to know in whose name it is called."""
+
+DENIED_ABOVE = 7
+"""No `wipe` of a higher level may ever be sent."""
+
+
+@attrs.frozen(kw_only=True)
+class Life:
+    """One process: killed at a write, told to stop after a while, or left alone until all is done."""
+
+    kill: Kill | None = None
+    drained_after: float | None = None
+    version: int = 0
+    """Of the agent file."""
+    peek_denied: bool = False
+    wipe_changed: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    seed: int
+    trees: tuple[Mapping[str, Any], ...]
+    """By version of the agent file."""
+    approval: ApprovalConfig
+    limits: LimitsConfig
+    max_parallel: int
+    max_concurrency: int
+    lives: tuple[Life, ...]
+    """The last one is left alone."""
+    conversations: int
+    commands: int
+    """What each person says and does, before only answering what they are asked."""
+
+    def rng(self, *about: object) -> Random:
+        """What this seed makes of a thing, at any time and in any life."""
+        return Random("/".join(str(each) for each in (self.seed, *about)))
+
+    def config(self, life: Life) -> AgentConfig:
+        tree = self.trees[life.version]
+        rules = self.approval.rules
+        if life.peek_denied:
+            rules = (Rule(then="deny", tool="peek"), *rules)
+        return AgentConfig(
+            agent=tree_from_stored(tree),
+            has_tree=True,
+            prompt="Be careful.",
+            mcp_servers=(
+                McpServerConfig(name="local", command="in-process", max_concurrency=self.max_concurrency),
+                McpServerConfig(name="web", url="http://in.process/mcp", max_concurrency=2),
+            ),
+            tools=ToolsConfig(max_parallel=self.max_parallel),
+            approval=attrs.evolve(self.approval, rules=rules),
+            limits=self.limits,
+            shutdown_grace=5.0,
+            stored_tree=tree,
+        )
+
+
+def plan(seed: int) -> Plan:
+    rng = Random(seed)
+    return Plan(
+        seed=seed,
+        trees=tuple(grow(rng, version) for version in range(2)),
+        approval=_approval(rng),
+        limits=_limits(rng),
+        max_parallel=rng.choice([1, 2, 5]),
+        max_concurrency=rng.choice([1, 3]),
+        lives=_lives(rng),
+        conversations=rng.choice([1, 1, 2, 3]),
+        commands=rng.randint(1, 8),
+    )
+
+
+def _approval(rng: Random) -> ApprovalConfig:
+    def either() -> Any:
+        return rng.choice(["run", "ask"])
+
+    rules = [Rule(then="deny", tool="wipe", arguments={"level": Condition(above=DENIED_ABOVE)})]
+    if rng.random() < 0.4:
+        rules.append(Rule(then="ask", tool="wipe", arguments={"level": Condition(above=4)}))
+    if rng.random() < 0.2:
+        rules.append(Rule(then="ask", effect="read"))
+    return ApprovalConfig(
+        rules=tuple(rules),
+        unannotated=either(),
+        in_parallel=either(),
+        in_loop=either(),
+        expires_after=rng.choice([None, None, 5.0, 300.0]),
+        on_expiry=cast(Any, rng.choice(["reject", "reject", "fail"])),
+    )
+
+
+def _limits(rng: Random) -> LimitsConfig:
+    if rng.random() < 0.8:
+        return LimitsConfig(max_turns=60)
+    return LimitsConfig(
+        max_turns=rng.choice([5, 20]), max_tool_calls=rng.choice([None, 4]), timeout=rng.choice([None, 10.0])
+    )
+
+
+def _lives(rng: Random) -> tuple[Life, ...]:
+    lives = []
+    upgraded_at, denied_at, changed_at = (rng.choice([1, 2, 9, 9]) for _ in range(3))
+    count = rng.choice([0, 1, 1, 2, 3])
+    for number in range(count + 1):
+        life = Life(
+            version=int(number >= upgraded_at),
+            peek_denied=number >= denied_at,
+            wipe_changed=number >= changed_at,
+        )
+        if number == count:
+            pass
+        elif rng.random() < 0.75:
+            life = attrs.evolve(life, kill=Kill(rng.randint(1, 50), rng.choice(EDGES)))
+        else:
+            life = attrs.evolve(life, drained_after=rng.choice([0.1, 1.0, 10.0, 60.0]))
+        lives.append(life)
+    return tuple(lives)

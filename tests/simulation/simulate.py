@@ -1,0 +1,80 @@
+"""Live through many seeds, in two processes; a seed that goes wrong is told with its story.
+
+    python -m tests.simulation.simulate               the first 2,000 seeds
+    python -m tests.simulation.simulate 17            seed 17, with its story
+    python -m tests.simulation.simulate 2000-9999     more of them
+
+Exit code 1 when anything happened that may not.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from .lives import Simulation, Wrong, simulate
+
+SEEDS = range(2000)
+AT_ONCE = 2
+TOLD = 5
+"""How many stories are told in full."""
+
+
+def live_through(seed: int) -> Simulation:
+    """Every 20th seed over a file. Raises `Wrong`."""
+    if seed % 20:
+        return simulate(seed)
+    with tempfile.TemporaryDirectory(prefix="simulation-") as folder:
+        return simulate(seed, Path(folder))
+
+
+def how_to_repeat(seed: int) -> str:
+    return f"make simulate ARGS={seed}"
+
+
+def _failure(seed: int) -> tuple[int, str]:
+    warnings.simplefilter("error")
+    try:
+        live_through(seed)
+    except Wrong as wrong:
+        return seed, str(wrong)
+    return seed, ""
+
+
+def _seeds(words: Sequence[str]) -> Sequence[int]:
+    if not words:
+        return SEEDS
+    first, _, last = words[0].partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def main(words: Sequence[str]) -> int:
+    seeds = _seeds(words)
+    if len(seeds) == 1:
+        try:
+            print(live_through(seeds[0]).story())
+        except Wrong as wrong:
+            print(wrong)
+            return 1
+        return 0
+    began = time.monotonic()
+    failed = []
+    with ProcessPoolExecutor(AT_ONCE, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for seed, wrong in pool.map(_failure, seeds, chunksize=10):
+            if wrong:
+                failed.append(seed)
+                told = wrong if len(failed) <= TOLD else wrong.splitlines()[0]
+                print(f"seed {seed} went wrong: {told}\nTo repeat it: {how_to_repeat(seed)}\n", flush=True)
+    took = time.monotonic() - began
+    print(f"{len(seeds)} seeds in {took:.0f} s, {len(failed)} went wrong: {failed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,280 @@
+"""Everything outside the agent: tools that remember what they did, and a model that is a function."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, assert_never
+
+import attrs
+import trio
+
+from stopgo.actors import events as e
+from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.tools import (
+    CallTool,
+    ListTools,
+    ServerMessage,
+    Tool,
+    ToolOutcomeUnknown,
+    ToolResult,
+    ToolUnavailable,
+)
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.journal.protocol import Event, Journal
+
+from ..crash.killing import Killed, KillingJournal
+from .plan import DENIED_ABOVE, SERVERS, Life, Plan
+from .trees import walk
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "level": {"type": "integer"}},
+    "required": ["name", "level"],
+    "additionalProperties": False,
+}
+
+
+class ServerCrash(Exception):
+    """A tool server with a bug."""
+
+
+@attrs.define(eq=False)
+class World:
+    """What outlives the agent's process."""
+
+    plan: Plan
+    life: Life
+    number: int = 0
+    """Of the life, from 1."""
+    wrongs: list[str] = attrs.field(factory=list)
+    """What may never happen, and did."""
+    told: list[str] = attrs.field(factory=list)
+    """The story, a line for everything that happens outside."""
+    sent: Counter[str] = attrs.field(factory=Counter)
+    """How often each call came, by conversation, tool and arguments."""
+    conversations: dict[str, str] = attrs.field(factory=dict)
+    """Ids by the name their person gives them."""
+    store: Journal | None = None
+    journal: KillingJournal | None = None
+    closing: float = math.inf
+    """When the shutdown of this life began, on trio's clock."""
+    crashed: bool = False
+    """A server has crashed in this life: more than a few restarts would be the end of it."""
+    _asked: dict[tuple[object, ...], object] = attrs.field(factory=dict)
+    _working: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    _past: float = 1_000_000.0
+
+    # ------------------------------------------------------------------- time
+
+    def wall(self) -> float:
+        """The time of day; it goes on from life to life."""
+        return self._past + trio.current_time()
+
+    def night(self, seconds: float) -> None:
+        """Nobody is there until somebody starts the process again."""
+        self._past += trio.current_time() + seconds
+        self._working.clear()
+        self.crashed = False
+
+    def tell(self, line: str) -> None:
+        self.told.append(f"{self.number}: {trio.current_time():10.3f}  {line}")
+
+    # ------------------------------------------------------------------ tools
+
+    def tools(self, server: str) -> tuple[Tool, ...]:
+        changed = "wipe" if self.life.wipe_changed else ""
+        return tuple(
+            Tool(
+                name,
+                f"{name} what is named{', thoroughly' if name == changed else ''}",
+                SCHEMA,
+                server,
+                hints=hints,
+            )
+            for name, hints in SERVERS[server].items()
+        )
+
+    def open_server(
+        self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
+    ) -> Behaviour[ServerMessage]:
+        tools = self.tools(config.name)
+
+        async def handle(message: ServerMessage) -> object:
+            match message:
+                case ListTools():
+                    return tools
+                case CallTool():
+                    return await self._call(config.name, message)
+                case _:
+                    assert_never(message)
+
+        async def behaviour(ctx: Context[ServerMessage]) -> None:
+            report(ServerStatus(config.name, "connected", tools=tools))
+            await ctx.serve(handle, concurrency=config.max_concurrency)
+
+        return behaviour
+
+    async def _call(self, server: str, call: CallTool) -> ToolResult:
+        label = call.arguments["name"]
+        conversation, node = label.split(".")[0], label.split(".")[2]
+        self._stop_if_dead()
+        with self._at_work(conversation, node):
+            await self._check_call(server, call, conversation)
+            times = self.sent[_name_of(conversation, call)]
+            self.tell(f"{call.tool} {dict(call.arguments)} is called, for the {times}. time")
+            return await self._do(call, self.plan.rng("tool", call.tool, label, times))
+
+    async def _do(self, call: CallTool, rng: Random) -> ToolResult:
+        await trio.sleep(rng.choice([0.0, 0.1, 0.1, 1.0, 3.0, 20.0]))
+        self._stop_if_dead()
+        what = f"{call.tool} {call.arguments['name']}"
+        match rng.choices(["done", "failed", "unavailable", "lost", "crash"], weights=[74, 10, 6, 8, 2]):
+            case ["failed"]:
+                return ToolResult(f"{what} cannot be done", is_error=True)
+            case ["unavailable"]:
+                raise ToolUnavailable("there is no connection")
+            case ["lost"]:
+                raise ToolOutcomeUnknown("the connection was lost")
+            case ["crash"] if not self.crashed:
+                self.crashed = True
+                raise ServerCrash
+        return ToolResult(f"{what} is done")
+
+    async def _check_call(self, server: str, call: CallTool, conversation: str) -> None:
+        """What has to be on disk by now, and what must never come here at all."""
+        assert self.store is not None
+        what = f"{call.tool} {dict(call.arguments)}"
+        if trio.current_time() > self.closing:
+            self.wrongs.append(f"{what} was sent during the shutdown")
+        if call.tool == "wipe" and call.arguments["level"] > DENIED_ABOVE:
+            self.wrongs.append(f"{what} was sent, which a rule denies")
+        if call.tool == "peek" and self.life.peek_denied:
+            self.wrongs.append(f"{what} was sent, which a rule of today denies")
+        name = _name_of(conversation, call)
+        self.sent[name] += 1
+        events = await self.store.events_since(self.conversations.get(conversation, ""), 0)
+        intents = sum(
+            event.type == e.TOOL_STARTED
+            and (event.body["tool"], event.body["arguments"]) == (call.tool, call.arguments)
+            for event in events
+        )
+        if self.sent[name] > intents:
+            self.wrongs.append(f"{what} was sent {self.sent[name]} times, with {intents} intents on disk")
+        self._check_bearer(server, call, conversation, events)
+
+    def _check_bearer(
+        self, server: str, call: CallTool, conversation: str, events: tuple[Event, ...]
+    ) -> None:
+        ours = call.bearer is None or call.bearer.startswith(f"token of {conversation} ")
+        begun = max((n for n, event in enumerate(events) if event.type == e.RUN_STARTED), default=0)
+        needed = any(event.body.get("token") for event in events[begun:])
+        if not ours or (server == "web") < (call.bearer is not None):
+            self.wrongs.append(f"{call.tool} of {server} came with {call.bearer!r}, from {conversation}")
+        if server == "web" and needed and call.bearer is None:
+            self.wrongs.append(f"{call.tool} came without the token of its run")
+
+    # ------------------------------------------------------------------ model
+
+    def open_model(self, name: str, *, folder: Path) -> World:
+        return self
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self._stop_if_dead()
+        conversation = request.user.split()[0]
+        if trio.current_time() > self.closing:
+            self.wrongs.append(f"{request.node} asked the model during the shutdown")
+        self._check_request(conversation, request)
+        rng = self.plan.rng("model", request.user, request.node, request.iteration, request.call)
+        with self._at_work(conversation, request.node):
+            self.tell(f"{request.node} of {conversation} asks the model ({request.call})")
+            await trio.sleep(rng.choice([0.0, 0.05, 0.3, 2.0]))
+        if rng.random() < 0.06:
+            raise ModelFailed("no model today", retryable=rng.random() < 0.3)
+        return _reply(rng, request)
+
+    def _check_request(self, conversation: str, request: ModelRequest) -> None:
+        """A model is told the same when it is asked again: what a replay tells is what was told."""
+        if self._repeats(request.node):
+            return
+        key = (conversation, request.turn, request.user, request.node, request.iteration, request.call)
+        told = (request.system, request.messages)
+        if self._asked.setdefault(key, told) != told:
+            self.wrongs.append(f"the model was told something else at {key}: {self._asked[key]} and {told}")
+
+    def _repeats(self, node: str) -> bool:
+        """Whether a node may be executed twice in an iteration, for all a request tells of it."""
+        for tree in self.plan.trees:
+            for path, spec in walk(tree):
+                if spec["name"] == node:
+                    above = [each for at, each in walk(tree) if at == path[: len(at)]]
+                    loops = sum(each["type"] == "loop" for each in above)
+                    return loops > 1 or any("retries" in each for each in above)
+        raise LookupError(node)
+
+    # ----------------------------------------------------------------- insides
+
+    @contextmanager
+    def _at_work(self, conversation: str, node: str) -> Iterator[None]:
+        """Between these, the node's branch of every parallel above it takes one of that one's turns."""
+        life = self.number
+        self._working[conversation, node] += 1
+        try:
+            self._check_turns(conversation)
+            yield
+        finally:
+            if life == self.number:
+                self._working[conversation, node] -= 1
+
+    def _check_turns(self, conversation: str) -> None:
+        working = {node for (whose, node), count in self._working.items() if whose == conversation and count}
+        for tree in self.plan.trees:
+            for _, spec in walk(tree):
+                if "max_concurrency" not in spec:
+                    continue
+                branches = [{below["name"] for _, below in walk(child)} for child in spec["agents"]]
+                busy = sum(bool(names & working) for names in branches)
+                if busy > spec["max_concurrency"]:
+                    self.wrongs.append(f"{busy} branches of {spec['name']} work at once: {sorted(working)}")
+
+    @property
+    def journal_is_dead(self) -> bool:
+        """Whether the present process was killed; what unwinds afterwards does nothing any more."""
+        return self.journal is not None and self.journal.dead
+
+    def _stop_if_dead(self) -> None:
+        if self.journal_is_dead:
+            raise Killed
+
+
+def _name_of(conversation: str, call: CallTool) -> str:
+    return f"{conversation} {call.tool} {json.dumps(call.arguments, sort_keys=True)}"
+
+
+def _reply(rng: Random, request: ModelRequest) -> ModelReply:
+    usage = Usage(input_tokens=10, output_tokens=request.call)
+    if "\nAgents:\n" in request.system:
+        names = [line.split(":")[0][2:] for line in request.system.splitlines() if line.startswith("- ")]
+        return ModelReply(rng.choice([*names * 4, "nobody"]), usage=usage)
+    if rng.random() > (0.75, 0.4, 0.2, 0.1)[min(request.call, 4) - 1]:
+        text = f"{request.node} is through" if rng.random() < 0.9 else ""
+        return ModelReply(text, usage=usage)
+    calls = [_tool_call(rng, request, index) for index in range(rng.randint(1, 3))]
+    return ModelReply(rng.choice(["", "one moment"]), tuple(calls), usage=usage, stop="tool_calls")
+
+
+def _tool_call(rng: Random, request: ModelRequest, index: int) -> ToolCall:
+    tools = ["wipe", "wipe", "peek", "bump", "post", "drop", "view", "none_such"]
+    if any(tool.name == "exit_loop" for tool in request.tools):
+        tools += ["exit_loop"] * 4
+    # The same label may come again in a nested loop or another attempt; the turn is in the user's words.
+    place = (*request.user.split(), request.node, request.iteration, request.call, index)
+    arguments: Mapping[str, Any] = {"name": ".".join(map(str, place)), "level": rng.randint(0, 9)}
+    return ToolCall(rng.choice(["", f"{request.call}-{index}"]), rng.choice(tools), arguments)
