@@ -55,7 +55,7 @@ def _unmet(key: str, condition: Condition, value: Any) -> str:
     if value is MISSING:
         return f"{key} is missing"
     wanted = [
-        f"{field.name} {json.dumps(wish, ensure_ascii=False)}"
+        f"{field.name} {_quoted(wish)}"
         for field in attrs.fields(Condition)
         if (wish := getattr(condition, field.name)) is not None
         and not holds(Condition(**{field.name: wish}), value)
@@ -95,6 +95,8 @@ def _said(name: str, hint: bool | None) -> str:
 
 
 def _quoted(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as it is written
     # Half of a surrogate pair is valid JSON, but no text that can be printed.
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -54,11 +54,15 @@ def kind(schema: dict[str, Any]) -> str:
         return " or ".join(f"`{word}`" for word in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
+    if isinstance(schema["type"], list):
+        return "text, number, true or false"
     if schema["type"] == "array":
         return f"list: {kind(schema['items'])}"
+    if schema["type"] == "object":
+        return f"map: {kind(schema['additionalProperties'])}"
     limits = (("from", "minimum"), ("above", "exclusiveMinimum"), ("to", "maximum"))
-    said = [f"{word} {schema[limit]:g}" for word, limit in limits if limit in schema]
-    names = {"string": "text", "integer": "whole number", "object": "map of texts"}
+    said = [f"{word} {schema[limit]:.12g}" for word, limit in limits if limit in schema]
+    names = {"string": "text", "integer": "whole number", "boolean": "true or false"}
     return " ".join([names.get(schema["type"], schema["type"]), *said])
 
 
@@ -66,8 +70,12 @@ def described(section: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     required = section.get("required", ())
     for key, schema in section["properties"].items():
         default = schema.get("default")
-        shown = "required" if key in required else "" if default in (None, "") else f"`{default}`"
+        shown = "required" if key in required else "" if default in (None, "") else f"`{in_yaml(default)}`"
         yield f"`{key}`", kind(schema), shown, schema.get("description", "Which node it is.")
+
+
+def in_yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_every_key_of_an_agent_file_is_described() -> None:

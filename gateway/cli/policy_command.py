@@ -40,7 +40,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     explain.add_argument("--node", metavar="NAME", help="the node that calls; default: each llm node in turn")
     explain.add_argument(
-        "--server", metavar="NAME", help="the tool's server; may be left out if it is the only"
+        "--server", metavar="NAME", help="the tool's server; may be left out when there is one"
     )
     for hint, meaning in (
         ("read-only", "changes nothing"),
