@@ -73,12 +73,14 @@ def _says_only_exists(condition: Condition) -> bool:
 
 def _same(expected: Any, value: Any) -> bool:
     """Equal, or one is the text of the other: models and session state write numbers as text."""
+    if _text(expected) == _text(value):  # first, for a text says a long number more exactly than a float
+        return True
     if isinstance(expected, bool) or isinstance(value, bool):
-        return _text(expected) == _text(value)
+        return False
+    if isinstance(expected, str) and isinstance(value, str):
+        return False
     numbers = _number(expected), _number(value)
-    if None not in numbers and not (isinstance(expected, str) and isinstance(value, str)):
-        return numbers[0] == numbers[1]
-    return _text(expected) == _text(value)
+    return None not in numbers and numbers[0] == numbers[1]
 
 
 def _found(pattern: str, value: Any) -> bool:
