@@ -256,8 +256,7 @@ class Commands:
         if self._run_is_live():
             await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
         id, bus = self._log.state.id, self._services.bus
-        with trio.CancelScope(shield=True):
-            unanswered = await self._services.journal.delete(self._log.fence)
+        unanswered = await self._services.journal.delete(self._log.fence)
         self.deleted = True
         self._services.tokens.forget(id)
         bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
