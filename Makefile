@@ -15,16 +15,18 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check crash mutants bench build lock npm-servers setup clean
+.PHONY: help run test check crash simulate mutants bench build lock npm npm-servers setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
 	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
 	@echo "make check        format, lint, types, tests: what a change must pass"
 	@echo "make crash        kill the server, replay every crash point"
+	@echo "make simulate     two thousand seeded stories of people, failures and crashes"
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
 	@echo "make bench        measure"
 	@echo "make build        wheel and sdist into dist/"
+	@echo "make npm          tests with public tool servers (needs node)"
 	@echo "make npm-servers  public tool servers for the end-to-end tests into build/npm (needs node)"
 	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "make clean        remove what was built; keeps data/ and .venv/"
@@ -33,13 +35,16 @@ run: $(RUNTIME)
 	@"$(BIN)/stopgo" serve $(ARGS)
 
 test: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m "not crash and not bench" $(ARGS)
+	@$(PYTEST) "$(ROOT)/tests" -m "not crash and not bench and not npm and not simulation" $(ARGS)
 
 check:
 	@./check
 
 crash: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m crash $(ARGS)
+
+simulate: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m simulation -s $(ARGS)
 
 mutants: $(SETUP)
 	@"$(BIN)/python" tests/crash/mutants.py $(ARGS)
@@ -51,6 +56,9 @@ bench: $(SETUP)
 build: $(SETUP)
 	@rm -rf dist
 	@"$(BIN)/python" -m build --no-isolation --outdir dist .
+
+npm: $(SETUP) npm-servers
+	@export STOPGO_NPM_DIR="$(ROOT)/build/npm"; $(PYTEST) "$(ROOT)/tests" -m npm $(ARGS)
 
 npm-servers: build/npm/.installed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -23,9 +22,7 @@ from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervisor import open_supervisor
 
 NPM_DIR = os.environ.get("STOPGO_NPM_DIR")
-pytestmark = pytest.mark.skipif(
-    NPM_DIR is None or shutil.which("node") is None, reason="needs node, and STOPGO_NPM_DIR"
-)
+pytestmark = pytest.mark.npm
 
 
 def script(package: str) -> str:
