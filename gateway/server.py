@@ -1,6 +1,6 @@
 """Hypercorn's connections inside our own nursery.
 
-Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours. Four guards:
+Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours. Five guards:
 
 1. Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
    stopping, and no cancellation helps. Ours are bounded, and end with their connection.
@@ -9,7 +9,9 @@ Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are
 3. When an answer is complete it tells the application that the client has left; Quart-Trio then cancels the
    task of that very answer, before Hypercorn has closed the connection or begun its idle time. Such a
    connection stays for ever. Ours is told nothing any more.
-4. A connection that fails in an unforeseen way takes the whole server down. Ours is logged.
+4. A request that is answered before its body has come costs the connection, and its client finds out with
+   the next request. Ours waits for the body a while.
+5. A connection that fails in an unforeseen way takes the whole server down. Ours is logged.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ log = logging.getLogger(__name__)
 
 SEND_TIMEOUT = 30.0
 """Seconds a client may leave bytes unread before its connection is closed."""
+BODY_GRACE = 5.0
+"""Seconds an answer waits for the rest of a request's body that nobody has asked for."""
+BODY_GIVEN_UP = (408, 413)
+"""Answers that say that the rest of the body is not wanted any more."""
 KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept."""
 BACKLOG = 256
@@ -186,7 +192,7 @@ def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 def _guarded(app: ASGIFramework) -> AppWrapper:
-    """The same application behind the second and the third guard of this module."""
+    """The same application behind the second, third and fourth guard of this module."""
 
     async def guarded(
         scope: Scope,
@@ -195,11 +201,14 @@ def _guarded(app: ASGIFramework) -> AppWrapper:
         sync_spawn: object,
         call_soon: object,
     ) -> None:
+        arrived = trio.Event()
         answered = False
         status, missing = 0, -1
 
         async def receive_until_answered() -> ASGIReceiveEvent:
             message = await receive()
+            if message["type"] != "http.request" or not message.get("more_body"):
+                arrived.set()
             if answered and message["type"] == "http.disconnect":
                 await trio.sleep_forever()
             return message
@@ -207,6 +216,9 @@ def _guarded(app: ASGIFramework) -> AppWrapper:
         async def send_and_yield(message: ASGISendEvent) -> None:
             nonlocal answered, status, missing
             if message["type"] == "http.response.start":
+                if message["status"] not in BODY_GIVEN_UP:
+                    with trio.move_on_after(BODY_GRACE):
+                        await arrived.wait()
                 status, missing = message["status"], _content_length(message["headers"])
             elif message["type"] == "http.response.body":
                 missing -= len(message.get("body", b""))

@@ -11,7 +11,7 @@ from quart import Response, websocket
 from quart_trio import QuartTrio
 
 from stopgo.gateway import server as module
-from stopgo.gateway.server import KEEP_ALIVE, SEND_TIMEOUT, BindError, Server, bind, open_server
+from stopgo.gateway.server import BODY_GRACE, KEEP_ALIVE, SEND_TIMEOUT, BindError, Server, bind, open_server
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -217,6 +217,25 @@ async def test_an_app_that_only_sends_starves_nobody(
         await trio.aclose_forcefully(stream)
     async with httpx2.AsyncClient(verify=False) as client:
         assert (await client.get(f"{server.url}/quick")).status_code == 200
+
+
+async def test_an_answer_that_needs_no_body_does_not_cost_the_connection(
+    server: Server, connect: Connect
+) -> None:
+    async with await connect(b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n") as stream:
+        await settled()
+        await stream.send_all(b"{}")
+        await read_until(stream, b"quick")
+        await stream.send_all(get("/quick"))
+        await read_until(stream, b"quick")
+
+
+async def test_a_body_that_never_comes_is_not_waited_for_long(
+    server: Server, connect: Connect, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with await connect(b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n") as stream:
+        await read_until(stream, b"quick")
+        assert trio.current_time() == pytest.approx(BODY_GRACE, abs=1)
 
 
 async def test_a_connection_that_fails_harms_no_other(
