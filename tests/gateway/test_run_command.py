@@ -1,0 +1,395 @@
+"""`stopgo run`, as a process, with and without somebody at the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "testdata" / "examples"
+STOPGO = Path(sys.executable).with_name("stopgo")
+PATIENCE = 40.0
+"""Seconds a slow machine gets."""
+QUESTION = r"Run it\? .* >"
+
+REPLIES = """
+replies:
+  - when: {user: slow}
+    text: at last
+    delay: 3600
+  - when: {user: boom}
+    error: {status: 400, message: "no \\e[2J more"}
+  - text: "hello \\e[31m"
+"""
+DYING_SERVER = """
+import os, sqlite3, sys, json
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message.get("method"):
+        case "initialize":
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                      "serverInfo": {"name": "dying", "version": "1"}}
+        case "tools/list":
+            result = {"tools": [{"name": "launch", "inputSchema": {"type": "object"},
+                                 "annotations": {"destructiveHint": True}}]}
+        case "tools/call":
+            with open(sys.argv[1], "a") as ledger:
+                ledger.write("launched\\n")
+            os._exit(1)
+        case _:
+            continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+LAUNCH = """
+replies:
+  - when: {call: 1}
+    tool_calls: [{name: launch}]
+  - when: {tool_result: '(?s)(?P<result>.*)'}
+    text: 'told: ${result}'
+"""
+
+
+@attrs.define(eq=False)
+class Run:
+    """A `stopgo run` whose stdin is a terminal."""
+
+    process: subprocess.Popen[bytes]
+    keyboard: int
+    seen: str = ""
+    """Of stderr, so far."""
+    _at: int = 0
+
+    def see(self, pattern: str) -> re.Match[str]:
+        """Wait until it says something that it has not said before."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := re.compile(pattern).search(self.seen, self._at)):
+            assert time.monotonic() < deadline, f"no {pattern!r} in {self.seen}"
+            assert self._read(deadline), f"it ended without {pattern!r}: {self.seen}"
+        self._at = found.end()
+        return found
+
+    def _read(self, deadline: float) -> bool:
+        assert self.process.stderr
+        ready, _, _ = select.select([self.process.stderr], [], [], deadline - time.monotonic())
+        chunk = os.read(self.process.stderr.fileno(), 65536) if ready else b""
+        self.seen += chunk.decode()
+        return bool(chunk)
+
+    def type(self, line: str) -> None:
+        os.write(self.keyboard, f"{line}\n".encode())
+
+    def reply(self, line: str, question: str = QUESTION) -> None:
+        self.see(question)
+        self.type(line)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it said on stdout."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        self.seen += err.decode()
+        assert "Traceback" not in self.seen, self.seen
+        return self.process.returncode, out.decode()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+        os.close(self.keyboard)
+
+
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Run] = []
+
+    def start(config: Path, message: str) -> Run:
+        keyboard, stdin = os.openpty()
+        process = subprocess.Popen(
+            [STOPGO, "run", "--config", config, "--data-dir", tmp_path / "data", message],
+            cwd=tmp_path,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        os.close(stdin)
+        started.append(Run(process, keyboard))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.close()
+
+
+def unattended(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [STOPGO, "run", *args],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Path:
+    (tmp_path / "replies.yaml").write_text(REPLIES)
+    config = tmp_path / "agent.yaml"
+    config.write_text("llm: {model: script:replies.yaml}")
+    return config
+
+
+@pytest.fixture
+def resources(tmp_path: Path) -> Callable[[], list[tuple[str, str]]]:
+    def resources() -> list[tuple[str, str]]:
+        database = sqlite3.connect(tmp_path / "data" / "resources.db")
+        try:
+            rows = database.execute("SELECT name, value FROM resources ORDER BY name").fetchall()
+        finally:
+            database.close()
+        return [(name, str(value)) for name, value in rows]
+
+    return resources
+
+
+Resources = Callable[[], list[tuple[str, str]]]
+
+
+# ----------------------------------------------------------------- at a terminal
+
+
+def test_a_yes_runs_the_call(start: Start, resources: Resources) -> None:
+    run = start(EXAMPLES / "sequential.yaml", "add lamp with value 3")
+
+    run.see(r"look: resources_list -> ")
+    run.see(r"change: asks [0-9a-f-]{36}: resources_add\(")
+    run.see(r"\*\*ADD Resource\*\*")
+    run.see(QUESTION)
+    assert resources() == []
+    run.type("y")
+    run.see("change: approved")
+    run.see(r'change: resources_add\(.*name="lamp"')
+
+    code, out = run.end()
+    assert code == 0
+    assert out.startswith("Before: 0 resources. Then: ")
+    assert out.count("\n") == 1
+    assert resources() == [("lamp", "3")]
+
+
+def test_a_no_is_kept_with_its_reason(start: Start, resources: Resources) -> None:
+    run = start(EXAMPLES / "simple.yaml", "add lamp with value 3")
+
+    run.reply("n wrong room")
+    run.see(r"simple: rejected \(wrong room\)")
+
+    code, out = run.end()
+    assert code == 0
+    assert out.startswith("Operation cancelled by user.")
+    assert "wrong room" in out
+    assert resources() == []
+
+
+def test_arguments_are_edited_until_they_fit(start: Start, resources: Resources) -> None:
+    run = start(EXAMPLES / "simple.yaml", "add lamp with value 3")
+
+    run.reply("perhaps")
+    run.see("That is none of the answers")
+    run.reply("?")
+    run.see("why it asks: destructiveHint: true")
+    run.see('"name": "lamp"')
+    for line, answer in (
+        ("", "Run it"),
+        ("{name: lamp}", "that is not JSON"),
+        ("[1]", "the arguments are an object"),
+        ('{"name": 5}', "do not fit the tool"),
+    ):
+        run.reply("e")
+        run.reply(line, "as JSON .* >")
+        if answer != "Run it":
+            run.see(answer)
+    run.reply("e")
+    run.reply('{"name": "chair", "value": 9}', "as JSON .* >")
+    run.see("simple: approved, edited")
+
+    assert run.end()[0] == 0
+    assert resources() == [("chair", "9")]
+
+
+def test_several_are_asked_one_after_the_other(start: Start, resources: Resources) -> None:
+    run = start(EXAMPLES / "parallel.yaml", "release 7")
+
+    run.see(QUESTION)
+    assert run.seen.count("Run it?") == 1
+    run.type("y")
+    run.see("runs 7")
+    run.reply("y")
+
+    assert run.end() == (0, "Europe runs 7, America runs 7.\n")
+    assert resources() == [("app-america", "7"), ("app-europe", "7")]
+
+
+def test_a_checkpoint_has_no_arguments_to_edit(start: Start, resources: Resources) -> None:
+    run = start(EXAMPLES / "pipeline.yaml", "restock")
+
+    run.see("by-kind: picks restock")
+    run.see("There are 0 resources. Fill up to 3?")
+    run.reply("e", r"Go on\? .* >")
+    run.see("none of the answers")
+    run.reply("y", r"Go on\? .* >")
+    run.see("filler: exits the loop")
+
+    assert run.end() == (0, "[restock] There are 3 resources now.\n")
+    assert len(resources()) == 3
+
+
+def test_ctrl_c_at_a_question_cancels_the_run(start: Start, tmp_path: Path, resources: Resources) -> None:
+    run = start(EXAMPLES / "simple.yaml", "add lamp with value 3")
+    uuid = run.see(r"asks ([0-9a-f-]{36})")[1]
+
+    run.see(QUESTION)
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.end() == (130, "")
+    assert f"takes {uuid} back" in run.seen
+    assert run.seen.endswith("cancelled\n")
+    assert resources() == []
+
+
+def test_ctrl_c_cancels_a_model_call(start: Start, scripted: Path) -> None:
+    run = start(scripted, "slow")
+
+    run.see("conversation ")
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.end() == (130, "")
+
+
+def test_whoever_leaves_leaves_the_question_open(start: Start, tmp_path: Path) -> None:
+    config = EXAMPLES / "simple.yaml"
+    run = start(config, "add lamp with value 3")
+
+    run.see(QUESTION)
+    os.write(run.keyboard, b"\x04")  # the end of the input
+
+    assert run.end() == (3, "")
+    assert f"stopgo serve --config {config} --data-dir {tmp_path / 'data'}\n" in run.seen
+
+
+def test_a_question_that_expires_is_not_asked_any_more(start: Start, tmp_path: Path) -> None:
+    text = (EXAMPLES / "simple.yaml").read_text(encoding="utf-8")
+    config = tmp_path / "agent.yaml"
+    config.write_text(text.replace("expires_after: 86400", "expires_after: 2"), encoding="utf-8")
+    run = start(config, "add lamp with value 3")
+
+    run.see(QUESTION)
+    run.see("nobody answered in time")
+
+    code, out = run.end()
+    assert code == 0
+    assert "Nobody approved the operation in time" in out
+
+
+@pytest.mark.parametrize(
+    ("answer", "launches", "told"),
+    [
+        ("done it is up there", 1, "told: it is up there"),
+        ("f exploded", 1, "told: Failed, as a human found: exploded"),
+    ],
+)
+def test_what_came_of_a_lost_call_is_asked(
+    start: Start, tmp_path: Path, answer: str, launches: int, told: str
+) -> None:
+    (tmp_path / "server.py").write_text(DYING_SERVER)
+    (tmp_path / "replies.yaml").write_text(LAUNCH)
+    ledger = tmp_path / "ledger"
+    config = tmp_path / "agent.yaml"
+    config.write_text(
+        "llm: {model: script:replies.yaml}\n"
+        f"mcp_servers: [{{name: pad, command: {sys.executable}, args: [{tmp_path}/server.py, {ledger}]}}]\n"
+    )
+    run = start(config, "launch")
+
+    run.reply("y")
+    run.see("nobody knows what came of it")
+    run.see("OUTCOME UNKNOWN")
+    run.reply("y", r"retry: .* >")
+    run.see("none of the answers")
+    run.reply(answer, r"retry: .* >")
+
+    assert run.end() == (0, f"{told}\n")
+    assert ledger.read_text().count("launched") == launches
+
+
+# ------------------------------------------------------------------ without one
+
+
+def test_the_answer_alone_is_on_stdout(scripted: Path, tmp_path: Path) -> None:
+    done = unattended("--config", scripted, "hi", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (0, "hello \x1b[31m\n")
+    # What models say can do nothing to a terminal.
+    assert "agent: hello \\x1b[31m\n" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_what_waits_is_said_with_how_to_go_on(tmp_path: Path, resources: Resources) -> None:
+    config = EXAMPLES / "parallel.yaml"
+    done = unattended("--config", config, "--data-dir", "data", "release 7", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert len(re.findall(r"curl \S+/approvals/[0-9a-f-]{36} -d '{\"approved\": true}'", done.stderr)) == 2
+    assert resources() == []
+
+
+def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
+    done = unattended("--config", scripted, "boom", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("LLM error: no \\x1b[2J more (status 400)\n")
+
+
+@pytest.mark.parametrize(
+    ("agent", "message", "code", "says"),
+    [
+        ("llm: {model: script:replies.yaml}", " ", 2, "stopgo run: message is required\n"),
+        ("nmae: x", "hi", 2, 'unknown key "nmae"'),
+        ("llm: {model: script:none.yaml}", "hi", 1, "stopgo run: cannot read the script"),
+        ("llm: {model: nobody:knows}", "hi", 1, 'stopgo run: unknown model "nobody:knows"'),
+    ],
+)
+def test_what_cannot_be_run_is_explained(
+    scripted: Path, tmp_path: Path, agent: str, message: str, code: int, says: str
+) -> None:
+    scripted.write_text(agent)
+
+    done = unattended("--config", scripted, message, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_data_directory_in_use_is_refused(start: Start, scripted: Path, tmp_path: Path) -> None:
+    run = start(scripted, "slow")
+    run.see("conversation ")
+
+    second = unattended("--config", scripted, "--data-dir", tmp_path / "data", "hi", cwd=tmp_path)
+
+    assert second.returncode == 1
+    assert re.search(r"stopgo run: process \d+ keeps the journal", second.stderr), second.stderr
+    run.process.send_signal(signal.SIGTERM)
+    assert run.end() == (143, "")

@@ -1,0 +1,195 @@
+"""What `stopgo run` understands, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stopgo.actors import events as e
+from stopgo.actors.approvals import parse_decision
+from stopgo.config.model import LlmNode, RouterNode, SequentialNode
+from stopgo.gateway.cli.progress import MAX_TEXT, Progress, call_text
+from stopgo.gateway.cli.reply import Decide, Edit, NotUnderstood, ShowAll, edited, understand
+from stopgo.gateway.cli.terminal import colourful, printable
+from stopgo.runtime.journal.protocol import Event, NewEvent
+
+KINDS = ("tool", "checkpoint", "outcome_unknown")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "reply"),
+    [
+        ("tool", "y", Decide({"approved": True})),
+        ("tool", " YES ", Decide({"approved": True})),
+        ("tool", "n", Decide({"approved": False})),
+        ("tool", "no  not  now ", Decide({"approved": False, "reason": "not  now"})),
+        ("tool", "e", Edit()),
+        ("tool", "?", ShowAll()),
+        ("tool", "", NotUnderstood()),
+        ("tool", "yes but not today", NotUnderstood()),
+        ("tool", "retry", NotUnderstood()),
+        ("checkpoint", "y", Decide({"approved": True})),
+        ("checkpoint", "e", NotUnderstood()),
+        ("outcome_unknown", "y", NotUnderstood()),
+        ("outcome_unknown", "retry", Decide({"action": "retry"})),
+        ("outcome_unknown", "r please", NotUnderstood()),
+        ("outcome_unknown", "d", Decide({"action": "done"})),
+        ("outcome_unknown", "done it is 5", Decide({"action": "done", "result": "it is 5"})),
+        ("outcome_unknown", "f", Decide({"action": "failed"})),
+        ("outcome_unknown", "failed no power", Decide({"action": "failed", "reason": "no power"})),
+        ("outcome_unknown", "?", ShowAll()),
+    ],
+)
+def test_replies(kind: str, line: str, reply: object) -> None:
+    assert understand(kind, line) == reply
+
+
+@given(st.sampled_from(KINDS), st.text())
+def test_only_a_clear_word_decides(kind: str, line: str) -> None:
+    reply = understand(kind, line)
+
+    if isinstance(reply, Decide):
+        parse_decision(kind, reply.words)  # and it is one that the agent understands
+        first = line.split()[0].lower()
+        words = (
+            {"retry", "r", "done", "d", "failed", "f"}
+            if kind == "outcome_unknown"
+            else {"y", "yes", "n", "no"}
+        )
+        assert first in words
+
+
+@given(st.text())
+@example("[" * 100_000)
+@example('"text"')
+def test_only_an_object_is_a_set_of_arguments(line: str) -> None:
+    arguments = edited(line)
+
+    assert isinstance(arguments, str) or arguments == json.loads(line)
+
+
+@given(st.text())
+@example("\x1b[2J\u202e\x9b31m\r\ud800")
+def test_nothing_that_is_printed_moves_a_cursor(text: str) -> None:
+    shown = printable(text)
+
+    assert not [
+        each for each in shown if unicodedata.category(each) in ("Cc", "Cf", "Cs") and each not in "\n\t"
+    ]
+    shown.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_colour_is_for_terminals_that_have_it(environ: dict[str, str], expected: bool) -> None:
+    keyboard, terminal = os.openpty()
+    with os.fdopen(keyboard, "rb"), os.fdopen(terminal, "w") as stream:
+        assert colourful(stream, environ) is expected
+    with open(os.devnull, "w") as stream:
+        assert not colourful(stream, environ)
+
+
+@given(st.text(min_size=1), st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.none())))
+def test_a_call_is_one_line_and_not_long(tool: str, arguments: dict[str, Any]) -> None:
+    shown = call_text(tool, arguments)
+
+    assert len(shown) <= MAX_TEXT
+    assert len(shown.splitlines()) <= 1
+
+
+TREE = SequentialNode(
+    name="root",
+    agents=(
+        RouterNode(
+            name="pick",
+            prompt="",
+            agents=tuple(LlmNode(name=name, prompt="", model="m") for name in ("left", "right")),
+        ),
+    ),
+)
+STARTED = e.tool_started(
+    "k", 1, tool="add", server="s", arguments={"name": "x"}, effect="once", asks=True, node="left"
+)
+ASKED = e.approval_requested(
+    {"id": "u1", "kind": "tool", "node": "left", "tool_name": "add", "tool_args": {"n": 1}, "replaces": "u0"}
+)
+
+
+def told(*new: NewEvent) -> list[str | None]:
+    progress = Progress(TREE)
+    return [progress.line(Event("c", seq, each.type, 0.0, each.body)) for seq, each in enumerate(new, 1)]
+
+
+def test_progress() -> None:
+    result = {"content": "done\nwell", "is_error": False}
+    retry = e.tool_started(
+        "k", 2, tool="add", server="s", arguments={"name": "x"}, effect="once", asks=True, node="left"
+    )
+    assert told(
+        e.conversation_created("sid", ""),
+        e.step_finished("1", "route", "pick", "f", choice=1),
+        e.step_finished("2", "model", "right", "f", text="so\nbe it", tool_calls=[], usage={}),
+        e.step_finished("2", "model", "right", "f", text="", tool_calls=[], usage={}),
+        e.step_finished("3", "model", "right", "f", error={"code": "model_error", "message": "gone"}),
+        e.step_finished("4", "attempt", "right", "f", error={"code": "model_error", "message": "gone"}),
+        e.step_finished("5", "node", "right", "f", error={"code": "model_error", "message": "gone"}),
+        e.step_finished("6", "node", "right", "f", end={}),
+        e.step_finished("7", "call", "right", "f", outcome="denied", content="not allowed"),
+        e.step_finished("7", "call", "right", "f", outcome="exit_loop", content="ok"),
+        STARTED,
+        e.tool_unknown("k", 1, "the connection was lost"),
+        retry,
+        e.tool_finished("k", 2, result),
+        e.tool_finished("k", 2, {"content": "no", "is_error": True}),
+    ) == [
+        "conversation c",
+        "pick: picks right",
+        "right: so be it",
+        None,
+        "right: failed: gone",
+        "right: failed, tries again: gone",
+        None,
+        None,
+        "right: not called: not allowed",
+        "right: exits the loop",
+        'left: add(name="x")',
+        "left: add: nobody knows what came of it: the connection was lost",
+        'left: add(name="x"), attempt 2',
+        "left: add -> done well",
+        "left: add failed: no",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (e.approval_resolved("u1", {"approved": True}, "c", False), "left: approved"),
+        (
+            e.approval_resolved("u1", {"approved": True, "arguments": {}}, "c", False),
+            "left: approved, edited",
+        ),
+        (
+            e.approval_resolved("u1", {"approved": False, "reason": "no"}, "c", False),
+            "left: rejected (no)",
+        ),
+        (e.approval_resolved("u1", {"action": "retry"}, "c", False), "left: outcome: retry"),
+        (e.approval_expired("u1"), "left: nobody answered in time"),
+        (e.approval_void("u1", "the run was cancelled"), "left: takes u1 back: the run was cancelled"),
+        (e.state_set("k", "v", "left"), None),
+    ],
+)
+def test_progress_of_an_approval(event: NewEvent, line: str | None) -> None:
+    assert told(ASKED, event) == ["left: asks u1: add(n=1), in place of u0", line]
