@@ -31,6 +31,9 @@ PATIENCE = 100_000.0
 """Seconds of simulated time, in which anything that does not hang has happened."""
 
 
+_ENDS = ("run.finished", "run.failed", "run.cancelled")
+
+
 def from_the_ledger(times: int) -> str:
     return "done" if times else "retry"
 
@@ -147,10 +150,10 @@ class Client:
             raise _Leave
 
     async def until(self, type: str) -> None:
-        """Wait for the first event of a type; it is in vain once the run moves no more."""
+        """Wait for the first event of a type; it is in vain once the run is over."""
         async with aclosing(self.agent.events(self.conversation)) as events:
             async for event in events:
-                if event.type == type or event.type.startswith(("run.waiting", "run.fin", "run.can")):
+                if event.type == type or event.type in _ENDS:
                     return
 
     async def approvals(self) -> list[Question]:

@@ -71,7 +71,9 @@ class KillingJournal:
 
     async def _note(self, name: str, outcome: object, first: str, *rest: Any) -> None:
         if name == "deliver" and isinstance(outcome, Accepted):
-            self.commands.add((first, rest[0]))
+            key, kind, *_ = rest
+            if kind != "expire":  # the agent's own: nobody waits for an answer
+                self.commands.add((first, key))
         if name == "decide" and isinstance(outcome, Won):
             self.commands.add((outcome.question.stream, rest[1]))
 

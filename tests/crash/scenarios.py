@@ -8,6 +8,7 @@ from typing import Any
 import trio
 
 from stopgo.actors.tools import Hints
+from stopgo.config.model import ApprovalConfig
 
 from .client import Client
 from .story import Scenario, Story
@@ -128,6 +129,29 @@ def _one_of_them_counts(story: Story) -> None:
     assert story.world.times("a") == (winner == "yes")
 
 
+async def _let_it_expire(client: Client) -> None:
+    await client.start("go")
+    await client.until("approval.expired")
+    await client.rest()
+    await client.decide("a", YES, "too late")
+
+
+def _expired(story: Story) -> None:
+    _nothing_ran(story)
+    assert {each.state for each in story.record.questions} == {"expired"}
+    assert story.client.answers["too late"] == {"error": "expired"}
+
+
+EXPIRED = Scenario(
+    "an approval that nobody decides in time",
+    ONE,
+    Outside({("go", "one"): [["wipe a"]]}),
+    _let_it_expire,
+    _expired,
+    approval=ApprovalConfig(expires_after=300.0),
+)
+
+
 TWO_HUMANS = Scenario(
     "two humans who disagree at the same moment",
     ONE,
@@ -191,7 +215,7 @@ PARALLEL = Scenario(
     ),
     _approve_both,
     _both_ran,
-    in_parallel="ask",
+    approval=ApprovalConfig(in_parallel="ask"),
 )
 
 
@@ -212,7 +236,7 @@ PARALLEL_REJECTED = Scenario(
     PARALLEL.outside,
     _approve_one,
     _the_other_ran,
-    in_parallel="ask",
+    approval=ApprovalConfig(in_parallel="ask"),
 )
 
 
@@ -448,6 +472,7 @@ SCENARIOS: Sequence[Scenario] = (
     EDITED,
     REJECTED,
     REJECTED_IN_SEQUENCE,
+    EXPIRED,
     TWO_HUMANS,
     BATCH,
     PARALLEL,

@@ -38,7 +38,7 @@ class Scenario:
     check: Callable[[Story], None] = lambda story: None
     """What has to be true at the end, whatever was killed."""
     policy: Policy = from_the_ledger
-    in_parallel: str = "run"
+    approval: ApprovalConfig = attrs.field(factory=ApprovalConfig)
     compared: bool = True
     """Whether a run that was killed comes to what a run comes to that was not."""
 
@@ -49,7 +49,7 @@ class Scenario:
             has_tree=True,
             prompt="Be careful.",
             mcp_servers=(McpServerConfig(name="tools", command="in-process", max_concurrency=3),),
-            approval=ApprovalConfig(in_parallel=cast(Any, self.in_parallel)),
+            approval=self.approval,
             stored_tree=self.tree,
         )
 
