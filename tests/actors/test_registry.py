@@ -65,7 +65,8 @@ async def test_a_duplicate_is_refused_in_these_words_and_nothing_of_it_is_kept(
     with pytest.raises(DuplicateTool) as caught:
         await ref.ask(offer("server-b", "new", "X"))
     assert str(caught.value) == 'duplicate tool name "X" found in MCP servers "server-a" and "server-b"'
-    assert isinstance(await ref.ask(Resolve("new")), NotFound)
+    missing = await ref.ask(Resolve("new"))
+    assert isinstance(missing, NotFound)
     found = await ref.ask(Resolve("X"))
     assert isinstance(found, Resolved)
     assert found.server.name == "server-a"

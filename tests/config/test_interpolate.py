@@ -60,7 +60,8 @@ def test_an_unset_variable_is_named() -> None:
 @example("$${")
 @example("$$$${a}")
 def test_an_escaped_text_reads_as_itself(text: str) -> None:
-    assert fill(parse(escape(text)), {}.get) == text
+    nothing: dict[str, str] = {}
+    assert fill(parse(escape(text)), nothing.get) == text
 
 
 @given(dollars)

@@ -14,6 +14,7 @@ from stopgo.actors.errors import AgentError
 from stopgo.gateway import examples as ex
 from stopgo.gateway.server import SEND_TIMEOUT, Server
 from stopgo.gateway.stream import HEARTBEAT
+from stopgo.runtime.journal.protocol import NewEvent
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -113,7 +114,7 @@ async def test_a_wrong_cursor_is_400(client: httpx2.AsyncClient, query: str, hea
 
 async def test_it_ends_with_the_conversation(agent: Any, client: httpx2.AsyncClient) -> None:
     async with follow(client, "?after=6") as reader:
-        agent.grow(events.NewEvent(events.CONVERSATION_DELETED, {}))
+        agent.grow(NewEvent(events.CONVERSATION_DELETED, {}))
         assert (await reader.event())["event"] == "conversation.deleted"
         assert await reader.block() is None
 

@@ -1,7 +1,7 @@
 """The gateway in front of a real agent: what only the two together can promise."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ SERVER = (
 
 
 @pytest.fixture
-async def run(tmp_path: Path, serve: Callable[[Any], Any]) -> AsyncIterator[Callable[..., Any]]:
+async def run(tmp_path: Path, serve: Callable[[Any], Any]) -> Callable[..., Any]:
     (tmp_path / "replies.yaml").write_text(REPLIES)
 
     def configured(more: str = "") -> Any:

@@ -184,7 +184,9 @@ async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: trio.t
 
     async def relay(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> object:
-            return await last.ask(message) if isinstance(message, Run) else None
+            if isinstance(message, Run):
+                await last.ask(message)
+            return None
 
         await ctx.serve(handle)
 

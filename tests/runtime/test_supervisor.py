@@ -68,7 +68,8 @@ Asked: TypeAlias = list[object]
 
 async def try_ask(asked: Asked, ref: ActorRef[Work], work: Work) -> None:
     try:
-        asked.append(await ref.ask(work))
+        await ref.ask(work)
+        asked.append(None)
     except ActorError as error:
         asked.append(error)
 

@@ -112,7 +112,7 @@ def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(t
     page = {"tools": copy.deepcopy(tools), "nextCursor": "more"}
     problems = repair_listing(page, problem_with)
     names = [tool["name"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
-    assert [tool["name"] for tool in page["tools"]] == names  # type: ignore[index]
+    assert [tool["name"] for tool in page["tools"]] == names
     assert len(problems) == len(tools) - len(names)
     assert page["nextCursor"] == "more"
 

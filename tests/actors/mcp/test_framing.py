@@ -13,7 +13,8 @@ lines = st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")))
 @given(lines, st.binary().map(lambda rest: rest.replace(b"\n", b"")), st.lists(st.integers(1, 7)))
 def test_lines_come_out_whole_however_they_are_cut(lines: list[bytes], rest: bytes, cuts: list[int]) -> None:
     stream = b"".join(line + b"\n" for line in lines) + rest
-    framer, found = LineFramer(), []
+    framer = LineFramer()
+    found: list[bytes] = []
     for size in cuts:
         found += framer.feed(stream[:size])
         stream = stream[size:]

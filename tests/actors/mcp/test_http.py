@@ -199,7 +199,8 @@ async def test_a_server_that_comes_late_is_waited_for(free_port: int, serving: O
         thread.start()
         try:
             async with serving(web(f"http://127.0.0.1:{free_port}/mcp")) as server:
-                assert len(await server.ask(ListTools())) == 3
+                tools = await server.ask(ListTools())
+            assert len(tools) == 3
         finally:
             done.set()
             await trio.to_thread.run_sync(thread.join)
@@ -220,7 +221,8 @@ async def test_a_server_that_is_gone_makes_calls_unavailable_until_it_is_back(
             assert statuses[-1].state in ("connecting", "disconnected")
             with resource_server(db, free_port):
                 with trio.fail_after(20):
-                    while statuses[-1].state != "connected":  # noqa: ASYNC110 - there is no event for it
+                    # There is no event for it.
+                    while all(status.state != "connected" for status in statuses[-1:]):  # noqa: ASYNC110
                         await trio.sleep(0.01)
                 listing = (await server.ask(CallTool("resources_list", {}))).content
     assert '"count": 1' in listing
