@@ -72,13 +72,15 @@ async def read(journal: Journal, conversation: str, known: Conversation | None =
         BrokenConversation
     """
     state = known or Conversation(conversation)
-    while page := await journal.events_since(conversation, state.last_seq, PAGE):
+    while True:
+        page = await journal.events_since(conversation, state.last_seq, PAGE)
         for event in page:
             try:
                 state.apply(event)
             except Exception as error:  # whatever the fold stumbles over, it is these events
                 raise BrokenConversation(f"{conversation}: event {event.seq} does not fit") from error
-    return state
+        if len(page) < PAGE:
+            return state
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -40,6 +40,10 @@ class SummaryText:
     open: bool
     body: str
 
+    @property
+    def columns(self) -> tuple[str, str, str, bool, str]:
+        return self.status, self.title, self.folded_title, self.open, self.body
+
     @classmethod
     def of(cls, summary: Summary) -> SummaryText:
         return cls(
@@ -64,12 +68,14 @@ def create(db: sqlite3.Connection, name: str, now: float) -> int:
 
 
 def claim(db: sqlite3.Connection, name: str, owner: str) -> Fence:
-    head = find(db, name)
-    if head is None:
-        raise UnknownStream(f"there is no stream {name!r}")
     db.execute("UPDATE last_epoch SET epoch = epoch + 1")
-    (epoch,) = db.execute("SELECT epoch FROM last_epoch").fetchone()
-    db.execute("UPDATE stream SET owner = ?, epoch = ? WHERE id = ?", (owner, epoch, head.id))
+    found = db.execute(
+        "SELECT stream.id, last_epoch.epoch FROM stream, last_epoch WHERE name = ?", (name,)
+    ).fetchone()
+    if found is None:
+        raise UnknownStream(f"there is no stream {name!r}")
+    id, epoch = found
+    db.execute("UPDATE stream SET owner = ?, epoch = ? WHERE id = ?", (owner, epoch, id))
     return Fence(name, owner, epoch)
 
 
@@ -93,11 +99,13 @@ def advance(
     db: sqlite3.Connection, head: Head, last_seq: int, summary: SummaryText | None, now: float
 ) -> None:
     """Move a stream on to `last_seq` and, if there is one, to its new summary."""
-    db.execute("UPDATE stream SET last_seq = ?, updated = ? WHERE id = ?", (last_seq, now, head.id))
-    if summary is not None:
+    if summary is None:
+        db.execute("UPDATE stream SET last_seq = ?, updated = ? WHERE id = ?", (last_seq, now, head.id))
+    else:
         db.execute(
-            "UPDATE stream SET status = ?, title = ?, folded_title = ?, open = ?, body = ? WHERE id = ?",
-            (summary.status, summary.title, summary.folded_title, summary.open, summary.body, head.id),
+            "UPDATE stream SET last_seq = ?, updated = ?,"
+            " status = ?, title = ?, folded_title = ?, open = ?, body = ? WHERE id = ?",
+            (last_seq, now, *summary.columns, head.id),
         )
     was = head.status if head.last_seq else None
     now_is = (summary.status if summary else head.status) if last_seq else None

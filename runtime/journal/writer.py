@@ -64,21 +64,37 @@ class _Job(Generic[T]):
         self._operation = operation
         self._value: T | None = None
 
-    def run(self, db: sqlite3.Connection) -> None:
-        """Run the operation inside the open transaction; if it fails, leave nothing of it there.
+    def run_first(self, db: sqlite3.Connection) -> None:
+        """Begin the transaction with the operation; if it fails, leave nothing of it there.
+
+        Raises:
+            sqlite3.Error: the transaction cannot go on.
+        """
+        db.execute("BEGIN IMMEDIATE")
+        if not self._succeeds(db):
+            db.execute("ROLLBACK")
+            db.execute("BEGIN IMMEDIATE")
+
+    def run_next(self, db: sqlite3.Connection) -> None:
+        """Run the operation after others of the transaction; if it fails, only they stay.
 
         Raises:
             sqlite3.Error: the transaction cannot go on.
         """
         db.execute("SAVEPOINT operation")
+        if not self._succeeds(db):
+            db.execute("ROLLBACK TO operation")
+        db.execute("RELEASE operation")
+
+    def _succeeds(self, db: sqlite3.Connection) -> bool:
         try:
             self._value = self._operation(db)
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not isinstance(error, _FAULTS_OF_ONE):
                 raise
             self.failure = error
-            db.execute("ROLLBACK TO operation")
-        db.execute("RELEASE operation")
+            return False
+        return True
 
     def outcome(self) -> T:
         if self.failure is not None:
@@ -106,8 +122,7 @@ class InlineWriter:
         job = _Job(operation, trio.lowlevel.current_task())
         if self._cause is None:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                job.run(self._db)
+                job.run_first(self._db)
                 self._db.execute("COMMIT")
             except sqlite3.Error as error:
                 self._cause = error
@@ -169,11 +184,13 @@ class GroupWriter:
         failure: Exception | None = None
         until = time.perf_counter() + _BATCH_SECONDS
         try:
-            self._db.execute("BEGIN IMMEDIATE")
             while self._waiting and (not batch or time.perf_counter() < until):
                 job = self._waiting.popleft()
                 batch.append(job)
-                job.run(self._db)
+                if len(batch) == 1:
+                    job.run_first(self._db)
+                else:
+                    job.run_next(self._db)
         except sqlite3.Error as error:
             failure = error
         self._batches.put((batch, failure))
