@@ -125,6 +125,7 @@ class Calls:
         log = self.scope.log
         arguments, asked, met = call.arguments, 0, set[str]()
         replaces: str | None = None
+        answered: str | None = None
         while True:
             found = await self.scope.services.registry.ask(Resolve(call.name))
             if isinstance(found, NotFound) or not offered(found.tool, self.place):
@@ -143,7 +144,9 @@ class Calls:
                     return None
                 if replaces is None and (verdict.action == "run" or verdict.rule in met):
                     return self._cleared(found, arguments, approved=bool(met))
-            ask = partial(self._question, key, question, found, arguments, verdict.rule, replaces)
+            # An edit that meets another rule is asked about in place of what was approved.
+            earlier = replaces or answered
+            ask = partial(self._question, key, question, found, arguments, verdict.rule, earlier)
             if id is not None and await self._replaced(key, asked, id, found, arguments, verdict.rule):
                 asked, replaces = asked + 1, id
                 continue
@@ -153,7 +156,7 @@ class Calls:
                     text = f'nobody approved the call of "{call.name}" in time'
                     raise NodeFailed("approval_expired", text)
                 return None
-            id = log.run.asked[question]
+            id = answered = log.run.asked[question]
             arguments = decision.get("arguments", arguments)
             met |= {log.state.approvals[id].body["rule"], verdict.rule}
             asked += 1

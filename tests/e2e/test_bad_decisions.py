@@ -1,0 +1,177 @@
+"""Decisions that come too late or ask for what must not be, and rules that cannot be read.
+
+Each gets its clear error, decides nothing, and leaves no traceback (which the end of the servers checks).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.conftest import BIN, PATIENCE, clean_environment
+from tests.e2e.test_trees import event_bodies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.conftest import Serve, Server
+
+STRICT = """
+llm: {model: "offline:rules"}
+mcp_servers:
+  - name: resources
+    command: stopgo
+    args: [mcp-resources, --db, "${data_dir}/resources.db"]
+approval:
+  rules:
+    - {name: production, tool: resources_add, arguments: {name: {matches: ^prod-}}, then: deny}
+    - {name: large, tool: resources_add, arguments: {value: {above: 100}}, then: ask}
+"""
+BRIEF = STRICT + "  expires_after: 0.5\n"
+
+MISTAKES = """\
+approval:
+  rules:
+    - {tool: resources_add, then: perhaps}
+    - {tool: resources_add, arguments: {name: {matches: "prod-["}}, then: ask}
+    - {tool: resources_add, arguments: {value: {above: many}}, then: ask}
+    - {tool: resources_add, arguments: {value: {beyond: 5}}, then: ask}
+    - {tool: resources_add, arguments: {value: {}}, then: ask}
+    - {tool: resources_add}
+agent:
+  type: router
+  name: gate
+  routes:
+    - {when: {user_message: {matches: "(unclosed"}}, agent: only}
+    - {when: {}, agent: only}
+    - {when: {user_message: {exists: maybe}}, agent: nobody}
+  agents:
+    - {type: llm, name: only}
+"""
+
+
+@pytest.fixture(scope="module")
+def strict(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    folder = tmp_path_factory.mktemp("strict")
+    (folder / "agent.yaml").write_text(STRICT, encoding="utf-8")
+    return serve_once(folder / "data", config=folder / "agent.yaml")
+
+
+def edit(server: Server, uuid: str, arguments: dict[str, Any], status: int = 200) -> dict[str, Any]:
+    return server.post(f"/approvals/{uuid}", {"approved": True, "arguments": arguments}, status=status)
+
+
+def approval(server: Server, uuid: str) -> dict[str, Any]:
+    body: dict[str, Any] = server.get(f"/approvals/{uuid}")["approval"]
+    return body
+
+
+def test_an_edit_that_breaks_the_schema_leaves_it_pending(strict: Server) -> None:
+    uuid = strict.ask_for("add misfit with value 1")
+
+    error = edit(strict, uuid, {"name": ["misfit"], "value": {}}, status=422)
+
+    assert error["code"] == "invalid_arguments"
+    assert len(error["errors"]) == 2
+    assert approval(strict, uuid)["state"] == "pending"
+
+
+def test_an_edit_that_a_rule_denies_leaves_it_pending(strict: Server) -> None:
+    uuid = strict.ask_for("add staging with value 1")
+
+    error = edit(strict, uuid, {"name": "prod-1", "value": 1}, status=422)
+
+    assert error["code"] == "denied_by_policy"
+    assert '"production"' in error["error"]
+    assert approval(strict, uuid)["state"] == "pending"
+    # Whoever was refused may still say yes to what was asked.
+    strict.post(f"/approvals/{uuid}", {"approved": True})
+    assert strict.resources()["staging", "1"] == 1
+    assert ("prod-1", "1") not in strict.resources()
+
+
+def test_an_edit_that_a_rule_asks_about_is_asked_again(strict: Server) -> None:
+    uuid = strict.ask_for("add bulk with value 1")
+    assert approval(strict, uuid)["rule"] == "destructiveHint: true"
+
+    again = edit(strict, uuid, {"name": "bulk", "value": 500})
+
+    assert again["result"]["state"] == "waiting"
+    second = again["result"]["approval"]
+    assert second["replaces"] == uuid
+    assert second["tool_args"] == {"name": "bulk", "value": 500}
+    assert '"large"' in second["rule"]
+    assert approval(strict, uuid)["state"] == "decided"
+    assert ("bulk", "500") not in strict.resources()
+    assert strict.post(f"/approvals/{uuid}", {"approved": True}, status=409)["code"] == "already_decided"
+
+    # No rule asks twice: the same large value, once more, runs.
+    done = strict.post(f"/approvals/{second['uuid']}", {"approved": True})
+    assert done["result"]["state"] == "finished"
+    assert strict.resources()["bulk", "500"] == 1
+    assert ("bulk", "1") not in strict.resources()
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_cancelled_question_is_void(strict: Server, approved: bool) -> None:
+    uuid = strict.ask_for("add cancelled with value 1")
+    strict.post(f"/conversations/{approval(strict, uuid)['conversation_id']}/cancel")
+
+    error = strict.post(f"/approvals/{uuid}", {"approved": approved}, status=410)
+
+    assert error["code"] == "void"
+    assert error["error"]
+    assert approval(strict, uuid)["state"] == "void"
+    assert ("cancelled", "1") not in strict.resources()
+
+
+def test_a_deleted_question_is_unknown(strict: Server) -> None:
+    uuid = strict.ask_for("add deleted with value 1")
+    id = approval(strict, uuid)["conversation_id"]
+    assert strict.client.delete(f"/conversations/{id}").status_code == 204
+
+    assert strict.post(f"/approvals/{uuid}", {"approved": True}, status=404)["code"] == "approval_not_found"
+    assert ("deleted", "1") not in strict.resources()
+
+
+def test_an_expired_question_is_gone(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text(BRIEF, encoding="utf-8")
+    server = serve(tmp_path / "data", config=tmp_path / "agent.yaml")
+    uuid = server.ask_for("add late with value 1")
+    id = approval(server, uuid)["conversation_id"]
+    deadline = time.monotonic() + PATIENCE
+    while server.conversation(id)["run"]["state"] != "finished":
+        assert time.monotonic() < deadline
+
+    error = server.post(f"/approvals/{uuid}", {"approved": True}, status=410)
+
+    assert error["code"] == "expired"
+    assert approval(server, uuid)["state"] == "expired"
+    assert [body["id"] for body in event_bodies(server, id, "approval.expired")] == [uuid]
+    assert server.resources() == {}
+
+
+def test_rules_and_routes_that_cannot_be_read_are_told_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(MISTAKES, encoding="utf-8")
+
+    done = subprocess.run(
+        [BIN / "stopgo", "config", "check", file],
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    problems = done.stderr.splitlines()
+    assert [int(line.removeprefix(f"{file}:").partition(":")[0]) for line in problems] == [
+        *range(3, 9),
+        *range(13, 16),
+        15,
+    ]
