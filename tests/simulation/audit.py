@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 
 from stopgo.actors import events as e
+from stopgo.actors.log import is_within
 from stopgo.actors.state import Conversation, fold
-from stopgo.runtime.journal.protocol import Event, Intent, Question, Row
+from stopgo.runtime.journal.protocol import Command, Event, Intent, Question, Row
 
 from .plan import DENIED_ABOVE
 from .trees import walk
@@ -28,6 +29,7 @@ class Record:
     row: Row
     questions: tuple[Question, ...]
     intents: tuple[Intent, ...]
+    inbox: tuple[Command, ...]
 
 
 def audit(record: Record) -> Iterator[str]:
@@ -49,8 +51,10 @@ def audit(record: Record) -> Iterator[str]:
 
 def _indexes(record: Record) -> Iterator[str]:
     folded = fold(record.id, record.events)
-    asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values()]
-    kept = [attrs.evolve(each, settled=None) for each in record.questions]
+    # A decision counts as soon as it is in the inbox; its event comes with the next life.
+    coming = {command.body["question"] for command in record.inbox if command.kind == "decision"}
+    asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values() if each.id not in coming]
+    kept = [attrs.evolve(each, settled=None) for each in record.questions if each.id not in coming]
     if plain(sorted(asked, key=_id)) != plain(sorted(kept, key=_id)):
         yield f"the questions are not what the events say: {kept} and {asked}"
     if plain(record.row.summary) != plain(folded.head.summary()):
@@ -241,21 +245,22 @@ def _attempts(run: _Run) -> Iterator[str]:
 
 def _loops(run: _Run) -> Iterator[str]:
     """After an `exit_loop` no further child or iteration starts; nor after the last iteration."""
-    exited: list[tuple[str, int, int]] = []
+    exited: list[str] = []
     for event, key in run.keys():
         for match in _ITERATION.finditer(key):
             loop, iteration, rest = key[: match.start()], int(match[1]), key[match.end() :]
             if iteration > run.nodes[path_of(loop)].get("max_iterations", 10):
                 yield f"{key} is an iteration too many"
             child = int(re.match(r"\.(\d+)", rest)[1]) if rest else 0  # type: ignore[index]
-            for gone, last, by in exited:
-                if gone == loop and (iteration, child) > (last, by):
-                    yield f"{key} began after an exit_loop in {loop}@{last}.{by}"
+            for by in exited:
+                gone, _, place = by.rpartition("@")
+                if gone == loop and [iteration, child] > [int(n) for n in re.findall(r"\d+", place)[:2]]:
+                    yield f"{key} began after {by} exited its loop"
         if event.type == e.STEP_FINISHED and event.body.get("outcome") == "exit_loop":
-            loop, _, rest = key.rpartition("@")
-            found = re.match(r"(\d+)\.(\d+)", rest)
-            assert found is not None
-            exited.append((loop, int(found[1]), int(found[2])))
+            exited.append(key)
+        if event.type == e.STEP_FINISHED and ("error" in event.body or "continued" in event.body):
+            # What failed has no end that could be the loop's, though a model in it asked for that.
+            exited = [by for by in exited if not is_within(by, key.removesuffix("!"))]
 
 
 _ITERATION = re.compile(r"@(\d+)")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+import traceback
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -57,19 +59,19 @@ class Simulation:
 
     def run(self) -> None:
         """Raises `Wrong`."""
-        with _in_one_order(self.plan.seed):
+        with _in_one_order(self.plan.seed), _errors_told(self.world):
             try:
                 for life in self.plan.lives:
                     self._live(life)
                     if self.world.wrongs:
                         raise Wrong(self.world.wrongs[0])
             except Exception as error:
-                raise Wrong(f"{self.world.wrongs or error!r}\n\n{self.story()}") from error
+                trace = "" if isinstance(error, Wrong) else "".join(traceback.format_exception(error))
+                raise Wrong(f"{self.world.wrongs or error!r}\n{trace}\n{self.story()}") from error
 
     def _live(self, life: Life) -> None:
         self.world.life = life
         self.world.number += 1
-        self.world.tell(f"a life begins: {life}")
         try:
             trio.run(self._process, life, clock=trio.testing.MockClock(autojump_threshold=0))
         except BaseException as error:
@@ -81,6 +83,7 @@ class Simulation:
 
     async def _process(self, life: Life) -> None:
         world = self.world
+        world.tell(f"a life begins: {life}")
         tasks = trio.lowlevel.current_statistics().tasks_living
         try:
             async with self._open_journal() as store:
@@ -193,7 +196,8 @@ class Simulation:
                     continue
                 page = await store.questions(state=None, streams=[person.id], limit=200)
                 intents = await store.intents(person.id)
-                record = Record(person.id, events, row, page.questions, intents)
+                inbox = await store.inbox(person.id)
+                record = Record(person.id, events, row, page.questions, intents, inbox)
                 self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]
                 for seq, event in self.seen[person.id].items():
                     if seq > len(events) or events[seq - 1].type != event.type:
@@ -232,6 +236,29 @@ def _in_one_order(seed: int) -> Iterator[None]:
         yield
     finally:
         trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
+
+
+class _Teller(logging.Handler):
+    """Puts what is logged as an error into the story."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.told.append(self.format(record))
+
+
+@contextmanager
+def _errors_told(world: World) -> Iterator[None]:
+    logger, teller = logging.getLogger("stopgo"), _Teller(world)
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(teller)
+    try:
+        yield
+    finally:
+        logger.removeHandler(teller)
+        logger.propagate = propagate
 
 
 def _only_killed(error: BaseException) -> bool:

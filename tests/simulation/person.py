@@ -304,7 +304,7 @@ class Person:
             if isinstance(answer, str) or (answer is not None and _refused(answer)):
                 continue
             again = await self._ask(agent, self._orders[key])
-            if again != answer:
+            if answer is not None and again != answer:
                 self.world.wrongs.append(f"{self.name}: {key} was answered {answer} and at last {again}")
 
 
