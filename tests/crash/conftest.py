@@ -1,4 +1,10 @@
 import pytest
 
 # What helpers assert is explained like what tests assert.
-pytest.register_assert_rewrite("tests.crash.verify", "tests.crash.scenarios")
+pytest.register_assert_rewrite(
+    "tests.crash.verify",
+    "tests.crash.scenario_parts",
+    "tests.crash.decision_scenarios",
+    "tests.crash.ending_scenarios",
+    "tests.crash.recovery_scenarios",
+)

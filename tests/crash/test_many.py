@@ -16,7 +16,8 @@ from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.models.messages import ModelReply, ModelRequest, ToolCall
 from stopgo.runtime.journal.sqlite import open_sqlite
 
-from .scenarios import APPROVED, YES
+from .decision_scenarios import APPROVED
+from .scenario_parts import YES
 from .world import Outside, World
 
 MANY = 1000

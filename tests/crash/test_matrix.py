@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from .decision_scenarios import APPROVED
 from .killing import EDGES, Edge, Kill
-from .scenarios import APPROVED, MAIN, SCENARIOS, VARIATIONS
+from .scenarios import MAIN, SCENARIOS, VARIATIONS
 from .story import OpenJournal, Scenario, Story, in_memory, in_sqlite, tell
 from .verify import verify
 
