@@ -205,3 +205,33 @@ def test_what_stops_at_the_command_line_goes_on_over_http(serve: Serve, tmp_path
     assert turn["result"]["state"] == "waiting"
     assert server.resources() == {("item-0", "0"): 1}
     assert f"conversation {turn['conversation']['id']}" in run.stderr
+
+
+def test_ts_019_a_pipeline_pauses_and_completes_after_approval(sequential: Server) -> None:
+    asked = start(sequential, "add resource test-seq with value 55")
+    approval = asked["result"]["approval"]
+    assert approval["node"] == "executor"
+    assert asked["conversation"]["status"] == "waiting_approval"
+    state = asked["conversation"]["pipeline_state"]
+    assert state["paused_node_path"] == [1]
+    assert state["session_state"] == {"analysis": "intent: add; name: test-seq; value: 55"}
+
+    done = sequential.post(f"/approvals/{approval['uuid']}", {"approved": True})
+
+    assert done["result"]["response"] == "Added test-seq with value 55."
+    assert done["conversation"]["status"] == "active"
+    assert "pipeline_state" not in done["conversation"]
+    assert sequential.resources()["test-seq", "55"] == 1
+
+
+def test_guides_show_the_examples_as_they_are() -> None:
+    shown = set()
+    for page in (TESTDATA.parent / "docs" / "guides").glob("*.md"):
+        for block in re.finditer(
+            r"^```yaml (\S+)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+        ):
+            path = EXAMPLES / block[1]
+            if path.exists():
+                assert block[2] == path.read_text(encoding="utf-8"), f"{page.name}: {block[1]}"
+                shown.add(block[1])
+    assert {"simple.yaml", "loop.yaml", "router.yaml", "pipeline.yaml"} <= shown
