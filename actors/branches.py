@@ -114,14 +114,21 @@ class Branches:
             return [await jobs[0]()]
         results: dict[int, T] = {}
         left = len(jobs)
+        failed = False
 
         async def one(index: int, job: Job[T]) -> None:
-            nonlocal left
+            # One branch hands its place to the parent: the first that fails, for that moves the run on,
+            # else the last.
+            nonlocal left, failed
+            hands_on = False
             try:
                 results[index] = await job()
+            except Exception:
+                hands_on, failed = not failed, True
+                raise
             finally:
                 left -= 1
-                if left:  # the last one hands its place to the parent
+                if not hands_on and (left or failed):
                     self.release(meters)
 
         self._active += len(jobs) - 1
@@ -131,8 +138,11 @@ class Branches:
             async with trio.open_nursery() as nursery:
                 for index, job in enumerate(jobs):
                     nursery.start_soon(one, index, job)
-        except ExceptionGroup as group:
-            raise first_leaf(group) from None
+        except BaseExceptionGroup as group:
+            errors = group.split(trio.Cancelled)[1]  # an error counts, also while the run is being stopped
+            if not isinstance(errors, ExceptionGroup):
+                raise
+            raise first_leaf(errors) from None
         return [results[index] for index in range(len(jobs))]
 
     @asynccontextmanager

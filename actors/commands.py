@@ -225,8 +225,8 @@ class Commands:
                 if self._services.tokens.get(command.stream, command.key) is not None:
                     await self._log.save(e.run_resumed(head.id, command.key, True, answer=False))
                     return
-        if head.state == "waiting":
-            reply = reply_of(results.queued(self._log.state.head.pending))
+        if head.state in ("waiting", "auth_required"):
+            reply = reply_of(results.queued(head, self._log.state.head.pending))
             replies = {command.key: reply for command in waiting if command.key not in self._told}
             if replies:
                 await self._log.save(replies=replies)

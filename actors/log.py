@@ -32,6 +32,7 @@ from stopgo.actors.state import (
 )
 from stopgo.actors.timers import EXPIRIES
 from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Event,
@@ -154,6 +155,8 @@ class ConversationLog(Branches):
             if any(isinstance(question, NewQuestion) and question.expires for question in questions):
                 self.bus.publish(EXPIRIES, None)
             self.progress()
+            if self.stalled and self._on_stall is not None:
+                self._on_stall()  # a decision that nobody waits for any more moves nothing
             return True
 
     def replace(self, old: str, body: Mapping[str, Any]) -> Awaitable[bool]:
@@ -229,6 +232,8 @@ class ConversationLog(Branches):
             events = (e.step_finished(key, kind, node, fingerprint, **outcome), *also(outcome))
             if with_next:
                 self._notes.extend(events)
+            elif "error" in outcome or "continued" in outcome:
+                await self._give_up(key.removesuffix("!"), events)
             else:
                 await self.save(*events)
             return outcome
@@ -237,6 +242,25 @@ class ConversationLog(Branches):
                 f"step {key} was {recorded['fingerprint']} when it was recorded, and is {fingerprint} now"
             )
         return recorded
+
+    async def _give_up(self, execution: str, events: Sequence[NewEvent]) -> None:
+        """Save that an execution failed, and take back what is still being asked below it, for nobody waits
+        for the answer any more. A human who was faster is heard, and nothing follows."""
+        faster: set[str] = set()
+        while True:
+            asked = [
+                id
+                for id in self.state.head.pending
+                if id not in faster and is_within(self.state.approvals[id].body["key"], execution)
+            ]
+            void = [e.approval_void(id, "what it was asked for has failed") for id in asked]
+            try:
+                await self.save(*events, *void, questions=[CloseQuestion(id, "void") for id in asked])
+            except QuestionTaken:
+                rows = [await self.journal.question(id) for id in asked]
+                faster |= {row.id for row in rows if row is not None and row.state == "decided"}
+                continue
+            return
 
     async def admit(self, meters: Meters = ()) -> None:
         """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""
@@ -312,6 +336,11 @@ async def open_log(
     fence = await journal.claim(conversation, owner)
     state = await read(journal, conversation)
     return ConversationLog(journal=journal, bus=bus, fence=fence, state=state, pulse=pulse, progress=progress)
+
+
+def is_within(key: str, execution: str) -> bool:
+    """Whether a key is of this execution of a node, or of anything below it, whatever the attempt."""
+    return key == execution or key.startswith(tuple(f"{execution}{mark}" for mark in ":.@!"))
 
 
 def question_of(body: Mapping[str, Any]) -> NewQuestion:

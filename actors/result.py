@@ -14,6 +14,7 @@ ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished
 
 CANCELLED = "Operation cancelled by user"
 WAITING = "Conversation is waiting for approval. Please respond to the pending approval first."
+WAITING_FOR_TOKEN = "The message waits behind a run that needs your bearer token again. Resume it with one."
 
 
 @attrs.frozen
@@ -29,11 +30,11 @@ class Result:
 
     @property
     def waiting_approval(self) -> bool:
-        return self.state in ("queued", "waiting")
+        return self.state == "waiting" or self.code == "waiting_approval"
 
     @property
     def auth_required(self) -> bool:
-        return self.state == "auth_required"
+        return self.code == "auth_required"
 
     def to_json(self) -> dict[str, Any]:
         return attrs.asdict(self) | {"approvals": list(self.approvals)}
@@ -93,8 +94,10 @@ def refused_while_waiting(conversation: Conversation) -> Result:
     )
 
 
-def queued(pending: tuple[str, ...]) -> Result:
-    """The answer to a message that runs after the current run, which waits for a human."""
+def queued(run: RunHead, pending: tuple[str, ...]) -> Result:
+    """The answer to a message that runs after the current run, which waits for somebody outside."""
+    if run.state == "auth_required":
+        return Result(WAITING_FOR_TOKEN, "queued", code="auth_required", approvals=pending)
     return Result(WAITING, "queued", code="waiting_approval", approvals=pending)
 
 

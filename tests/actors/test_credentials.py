@@ -142,11 +142,12 @@ async def test_a_message_without_a_token_waits_for_one_that_resumes(
         id = turn.conversation.id
     async with http.agent() as agent:
         await agent.decide(turn.conversation.head.pending[0], {"approved": True})
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(agent.send, id, "next")
-            await trio.sleep(10)
-            assert http.bearers == []
-            await agent.resume(id, token=OTHER)
+        queued = answer(await agent.send(id, "next"))
+        assert (queued.state, queued.code, queued.auth_required) == ("queued", "auth_required", True)
+        assert not queued.waiting_approval
+        assert http.bearers == []
+        await agent.resume(id, token=OTHER)
+        await trio.sleep(10)
         assert (await agent.get(id)).messages[-1].content == "second"
 
 
