@@ -62,5 +62,5 @@ async def approvals_of(journal: Journal, ids: Sequence[str]) -> Mapping[str, tup
 
 def item_of(row: Row, approvals: tuple[Question, ...], conversation: Conversation | None) -> ConversationItem:
     pending = tuple(approval.id for approval in approvals if approval.state == "pending")
-    head = attrs.evolve(head_of_summary(row.summary), pending=pending)
+    head = head_of_summary(row.summary)._replace(pending=pending)
     return ConversationItem(row.stream, head, row.created, row.updated, row.last_seq, approvals, conversation)

@@ -26,6 +26,7 @@ def _encoder(*, ascii_only: bool = False, sort_keys: bool = False) -> json.JSONE
 _COMPACT = _encoder()
 _ASCII = _encoder(ascii_only=True)
 _CANONICAL = _encoder(ascii_only=True, sort_keys=True)
+_DECODER = json.JSONDecoder()
 
 
 def dump(value: object) -> str:
@@ -45,7 +46,7 @@ def dump(value: object) -> str:
 
 
 def load(text: str) -> Any:
-    return json.loads(text)
+    return _DECODER.decode(text)
 
 
 def same(one: str, other: str) -> bool:
