@@ -22,7 +22,7 @@ help:
 	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
 	@echo "make check        format, lint, types, tests: what a change must pass"
 	@echo "make crash        kill the server, replay every crash point"
-	@echo "make simulate     two thousand seeded stories of people, failures and crashes"
+	@echo "make simulate     two thousand seeded stories of people, failures and crashes (ARGS=17 tells that one)"
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
 	@echo "make bench        measure"
 	@echo "make build        wheel and sdist into dist/"
@@ -35,7 +35,7 @@ run: $(RUNTIME)
 	@"$(BIN)/stopgo" serve $(ARGS)
 
 test: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m "not crash and not bench and not npm and not simulation" $(ARGS)
+	@$(PYTEST) "$(ROOT)/tests" -m "not crash and not bench and not npm" $(ARGS)
 
 check:
 	@./check
@@ -44,7 +44,7 @@ crash: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m crash $(ARGS)
 
 simulate: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m simulation -s $(ARGS)
+	@"$(BIN)/python" -W error -m tests.simulation.simulate $(ARGS)
 
 mutants: $(SETUP)
 	@"$(BIN)/python" tests/crash/mutants.py $(ARGS)

@@ -116,7 +116,7 @@ def _order(events: Sequence[Event]) -> Iterator[str]:
     going, completed = False, False
     said: set[str] = set()
     for event in events:
-        if completed or going is (event.type == e.RUN_STARTED) and (going or event.type in _OF_A_RUN):
+        if completed or (event.type == e.RUN_STARTED and going) or (event.type in _OF_A_RUN and not going):
             yield f"event {event.seq}, {event.type}, comes too late or too early"
         if event.type == e.RUN_STARTED:
             going = True
@@ -140,7 +140,7 @@ class _Run:
     nodes: Mapping[tuple[int, ...], Mapping[str, Any]]
     """By path, of the tree it was started with."""
 
-    def keys(self) -> Iterator[tuple[Event, str]]:
+    def keyed(self) -> Iterator[tuple[Event, str]]:
         for event in self.events:
             if "key" in event.body:
                 yield event, event.body["key"]
@@ -227,10 +227,10 @@ def _allowed(
 def _attempts(run: _Run) -> Iterator[str]:
     """A node that has started a call that must not be repeated is not tried again."""
     failed: dict[str, int] = {}
-    for event, key in run.keys():
+    for event, key in run.keyed():
         if event.type == e.STEP_FINISHED and event.body["kind"] == "attempt":
             failed[key.removesuffix("!")] = event.seq
-    for event, key in run.keys():
+    for event, key in run.keyed():
         if event.type == e.TOOL_STARTED and event.body["effect"] == "once":
             for attempt, seq in failed.items():
                 if key.startswith((f"{attempt}:", f"{attempt}.", f"{attempt}@")) and event.seq < seq:
@@ -246,7 +246,7 @@ def _attempts(run: _Run) -> Iterator[str]:
 def _loops(run: _Run) -> Iterator[str]:
     """After an `exit_loop` no further child or iteration starts; nor after the last iteration."""
     exited: list[str] = []
-    for event, key in run.keys():
+    for event, key in run.keyed():
         for match in _ITERATION.finditer(key):
             loop, iteration, rest = key[: match.start()], int(match[1]), key[match.end() :]
             if iteration > run.nodes[path_of(loop)].get("max_iterations", 10):
@@ -267,7 +267,7 @@ _ITERATION = re.compile(r"@(\d+)")
 
 
 def _bounds(run: _Run) -> Iterator[str]:
-    for event, key in run.keys():
+    for event, key in run.keyed():
         if event.type == e.STEP_FINISHED and event.body["kind"] == "model":
             execution, _, call = key.rpartition(":")
             if int(call) > run.nodes[path_of(execution)].get("max_turns", 10):

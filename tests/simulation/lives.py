@@ -22,8 +22,8 @@ from stopgo.runtime.events import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.crash.killing import Killed, KillingJournal
 
-from ..crash.killing import Killed, KillingJournal
 from .audit import Record, audit, difference
 from .person import PATIENCE, Person
 from .plan import Life, Plan, plan
@@ -136,9 +136,9 @@ class Simulation:
         with services.bus.subscribe(None, buffer=10_000) as heard:
             task_status.started()
             async for item in heard:
-                if isinstance(item, Crashed) and not self.world.journal_is_dead:
-                    if not isinstance(item.error, ServerCrash):
-                        self.world.wrongs.append(f"an actor crashed: {item!r}")
+                meant = self.world.journal_is_dead or isinstance(getattr(item, "error", None), ServerCrash)
+                if isinstance(item, Crashed) and not meant:
+                    self.world.wrongs.append(f"an actor crashed: {item!r}")
                 if not isinstance(item, Event):
                     continue
                 self.world.tell(f"    event {item.stream[:4]} {item.seq} {item.type} {_short(item.body)}")
@@ -272,7 +272,20 @@ def _short(body: Any) -> str:
     return " ".join(f"{key}={value}" for key, value in shown.items())
 
 
-_SHOWN = ("key", "kind", "outcome", "error", "attempt", "tool", "effect", "id", "code", "text", "settles", "on")
+_SHOWN = (
+    "key",
+    "kind",
+    "outcome",
+    "error",
+    "attempt",
+    "tool",
+    "effect",
+    "id",
+    "code",
+    "text",
+    "settles",
+    "on",
+)
 
 
 def simulate(seed: int, folder: Path | None = None) -> Simulation:

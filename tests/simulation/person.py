@@ -1,4 +1,4 @@
-"""Somebody with one conversation: says, decides, cancels, too early, too late, twice, and outlives the agent."""
+"""Somebody with a conversation: speaks, decides and cancels, early, late and twice; outlives the agent."""
 
 from __future__ import annotations
 
@@ -197,20 +197,16 @@ class Person:
         key = self.rng.choice(answered)
         answer = await self._ask(agent, self._orders[key])
         if answer not in (self.answers[key], "shutting_down") and not self.deleting:
-            self.world.wrongs.append(
-                f"{self.name}: {key} was answered {self.answers[key]} and then {answer}"
-            )
+            self.world.wrongs.append(f"{self.name}: {key} was answered {self.answers[key]} and then {answer}")
 
     async def _misuse(self, agent: Agent) -> None:
         """Use a key for something else."""
-        for key in (key for key, answer in self.answers.items() if isinstance(answer, Mapping)):
-            if key in self._orders and not _refused(self.answers[key]):
-                code = await self._ask(
-                    agent, _Order(lambda agent, key=key: agent.send(self.id, "else", key=key), ALWAYS)
-                )
-                if code not in ("idempotency_key_reused", "shutting_down", "conversation_not_found"):
-                    self.world.wrongs.append(f"{self.name}: the key {key} was used again, and got {code}")
-                return
+        used = [key for key, answer in self.answers.items() if isinstance(answer, Mapping)]
+        for key in [key for key in used if key in self._orders and not _refused(self.answers[key])][:1]:
+            send = partial(_send, self.id, "something else", key)
+            code = await self._ask(agent, _Order(send, ALWAYS))
+            if code not in ("idempotency_key_reused", "shutting_down", "conversation_not_found"):
+                self.world.wrongs.append(f"{self.name}: the key {key} was used again, and got {code}")
 
     # --------------------------------------------------------------- decisions
 
@@ -240,7 +236,9 @@ class Person:
         rng = self.rng
         if rng.random() < 0.1:
             edit = {"approved": True, "arguments": {"name": 3}}
-            return rng.choice([{}, {"approved": "perhaps"}, {"action": "hm"}, {"answer": "y", "reason": 1}, edit])
+            return rng.choice(
+                [{}, {"approved": "perhaps"}, {"action": "hm"}, {"answer": "y", "reason": 1}, edit]
+            )
         if question.kind == "outcome_unknown":
             return {"action": rng.choice(["retry", "retry", "done", "failed"])}
         if rng.random() < 0.25:
@@ -296,7 +294,7 @@ class Person:
         self._answer(agent, nursery, question, self._words(question))
 
     async def check_answers(self, agent: Agent) -> None:
-        """When all is over: whatever was answered is answered the same again, and what was only accepted, too."""
+        """When all is over: what was answered is answered the same again, and what was only accepted, too."""
         if self.deleting:
             return
         for key in self._orders:
@@ -306,6 +304,11 @@ class Person:
             again = await self._ask(agent, self._orders[key])
             if answer is not None and again != answer:
                 self.world.wrongs.append(f"{self.name}: {key} was answered {answer} and at last {again}")
+            self.answers[key] = again
+
+
+async def _send(id: str, text: str, key: str, agent: Agent) -> Turn:
+    return await agent.send(id, text, key=key)
 
 
 async def _decide(

@@ -19,8 +19,8 @@ from stopgo.config.model import (
     ToolsConfig,
 )
 from stopgo.config.tree import tree_from_stored
+from tests.crash.killing import EDGES, Kill
 
-from ..crash.killing import EDGES, Kill
 from .trees import grow
 
 SERVERS: Mapping[str, Mapping[str, Hints]] = {

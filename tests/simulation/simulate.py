@@ -57,12 +57,9 @@ def _seeds(words: Sequence[str]) -> Sequence[int]:
 def main(words: Sequence[str]) -> int:
     seeds = _seeds(words)
     if len(seeds) == 1:
-        try:
-            print(live_through(seeds[0]).story())
-        except Wrong as wrong:
-            print(wrong)
-            return 1
-        return 0
+        wrong = _failure(seeds[0])[1]
+        print(wrong or simulate(seeds[0]).story())
+        return 1 if wrong else 0
     began = time.monotonic()
     failed = []
     with ProcessPoolExecutor(AT_ONCE, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -29,8 +29,8 @@ from stopgo.actors.tools import (
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Event, Journal
+from tests.crash.killing import Killed, KillingJournal
 
-from ..crash.killing import Killed, KillingJournal
 from .plan import DENIED_ABOVE, SERVERS, Life, Plan
 from .trees import walk
 

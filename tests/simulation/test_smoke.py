@@ -1,0 +1,19 @@
+"""A few seeds of the simulation; `make simulate` lives through two thousand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .lives import simulate
+from .simulate import how_to_repeat
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_nothing_goes_wrong(seed: int, tmp_path: Path) -> None:
+    try:
+        simulate(seed, None if seed % 20 else tmp_path)
+    except AssertionError as wrong:
+        wrong.add_note(f"To repeat it: {how_to_repeat(seed)}")
+        raise
