@@ -56,7 +56,8 @@ def finished(run: RunHead, text: str) -> Result:
     """The answer of a finished run. After a rejection it says so first."""
     notice = f"{CANCELLED}."
     if run.rejected:
-        text = notice if text in ("", CANCELLED) else f"{notice}\n\n{text}"
+        said = "\n".join(line for line in text.split("\n") if line != CANCELLED)
+        text = f"{notice}\n\n{said}" if said else notice
     return _of(run, text, "finished")
 
 
