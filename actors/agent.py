@@ -30,15 +30,11 @@ from stopgo.actors.models.catalog import open_model
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
 from stopgo.actors.sender import Sender
-from stopgo.actors.state import (
-    Conversation,
-)
+from stopgo.actors.state import Conversation
 from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
-from stopgo.runtime.journal.errors import (
-    BadCursor,
-)
+from stopgo.runtime.journal.errors import BadCursor
 from stopgo.runtime.journal.protocol import (
     Event,
     Journal,

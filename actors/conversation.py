@@ -14,20 +14,11 @@ from functools import partial
 import attrs
 
 from stopgo.actors.commands import Commands
-from stopgo.actors.log import (
-    BrokenConversation,
-    open_log,
-    refusal,
-    reply_topic,
-)
-from stopgo.actors.run import (
-    internal_error,
-)
+from stopgo.actors.log import BrokenConversation, open_log, refusal, reply_topic
+from stopgo.actors.run import internal_error
 from stopgo.actors.services import Services
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.errors import (
-    UnknownStream,
-)
+from stopgo.runtime.journal.errors import UnknownStream
 from stopgo.runtime.message import Message
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
@@ -23,13 +24,9 @@ from stopgo.actors.branches import Branches, Meters
 from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import Head, fold_head
 from stopgo.actors.pulse import Pulse
-from stopgo.actors.record import (
-    Run,
-)
+from stopgo.actors.record import Run
 from stopgo.actors.result import Result
-from stopgo.actors.state import (
-    Conversation,
-)
+from stopgo.actors.state import Conversation
 from stopgo.actors.timers import EXPIRIES
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.errors import QuestionTaken
@@ -127,7 +124,7 @@ class ConversationLog(Branches):
 
         Raises what `Journal.save` raises; then nothing was written.
         """
-        async with self._queue:
+        async with self._turn_to_save():
             if not when():
                 return False
             notes = tuple(self._notes)
@@ -158,6 +155,18 @@ class ConversationLog(Branches):
             if self.stalled and self._on_stall is not None:
                 self._on_stall()  # a decision that nobody waits for any more moves nothing
             return True
+
+    @asynccontextmanager
+    async def _turn_to_save(self) -> AsyncIterator[None]:
+        # Free nearly always; and who finds it so need not let all others run first.
+        try:
+            self._queue.acquire_nowait()
+        except trio.WouldBlock:
+            await self._queue.acquire()
+        try:
+            yield
+        finally:
+            self._queue.release()
 
     def replace(self, old: str, body: Mapping[str, Any]) -> Awaitable[bool]:
         """Take a pending question back and put another in its place, in one commit.

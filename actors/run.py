@@ -18,26 +18,16 @@ from stopgo.actors.meter import Meter
 from stopgo.actors.nodes.child import run_root
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
 from stopgo.actors.nodes.tree import node
-from stopgo.actors.record import (
-    Run,
-)
+from stopgo.actors.record import Run
 from stopgo.actors.result import Result
 from stopgo.actors.services import Services
-from stopgo.actors.state import (
-    failure_text,
-)
+from stopgo.actors.state import failure_text
 from stopgo.config.errors import ConfigError
 from stopgo.config.model import Node
 from stopgo.runtime.context import Context
 from stopgo.runtime.errors import ActorCrashed
-from stopgo.runtime.journal.errors import (
-    JournalError,
-)
-from stopgo.runtime.journal.protocol import (
-    CloseQuestion,
-    NewEvent,
-    SettleIntent,
-)
+from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
 
 logger = logging.getLogger(__name__)
 

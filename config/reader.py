@@ -36,17 +36,7 @@ from stopgo.config.shape import (
     short_for,
     type_word,
 )
-from stopgo.config.values import (
-    Invalid,
-    KeyPath,
-    Mark,
-    Scalar,
-    Sequence,
-    Table,
-    Value,
-    dotted,
-    quoted,
-)
+from stopgo.config.values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dotted, quoted
 from stopgo.config.wording import describe, kind, nearest, one_of, shown
 
 T = TypeVar("T")

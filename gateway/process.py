@@ -20,9 +20,7 @@ from stopgo.config.model import AgentConfig
 from stopgo.gateway.app import make_app
 from stopgo.gateway.log import configure
 from stopgo.gateway.server import BindError, Server, bind, open_server
-from stopgo.runtime.journal.errors import (
-    JournalError,
-)
+from stopgo.runtime.journal.errors import JournalError
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are
 1. Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
    stopping, and no cancellation helps. Ours are bounded, and end with their connection.
 2. What an application sends to a client that left is dropped without a checkpoint, so an application that
-   only sends starves every other task of the process. Ours yields after every send.
+   only sends starves every other task of the process. Ours yields after every send but the last.
 3. When an answer is complete it tells the application that the client has left; Quart-Trio then cancels the
    task of that very answer, before Hypercorn has closed the connection or begun its idle time. Such a
    connection stays for ever. Ours is told nothing any more.
@@ -87,6 +87,8 @@ class Connection(TCPServer):
     async def protocol_send(self, event: Event) -> None:
         if not isinstance(event, RawData):
             await super().protocol_send(event)
+            return
+        if not event.data:  # the end of an answer whose length was told
             return
         async with self.send_lock:
             sent = await self._send(event.data)
@@ -227,7 +229,8 @@ def _guarded(app: ASGIFramework) -> AppWrapper:
                     answered = True
                     scope["state"][ANSWERED] = status
             await send(message)
-            await trio.lowlevel.checkpoint()
+            if not answered:
+                await trio.lowlevel.checkpoint()
 
         await app(scope, receive_until_answered, send_and_yield)
 

@@ -13,13 +13,9 @@ from typing import Any, TypeAlias
 from stopgo.actors.head import Head, RunHead
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ListedTool
-from stopgo.actors.record import (
-    Message,
-)
+from stopgo.actors.record import Message
 from stopgo.actors.result import Result, Turn
-from stopgo.actors.state import (
-    Conversation,
-)
+from stopgo.actors.state import Conversation
 from stopgo.runtime.journal.protocol import Event, Question
 
 Json: TypeAlias = dict[str, Any]

@@ -128,7 +128,10 @@ class Context(Generic[A]):
         async with trio.open_nursery() as handlers:
             while True:
                 # A slot first: a message is taken only when there is room to handle it.
-                await slots.acquire()
+                try:
+                    slots.acquire_nowait()
+                except trio.WouldBlock:
+                    await slots.acquire()
                 envelope = await self._life.mailbox.receive(
                     idle_timeout, lambda: bool(handlers.child_tasks) or busy()
                 )

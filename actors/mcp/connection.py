@@ -324,6 +324,8 @@ class Connection:
     # ------------------------------------------------------------ the callers' side
 
     async def _reach(self) -> _Link:
+        if self._link is not None:
+            return self._link
         # Counted from the loss, not from the call: after a long absence, a queue of callers is
         # refused at once and not one after the other.
         with trio.CancelScope(deadline=self._down_since + self._config.timeout):

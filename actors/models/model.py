@@ -71,7 +71,7 @@ async def _try_repeatedly(
     attempt = 1
     while True:
         try:
-            return await model.complete(attrs.evolve(request, attempt=attempt))
+            return await model.complete(request)
         except Exception as error:
             failure = leaf(error)
             if not isinstance(failure, ModelFailed) or not failure.retryable or attempt == MAX_ATTEMPTS:
@@ -83,3 +83,4 @@ async def _try_repeatedly(
             logger.warning("model call of node %s failed, try %d: %s", request.node, attempt, failure)
         await trio.sleep(delay)
         attempt += 1
+        request = attrs.evolve(request, attempt=attempt)

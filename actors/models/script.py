@@ -13,14 +13,7 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.models.messages import (
-    Arguments,
-    ModelFailed,
-    ModelReply,
-    ModelRequest,
-    ToolCall,
-    Usage,
-)
+from stopgo.actors.models.messages import Arguments, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.schema import accepted_types, parse_number, properties
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")

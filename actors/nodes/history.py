@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stopgo.actors.models.messages import (
-    AssistantMessage,
-    ChatMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
 from stopgo.actors.nodes.call import end_of
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.config.nodes import LlmNode

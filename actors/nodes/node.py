@@ -124,6 +124,7 @@ async def execute_node(
     try:
         return await actor.ask(message)
     finally:
-        scope.cancel()
-        with trio.CancelScope(shield=True):  # bounded: a call gives up soon after it is cancelled
-            await gone.wait()
+        if not gone.is_set():
+            scope.cancel()
+            with trio.CancelScope(shield=True):  # bounded: a call gives up soon after it is cancelled
+                await gone.wait()

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stopgo.runtime.journal.errors import (
-    JournalBusy,
-)
+from stopgo.runtime.journal.errors import JournalBusy
 
 
 @contextmanager

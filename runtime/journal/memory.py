@@ -14,13 +14,7 @@ import trio
 from stopgo.runtime.clock import WallClock, system_clock
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.errors import (
-    Fenced,
-    IntentExists,
-    JournalError,
-    QuestionTaken,
-    UnknownStream,
-)
+from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,

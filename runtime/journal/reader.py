@@ -10,9 +10,7 @@ from typing import TypeVar
 import trio
 
 from stopgo.runtime.journal import schema
-from stopgo.runtime.journal.errors import (
-    JournalError,
-)
+from stopgo.runtime.journal.errors import JournalError
 
 T = TypeVar("T")
 

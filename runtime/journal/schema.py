@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from stopgo.runtime.journal.errors import (
-    JournalError,
-    JournalTooNew,
-)
+from stopgo.runtime.journal.errors import JournalError, JournalTooNew
 
 Step: TypeAlias = Sequence[str]
 """Statements that bring a database from one version to the next."""

@@ -6,15 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 
 from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.errors import (
-    IntentExists,
-    JournalError,
-)
-from stopgo.runtime.journal.protocol import (
-    Intent,
-    NewIntent,
-    SettleIntent,
-)
+from stopgo.runtime.journal.errors import IntentExists, JournalError
+from stopgo.runtime.journal.protocol import Intent, NewIntent, SettleIntent
 
 _PAGE_ROWS = 100
 

@@ -10,10 +10,7 @@ import attrs
 
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text, sql_inbox
-from stopgo.runtime.journal.errors import (
-    JournalError,
-    QuestionTaken,
-)
+from stopgo.runtime.journal.errors import JournalError, QuestionTaken
 from stopgo.runtime.journal.protocol import (
     Already,
     CloseQuestion,

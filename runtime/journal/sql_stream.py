@@ -9,16 +9,8 @@ import attrs
 
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.errors import (
-    Fenced,
-    UnknownStream,
-)
-from stopgo.runtime.journal.protocol import (
-    Fence,
-    Page,
-    Row,
-    Summary,
-)
+from stopgo.runtime.journal.errors import Fenced, UnknownStream
+from stopgo.runtime.journal.protocol import Fence, Page, Row, Summary
 
 
 @attrs.frozen

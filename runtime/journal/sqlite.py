@@ -22,11 +22,7 @@ from stopgo.runtime.journal import (
     sql_question,
     sql_stream,
 )
-from stopgo.runtime.journal.errors import (
-    Fenced,
-    JournalBroken,
-    JournalError,
-)
+from stopgo.runtime.journal.errors import Fenced, JournalBroken, JournalError
 from stopgo.runtime.journal.lock import locked
 from stopgo.runtime.journal.protocol import (
     Accepted,

@@ -19,10 +19,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
 
-from stopgo.runtime.journal.errors import (
-    JournalBroken,
-    JournalError,
-)
+from stopgo.runtime.journal.errors import JournalBroken, JournalError
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]

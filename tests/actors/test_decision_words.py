@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.approvals import (
-    MAX_MISTAKE,
-    MAX_MISTAKES,
-    MAX_TEXT,
-    check_arguments,
-    parse_decision,
-)
+from stopgo.actors.approvals import MAX_MISTAKE, MAX_MISTAKES, MAX_TEXT, check_arguments, parse_decision
 from stopgo.actors.errors import AgentError
 
 YES: list[dict[str, Any]] = [

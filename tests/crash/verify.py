@@ -10,12 +10,8 @@ from typing import Any
 import attrs
 
 from stopgo.actors import events as e
-from stopgo.actors.record import (
-    Message,
-)
-from stopgo.actors.state import (
-    Conversation,
-)
+from stopgo.actors.record import Message
+from stopgo.actors.state import Conversation
 from stopgo.runtime.journal.protocol import Event, Json
 
 from .story import Record, Story

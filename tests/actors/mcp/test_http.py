@@ -16,13 +16,7 @@ import pytest
 import trio
 
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
-from stopgo.actors.tools import (
-    CallTool,
-    ListTools,
-    ServerMessage,
-    ToolOutcomeUnknown,
-    ToolUnavailable,
-)
+from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 

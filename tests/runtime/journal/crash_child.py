@@ -15,13 +15,8 @@ from pathlib import Path
 
 import trio
 
-from stopgo.runtime.journal.errors import (
-    JournalBroken,
-)
-from stopgo.runtime.journal.protocol import (
-    Journal,
-    NewEvent,
-)
+from stopgo.runtime.journal.errors import JournalBroken
+from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 STREAMS = 20

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal.errors import (
-    QuestionTaken,
-)
+from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.runtime.journal import cursor
-from stopgo.runtime.journal.errors import (
-    BadCursor,
-)
+from stopgo.runtime.journal.errors import BadCursor
 
 
 @given(st.integers(0, 2**63 - 1))

@@ -16,16 +16,8 @@ import pytest
 import trio
 
 from stopgo.runtime.journal import schema
-from stopgo.runtime.journal.errors import (
-    JournalBroken,
-)
-from stopgo.runtime.journal.protocol import (
-    Journal,
-    NewEvent,
-    NewQuestion,
-    Summary,
-    Won,
-)
+from stopgo.runtime.journal.errors import JournalBroken
+from stopgo.runtime.journal.protocol import Journal, NewEvent, NewQuestion, Summary, Won
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 pytestmark = pytest.mark.crash

@@ -13,9 +13,7 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stopgo.runtime.journal.errors import (
-    JournalError,
-)
+from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,

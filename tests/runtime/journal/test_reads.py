@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.runtime.journal.errors import (
-    BadCursor,
-)
-from stopgo.runtime.journal.protocol import (
-    CloseQuestion,
-    Journal,
-    NewEvent,
-    NewIntent,
-    NewQuestion,
-    Summary,
-)
+from stopgo.runtime.journal.errors import BadCursor
+from stopgo.runtime.journal.protocol import CloseQuestion, Journal, NewEvent, NewIntent, NewQuestion, Summary
 
 # ------------------------------------------------------------------------- events
 

@@ -9,13 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.runtime.journal.errors import (
-    Fenced,
-    IntentExists,
-    JournalError,
-    QuestionTaken,
-    UnknownStream,
-)
+from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Event,

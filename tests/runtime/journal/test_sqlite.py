@@ -15,20 +15,8 @@ import pytest
 import trio
 
 from stopgo.runtime.journal import schema, sql_event, sql_question, sql_stream
-from stopgo.runtime.journal.errors import (
-    JournalBroken,
-    JournalBusy,
-    JournalError,
-    JournalTooNew,
-)
-from stopgo.runtime.journal.protocol import (
-    Fence,
-    Journal,
-    NewEvent,
-    NewIntent,
-    NewQuestion,
-    Summary,
-)
+from stopgo.runtime.journal.errors import JournalBroken, JournalBusy, JournalError, JournalTooNew
+from stopgo.runtime.journal.protocol import Fence, Journal, NewEvent, NewIntent, NewQuestion, Summary
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 

@@ -12,10 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.runtime.journal.errors import (
-    JournalBroken,
-    JournalError,
-)
+from stopgo.runtime.journal.errors import JournalBroken, JournalError
 from stopgo.runtime.journal.writer import GroupWriter, InlineWriter
 
 
