@@ -124,7 +124,12 @@ class Client:
             for each in await self.approvals()
             if each.kind == "tool" and each.body["tool_args"] == {"name": label}
         ]
-        await self._do(key, lambda agent: agent.decide(approval.id, decision, key=key, wait=wait))
+        await self.answer(approval.id, decision, key, wait=wait)
+
+    async def answer(
+        self, approval: str, decision: Mapping[str, Any], key: str, *, wait: bool = True
+    ) -> None:
+        await self._do(key, lambda agent: agent.decide(approval, decision, key=key, wait=wait))
 
     async def cancel(self, key: str) -> None:
         await self._do(key, lambda agent: agent.cancel(self.conversation, key=key))

@@ -39,18 +39,20 @@ class Scenario:
     """What has to be true at the end, whatever was killed."""
     policy: Policy = from_the_ledger
     approval: ApprovalConfig = attrs.field(factory=ApprovalConfig)
+    upgrade: Mapping[str, Any] | None = None
+    """The tree of the agent file from the second life on."""
     compared: bool = True
     """Whether a run that was killed comes to what a run comes to that was not."""
 
-    @property
-    def config(self) -> AgentConfig:
+    def config(self, life: int = 1) -> AgentConfig:
+        tree = self.upgrade if self.upgrade is not None and life > 1 else self.tree
         return AgentConfig(
-            agent=tree_from_stored(self.tree),
+            agent=tree_from_stored(tree),
             has_tree=True,
             prompt="Be careful.",
             mcp_servers=(McpServerConfig(name="tools", command="in-process", max_concurrency=3),),
             approval=self.approval,
-            stored_tree=self.tree,
+            stored_tree=tree,
         )
 
 
@@ -150,7 +152,7 @@ def _live(
                 await client.look_back(shared)
                 journal = world.journal = KillingJournal(shared, kill, commands)
                 async with open_agent(
-                    scenario.config,
+                    scenario.config(world.life),
                     journal=cast(Journal, journal),
                     wall=world.wall,
                     open_server=world.open_server,

@@ -48,7 +48,7 @@ def resident() -> int:
 async def life(world: World, folder: Path) -> AsyncIterator[Agent]:
     async with open_sqlite(folder, wall=world.wall, inline=True) as journal:
         async with open_agent(
-            APPROVED.config,
+            APPROVED.config(),
             journal=journal,
             wall=world.wall,
             open_server=world.open_server,

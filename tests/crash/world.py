@@ -38,7 +38,7 @@ HINTS: Mapping[str, Hints] = {
 ONCE = frozenset({"wipe", "post"})
 
 Replies = Mapping[tuple[str, str], Sequence[Sequence[str]]]
-"""By user message and node: the calls of one reply after the other, each as `tool label`."""
+"""By user message and node, or `node@iteration`: the calls of one reply after the other, as `tool label`."""
 
 TOOL_SECONDS = 0.1
 MODEL_SECONDS = 0.05
@@ -55,8 +55,14 @@ class Outside:
     """Labels of calls that are done, but whose first answer is lost on its way."""
     failing: frozenset[str] = frozenset()
     """Nodes whose model fails."""
+    failing_first: frozenset[str] = frozenset()
+    """Nodes whose model fails when it is asked for the first time."""
+    says: Mapping[str, str] = attrs.field(factory=dict)
+    """What a node's model answers when it calls nothing any more."""
     later: Mapping[str, Hints] = attrs.field(factory=dict)
     """What tools say of themselves in lives that begin after a call was done."""
+    renewed: frozenset[str] = frozenset()
+    """Tools that are described otherwise from the second life on."""
 
 
 @attrs.frozen
@@ -75,8 +81,8 @@ class World:
 
     outside: Outside
     ledger: list[Entry] = attrs.field(factory=list)
-    requests: dict[tuple[int, str, int], ModelRequest] = attrs.field(factory=dict)
-    """What the model was asked, by turn, node and number of the call."""
+    requests: dict[tuple[int, str, int, int], ModelRequest] = attrs.field(factory=dict)
+    """What the model was asked, by turn, node, number of the call and iteration."""
     wrongs: list[str] = attrs.field(factory=list)
     """What may never happen, and did."""
     acknowledged: set[str] = attrs.field(factory=set)
@@ -135,8 +141,12 @@ class World:
             "additionalProperties": False,
         }
         return tuple(
-            Tool(name, f"{name} what is named", schema, server, hints=each) for name, each in hints.items()
+            Tool(name, self._described(name), schema, server, hints=each) for name, each in hints.items()
         )
+
+    def _described(self, tool: str) -> str:
+        renewed = self.life > 1 and tool in self.outside.renewed
+        return f"{tool} what is named" + (", as of today" if renewed else "")
 
     async def _call(self, tool: str, label: str) -> ToolResult:
         self._stop_if_dead()
@@ -155,14 +165,16 @@ class World:
     async def complete(self, request: ModelRequest) -> ModelReply:
         self._stop_if_dead()
         self._note_late(f"{request.node} asked the model")
-        key = (request.turn, request.node, request.call)
+        key = (request.turn, request.node, request.call, request.iteration)
+        again = key in self.requests
         first = self.requests.setdefault(key, request)
         if (first.system, first.messages) != (request.system, request.messages):
             self.wrongs.append(f"the model was asked something else at {key} than before")
         await trio.sleep(self.outside.seconds.get(request.node, MODEL_SECONDS))
-        if request.node in self.outside.failing:
+        fails_now = request.node in self.outside.failing_first and not again
+        if fails_now or request.node in self.outside.failing:
             raise ModelFailed("no model today")
-        return reply_to(self.outside.replies, request)
+        return reply_to(self.outside, request)
 
     def _note_late(self, what: str) -> None:
         # What began at the very moment of the shutdown was faster.
@@ -178,12 +190,14 @@ def result_of(tool: str, label: str) -> str:
     return f"{tool} {label} is done"
 
 
-def reply_to(replies: Replies, request: ModelRequest) -> ModelReply:
-    batches = replies.get((request.user, request.node), ())
+def reply_to(outside: Outside, request: ModelRequest) -> ModelReply:
+    batches = outside.replies.get((request.user, f"{request.node}@{request.iteration}"))
+    if batches is None:
+        batches = outside.replies.get((request.user, request.node), ())
     usage = Usage(input_tokens=10, output_tokens=request.call)
     if request.call > len(batches):
         seen = ", ".join(result.name for result in request.results) or "nothing"
-        return ModelReply(f"{request.node} saw {seen}", usage=usage)
+        return ModelReply(outside.says.get(request.node, f"{request.node} saw {seen}"), usage=usage)
     calls = []
     for index, call in enumerate(batches[request.call - 1]):
         tool, label = call.split()

@@ -1,0 +1,256 @@
+"""Scenarios of the tree language and the policy: nested, repeated, routed, and changed while parked."""
+
+from __future__ import annotations
+
+from stopgo.actors import events as e
+from stopgo.config.model import ApprovalConfig, Condition, Rule
+
+from .client import Client
+from .scenario_parts import ONE, YES, approve, call_of, group, just_start, llm, nothing_ran, ran_once
+from .story import Scenario, Story
+from .world import Outside
+
+
+def asked(story: Story, node: str) -> list[int]:
+    """The iterations in which a node asked its model."""
+    return sorted({request.iteration for request in story.world.requests.values() if request.node == node})
+
+
+async def _say_yes(client: Client) -> None:
+    """Answer whatever is asked, until nothing is."""
+    while True:
+        await client.rest()
+        pending = [each for each in await client.approvals() if each.state == "pending"]
+        if not pending:
+            return
+        await client.answer(pending[0].id, YES, f"yes {pending[0].id}")
+
+
+# --------------------------------------------------------------------- nesting
+
+
+def _each_round_ran(story: Story) -> None:
+    assert story.world.times("w2") == 1
+    for label in ("a1", "a2"):  # nobody is asked about these, so one that may have left is never sent again
+        assert story.world.times(label) == 1 or (story.fired and not story.world.times(label))
+    assert asked(story, "second") == asked(story, "side") == [1, 2]
+
+
+NESTED = Scenario(
+    "a sequential in a parallel in a loop",
+    {
+        **group(
+            "loop",
+            "rounds",
+            group(
+                "parallel",
+                "fan",
+                group("sequential", "chain", llm("first", output_key="f"), llm("second")),
+                llm("side"),
+            ),
+        ),
+        "max_iterations": 2,
+    },
+    Outside(
+        {
+            ("go", "first@1"): [["post a1"]],
+            ("go", "first@2"): [["post a2", "read b2"]],
+            ("go", "second@1"): [["bump c1"]],
+            ("go", "side@2"): [["wipe w2"]],
+        },
+        seconds={"a1": 0.3, "side": 0.2},
+    ),
+    just_start,
+    _each_round_ran,
+    compared=False,
+)
+
+
+def _exited(story: Story) -> None:
+    ran_once(story)
+    assert asked(story, "one") == [1, 2]
+    assert asked(story, "after") == [1]
+
+
+LOOP_APPROVED = Scenario(
+    "a loop with an approval in its second iteration, which is its last",
+    {
+        **group("loop", "rounds", llm("one", can_exit_loop=True), llm("after")),
+        "max_iterations": 5,
+    },
+    Outside({("go", "one@1"): [["read x"]], ("go", "one@2"): [["wipe a", "exit_loop leave"]]}),
+    approve,
+    _exited,
+    approval=ApprovalConfig(in_loop="ask"),
+)
+
+
+def _went_right(story: Story) -> None:
+    ran_once(story)
+    assert asked(story, "left") == []
+
+
+ROUTED = Scenario(
+    "a router whose model picks the one that asks",
+    group(
+        "sequential",
+        "chain",
+        {**group("router", "pick", llm("left"), llm("right", output_key="r")), "model": "test:model"},
+        {**llm("last"), "prompt": "It was {r}."},
+    ),
+    Outside({("go", "right"): [["wipe a"]]}, says={"pick": "right"}),
+    approve,
+    _went_right,
+)
+
+RETRIED = Scenario(
+    "a node whose first attempt fails",
+    llm("one", retries=2),
+    Outside({("go", "one"): [["bump b"], ["wipe a"]]}, failing_first=frozenset({"one"})),
+    approve,
+    ran_once,
+    compared=False,
+)
+
+
+# -------------------------------------------------------------------- approvals
+
+
+async def _edit(client: Client) -> None:
+    await client.start("go")
+    await client.decide("a", {"approved": True, "arguments": {"name": "b"}}, "edit")
+    await client.decide("b", YES, "yes")
+
+
+def _asked_again(story: Story) -> None:
+    assert (story.world.times("a"), story.world.times("b")) == (0, 1)
+    assert [each.state for each in story.record.questions if each.kind == "tool"] == ["decided"] * 2
+
+
+EDIT_ASKED_AGAIN = Scenario(
+    "an edit that a rule asks about again",
+    ONE,
+    Outside({("go", "one"): [["wipe a"]]}),
+    _edit,
+    _asked_again,
+    approval=ApprovalConfig(
+        rules=(Rule(then="ask", tool="wipe", arguments={"name": Condition(matches="^b")}),)
+    ),
+)
+
+
+async def _sleep_over(client: Client) -> None:
+    await client.start("go")
+    await client.restart("night")
+    await client.until(e.APPROVAL_EXPIRED)
+    await client.rest()
+    await client.decide("a", YES, "too late")
+
+
+def _nobody_came(story: Story) -> None:
+    nothing_ran(story)
+    assert {each.state for each in story.record.questions} == {"expired"}
+    assert story.client.answers["too late"] == {"error": "expired"}
+    assert call_of(story, "a").state == "expired"
+
+
+EXPIRED_OVERNIGHT = Scenario(
+    "an approval that falls due while nobody is there",
+    ONE,
+    Outside({("go", "one"): [["wipe a"]]}),
+    _sleep_over,
+    _nobody_came,
+    approval=ApprovalConfig(expires_after=45.0),
+    compared=False,
+)
+
+
+async def _pass(client: Client) -> None:
+    await client.start("go")
+    await _say_yes(client)
+
+
+def _passed(story: Story) -> None:
+    ran_once(story)
+    assert [each.kind for each in story.record.questions][:1] == ["checkpoint"]
+    assert asked(story, "first") == asked(story, "last") == [1]
+
+
+CHECKPOINT = Scenario(
+    "a checkpoint, then a call that asks",
+    group(
+        "sequential",
+        "chain",
+        llm("first", output_key="f"),
+        {"type": "approval", "name": "look", "message": "Go on with {f}?"},
+        llm("last"),
+    ),
+    Outside({("go", "last"): [["wipe a"]]}),
+    _pass,
+    _passed,
+    compared=False,
+)
+
+
+# --------------------------------------------------------- changed while parked
+
+
+async def _come_back(client: Client) -> None:
+    await client.start("go")
+    await client.restart("change")
+    await _say_yes(client)
+
+
+def _shown_as_it_is(story: Story) -> None:
+    ran_once(story)
+    last = [each for each in story.record.questions if each.kind == "tool"][-1]
+    (tool,) = [tool for tool in story.world._tools("tools") if tool.name == "wipe"]
+    assert last.state == "decided"
+    shown = last.body["tool_fingerprint"] == tool.fingerprint
+    # It may have been sent in an earlier life, as it was then.
+    assert shown or story.fired
+
+
+TOOL_CHANGED = Scenario(
+    "a tool that changes while the run is parked",
+    ONE,
+    Outside({("go", "one"): [["wipe a"]]}, renewed=frozenset({"wipe"})),
+    _come_back,
+    _shown_as_it_is,
+    compared=False,
+)
+
+
+async def _upgrade(client: Client) -> None:
+    await _come_back(client)
+    await client.send("more", "more")
+
+
+def _each_run_as_it_began(story: Story) -> None:
+    ran_once(story)
+    requests = story.world.requests.values()
+    assert len({request.system for request in requests if request.turn == 1}) == 1
+    assert {request.system for request in requests if request.turn == 2} == {"You are new."}
+
+
+UPGRADED = Scenario(
+    "an agent file that changes while the run is parked",
+    ONE,
+    Outside({("go", "one"): [["read x"], ["wipe a"]]}),
+    _upgrade,
+    _each_run_as_it_began,
+    upgrade={**ONE, "prompt": "You are new."},
+    compared=False,
+)
+
+TREES = (
+    NESTED,
+    LOOP_APPROVED,
+    ROUTED,
+    RETRIED,
+    EDIT_ASKED_AGAIN,
+    EXPIRED_OVERNIGHT,
+    CHECKPOINT,
+    TOOL_CHANGED,
+    UPGRADED,
+)
