@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
     return Tool(
         name=tool.name,
         description=tool.description or "",
-        input_schema=tool.input_schema,
+        input_schema=_finite(tool.input_schema),
         server=server,
         title=title,
         hints=hints,
@@ -42,14 +43,15 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
 def result_from_wire(result: types.CallToolResult) -> ToolResult:
     """A result, with a line of text for each block, so that the model knows of every one."""
     lines = [_block_text(block) for block in result.content]
-    structured = result.structured_content
+    structured = _finite(result.structured_content)
     if not lines and structured is not None:
         lines = [json.dumps(structured, ensure_ascii=False)]
     return ToolResult(
         content="\n".join(lines) or EMPTY_RESULT,
         is_error=bool(result.is_error),
         parts=tuple(
-            block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content
+            _finite(block.model_dump(mode="json", by_alias=True, exclude_none=True))
+            for block in result.content
         ),
         structured=structured,
     )
@@ -64,6 +66,18 @@ def validation_text(error: ValidationError, *, skip: int = 0) -> str:
     """The first thing that is wrong, without the value: where (less `skip` outer levels) and what."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(str(part) for part in first['loc'][skip:])}: {first['msg']}"
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for NaN and infinity. Servers send them and the SDK lets them in, but JSON has no
+    such numbers: what a call did could not be recorded."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return value
 
 
 def _block_text(block: types.ContentBlock) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,6 +78,22 @@ def test_nothing_is_said_to_be_nothing() -> None:
 def test_structure_without_text_is_shown_as_json() -> None:
     answer = result_from_wire(result(structuredContent={"größe": 3}))
     assert (answer.content, answer.structured) == ('{"größe": 3}', {"größe": 3})
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    answer = result_from_wire(
+        result(
+            content=[{"type": "text", "text": "NaN", "_meta": {"mean": math.nan}}],
+            structuredContent={"mean": math.nan, "bounds": [-math.inf, 1.5]},
+        )
+    )
+    assert answer.content == "NaN"
+    assert answer.structured == {"mean": None, "bounds": [None, 1.5]}
+    json.dumps(answer.to_json(), allow_nan=False)
+
+    schema = {"type": "object", "properties": {"limit": {"type": "number", "default": math.inf}}}
+    tool = tool_from_wire(types.Tool(name="plain", input_schema=schema), "files")
+    json.dumps(tool.input_schema, allow_nan=False)
 
 
 def test_errors_are_results() -> None:
