@@ -16,6 +16,8 @@ from stopgo.config.model import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.supervisor import open_supervisor
 
+from .served import report
+
 SCRIPT = str(Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py")
 CALLS = 100
 ROUNDS = 15
@@ -41,5 +43,5 @@ async def test_a_call_through_the_actor_costs_little_more_than_a_bare_one() -> N
             for _ in range(ROUNDS):
                 bare.append(await cpu_of(lambda: client.call_tool("echo", {"text": "hi"})))
                 ours.append(await cpu_of(lambda: server.ask(CallTool("echo", {"text": "hi"}))))
-    print(f"a bare call {min(bare):.3f} ms of CPU, one through the actor {min(ours):.3f} ms")
+    report(bench="tool call", bare_ms=min(bare), ours_ms=min(ours), ratio=min(ours) / min(bare), bound=1.5)
     assert min(ours) < 1.5 * min(bare)
