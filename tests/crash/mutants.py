@@ -29,12 +29,17 @@ TIMEOUT = 200.0
 """Seconds. A mutant that makes the tests hang is noticed, too."""
 
 MATRIX = "tests/crash/test_matrix.py"
+TREES = "tests/crash/test_matrix_trees.py"
+SEEDS = "tests/simulation/test_smoke.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 
 LOG = "actors/log.py"
 CALL = "actors/nodes/call.py"
 EFFECT = "actors/nodes/effect.py"
+CHILD = "actors/nodes/child.py"
+LLM = "actors/nodes/llm.py"
+BRANCHES = "actors/branches.py"
 NODE = "actors/nodes/node.py"
 RUN = "actors/run.py"
 COMMANDS = "actors/commands.py"
@@ -106,6 +111,10 @@ SEE_THROUGH = """\
                 await self._see_through(key, attempt, cleared)
             else:
                 await self._send(key, attempt, cleared)
+"""
+DENIED_TODAY = """\
+        if verdict.action == "deny":
+            await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. It was not sent again.")
 """
 
 MUTANTS = (
@@ -287,6 +296,63 @@ MUTANTS = (
     Mutant(
         "a stopped branch outlives the stop",
         (Edit(NODE, "            await gone.wait()\n", "            pass\n"),),
+    ),
+    Mutant(
+        "an expired call is sent",
+        (Edit(CALL, 'if "expired" in decision or is_rejection(decision):', "if is_rejection(decision):"),),
+        (TREES,),
+    ),
+    Mutant(
+        "what a human decided expires all the same",
+        (
+            Edit(MEMORY, 'if asked is not None and asked.state == "decided":', "if False:"),
+            Edit(MEMORY, 'if asked is None or asked.state != "pending":', "if asked is None:"),
+            Edit(SQL_QUESTION, 'if found is not None and found[1] == "decided":', "if False:"),
+            Edit(SQL_QUESTION, 'if found is None or found[1] != "pending":', "if found is None:"),
+        ),
+        (SAVES,),
+    ),
+    Mutant(
+        "a call is sent though its tool is not what was shown",
+        (Edit(CALL, "return bool(found.tool.fingerprint != shown)", "return False"),),
+        (TREES,),
+    ),
+    Mutant(
+        "a node is tried again though it has started a call that must not be repeated",
+        (Edit(CHILD, " or self._may_have_acted(key):", ":"),),
+        (SEEDS,),
+    ),
+    Mutant(
+        "exit_loop exits nothing",
+        (Edit(LLM, "exited = self._spec.can_exit_loop and any(", "exited = False and any("),),
+        (TREES,),
+    ),
+    Mutant(
+        "a rule of today does not hold for a call of an earlier life",
+        (
+            Edit(
+                CALL,
+                DENIED_TODAY,
+                DENIED_TODAY.replace('verdict.action == "deny"', "False"),
+            ),
+        ),
+        (SEEDS,),
+    ),
+    Mutant(
+        "a branch keeps its turn when it has ended",
+        (
+            Edit(
+                BRANCHES,
+                "        finally:\n            self._hand_on(turns)\n",
+                "        finally:\n            pass\n",
+            ),
+        ),
+        (SEEDS,),
+    ),
+    Mutant(
+        "questions outlive the node they were asked for",
+        (Edit(LOG, 'elif "error" in outcome or "continued" in outcome:', "elif False:"),),
+        ("tests/actors/test_giving_up.py",),
     ),
 )
 

@@ -165,6 +165,29 @@ EXPIRED_OVERNIGHT = Scenario(
 )
 
 
+async def _be_late(client: Client) -> None:
+    await client.start("go")
+    await client.rest()
+    await client.decide("a", YES, "too late")
+
+
+def _only_the_other_ran(story: Story) -> None:
+    assert story.world.times("a") == 0
+    assert story.world.times("b") >= 1
+    assert call_of(story, "a").state == "expired"
+
+
+EXPIRED_BESIDE_A_CALL = Scenario(
+    "an approval that expires while another call is in flight",
+    ONE,
+    Outside({("go", "one"): [["wipe a", "bump b"]]}, seconds={"b": 3.0}),
+    _be_late,
+    _only_the_other_ran,
+    approval=ApprovalConfig(expires_after=1.0),
+    compared=False,
+)
+
+
 async def _pass(client: Client) -> None:
     await client.start("go")
     await _say_yes(client)
@@ -250,6 +273,7 @@ TREES = (
     RETRIED,
     EDIT_ASKED_AGAIN,
     EXPIRED_OVERNIGHT,
+    EXPIRED_BESIDE_A_CALL,
     CHECKPOINT,
     TOOL_CHANGED,
     UPGRADED,

@@ -134,7 +134,7 @@ def _limits(rng: Random) -> LimitsConfig:
 
 def _lives(rng: Random) -> tuple[Life, ...]:
     lives = []
-    upgraded_at, denied_at, changed_at = (rng.choice([1, 2, 9, 9]) for _ in range(3))
+    upgraded_at, denied_at, changed_at = (rng.choice([1, 1, 2, 9]) for _ in range(3))
     count = rng.choice([0, 1, 1, 2, 3])
     for number in range(count + 1):
         life = Life(
