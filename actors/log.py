@@ -105,6 +105,11 @@ class ConversationLog(Branches):
             raise LookupError("no run is live")
         return self.state.run
 
+    def begin(self, on_stall: Callable[[], None]) -> None:
+        """A run starts to move, in this life; what an earlier one used up does not count against it."""
+        self._used.clear()
+        super().begin(on_stall)
+
     # ------------------------------------------------------------------ saving
 
     async def save(

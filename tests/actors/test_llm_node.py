@@ -205,6 +205,20 @@ async def test_max_turns_ends_a_run_that_never_answers(world: World, autojump_cl
         assert answer(await agent.send(turn.conversation.id, "again")).response == "fine"
 
 
+async def test_what_one_run_used_up_does_not_count_against_the_next(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("list", READ_ONLY)
+    world.settings["limits"] = {"max_turns": 2, "max_tool_calls": 1}
+    world.plan("agent", use(call("list")), say("fine"))
+    world.plan("agent", *[use(call("list"))] * 2, turn=3)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        again = await agent.send(turn.conversation.id, "go on")
+        assert [answer(each).response for each in (turn, again)] == ["fine", "fine"]
+        assert answer(await agent.send(turn.conversation.id, "too far")).code == "limit_reached"
+
+
 async def test_ten_model_calls_are_the_default(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY)
     world.plan("agent", *[use(call("list"))] * 20)
