@@ -18,6 +18,10 @@ MAX_BODY = 1024 * 1024
 MAX_DISCARDED = 16 * MAX_BODY
 """Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
 
+MAX_DEPTH = 100
+"""Objects and arrays within one another. Parsers and writers of JSON give up somewhere above that, each at
+another depth: what is taken in here has to come out everywhere else."""
+
 
 class BoundedBody(TrioBody):
     """Reads a body that is too large to its end, and forgets it.
@@ -57,7 +61,8 @@ async def read_json() -> dict[str, Any]:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs."""
+    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs, and nested
+    at most `MAX_DEPTH` deep."""
     if not data or data.isspace():
         return {}
     try:
@@ -77,6 +82,8 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise _invalid(str(error)) from None
     if not isinstance(value, dict):
         raise _invalid(f"expected an object, not {kind(value)}")
+    if _depth(value) > MAX_DEPTH:
+        raise _invalid(f"nested more than {MAX_DEPTH} deep")
     return value
 
 
@@ -96,6 +103,14 @@ _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean
 def kind(value: object) -> str:
     """What a JSON value is called."""
     return _KINDS.get(type(value), "a number")
+
+
+def _depth(value: object) -> int:
+    level, depth = [value], 0
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth
 
 
 def _refuse(constant: str) -> NoReturn:

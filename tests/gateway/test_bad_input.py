@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.body import MAX_BODY, MAX_DISCARDED, parse_object
+from stopgo.gateway.body import MAX_BODY, MAX_DEPTH, MAX_DISCARDED, parse_object
 from stopgo.gateway.errors import RequestError
 
 POSTS = (
@@ -48,6 +48,7 @@ def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         (b'{"message": "\xff"}', "UTF-8"),
         (b'{"message": "\\ud800"}', "surrogate"),
         (b"[" * 200_000, "nested too deeply"),
+        (b'{"message": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}", "nested more than 100 deep"),
         (b'{"message": ' + b"9" * 5000 + b"}", "limit"),
     ],
 )
