@@ -15,7 +15,7 @@ import trio
 
 from stopgo.actors.mcp.bearer import forwarding
 from stopgo.actors.mcp.command import CommandNotFound, find_command
-from stopgo.actors.mcp.content import error_result, result_from_wire, validation_text
+from stopgo.actors.mcp.content import error_result, result_from_wire, unsendable, validation_text
 from stopgo.actors.mcp.failures import meaning, worth_retrying
 from stopgo.actors.mcp.listing import list_tools, repaired
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
@@ -128,6 +128,8 @@ class Connection:
             ToolUnavailable: it never ran; there is no connection.
             ToolOutcomeUnknown: it was sent, and no answer came.
         """
+        if (problem := unsendable(request.tool, request.arguments)) is not None:
+            return error_result(f"the arguments cannot be sent: {problem}")
         link = await self._reach()
         try:
             return await self._call_over(link, request)

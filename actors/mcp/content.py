@@ -80,6 +80,19 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def unsendable(tool: str, arguments: Mapping[str, Any]) -> str | None:
+    """Why no message can hold a call with these arguments: half of a surrogate pair in a text, or more
+    nesting than is written. None when one can."""
+    import mcp_types as types
+
+    params = {"name": tool, "arguments": dict(arguments)}
+    try:
+        types.JSONRPCRequest(jsonrpc="2.0", id=0, method="tools/call", params=params).model_dump_json()
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None
+
+
 def _block_text(block: types.ContentBlock) -> str:
     match block.type:
         case "text":

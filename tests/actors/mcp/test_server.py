@@ -307,3 +307,16 @@ def test_the_sdk_is_not_imported_before_a_server_is_connected() -> None:
     code = f"import sys, stopgo.actors.mcp.server; print({heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
+
+
+async def test_arguments_that_cannot_be_sent_harm_nobody(echo: Config, serving: Open, ledger: Path) -> None:
+    deep: Any = []
+    for _ in range(400):
+        deep = [deep]
+    async with serving(echo()) as server:
+        for argument in (deep, "\ud800"):
+            result = await server.ask(CallTool("echo", {"text": argument}))
+            assert result.is_error
+            assert result.content.startswith("the arguments cannot be sent: ")
+        assert not (await server.ask(CallTool("echo", {"text": "fine"}))).is_error
+    assert executed(ledger) == ["echo"]
