@@ -70,14 +70,22 @@ class ToolOutcomeUnknown(Refused):
     code: ClassVar[str] = "tool_outcome_unknown"
 
 
+class ToolChanged(Refused):
+    """The tool did not run: it is not any more what the gate and people looked at."""
+
+    code: ClassVar[str] = "tool_changed"
+
+
 @attrs.frozen
 class CallTool(Request["ServerMessage", ToolResult]):
-    """Call a tool of this server. Raises `ToolUnavailable` or `ToolOutcomeUnknown`."""
+    """Call a tool of this server. Raises `ToolUnavailable`, `ToolChanged` or `ToolOutcomeUnknown`."""
 
     tool: str
     arguments: Mapping[str, Any]
     bearer: str | None = attrs.field(default=None, repr=False)
     """Forwarded with this one call, by servers that speak HTTP. Never stored, never logged."""
+    shown: Tool | None = attrs.field(default=None, repr=False)
+    """The tool as the gate saw it. A server that came back meanwhile may offer another by this name."""
 
 
 @attrs.frozen

@@ -20,7 +20,14 @@ from stopgo.actors.mcp.failures import meaning, worth_retrying
 from stopgo.actors.mcp.listing import list_tools, repaired
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
 from stopgo.actors.mcp.stdio import StdioTransport
-from stopgo.actors.tools import CallTool, Tool, ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from stopgo.actors.tools import (
+    CallTool,
+    Tool,
+    ToolChanged,
+    ToolOutcomeUnknown,
+    ToolResult,
+    ToolUnavailable,
+)
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff, Streak
@@ -126,6 +133,7 @@ class Connection:
 
         Raises:
             ToolUnavailable: it never ran; there is no connection.
+            ToolChanged: it never ran; the connection that is there now lists another tool by this name.
             ToolOutcomeUnknown: it was sent, and no answer came.
         """
         if (problem := unsendable(request.tool, request.arguments)) is not None:
@@ -341,6 +349,8 @@ class Connection:
         from mcp import MCPError
         from pydantic import ValidationError
 
+        if request.shown is not None:
+            self._check_unchanged(request.tool, request.shown)
         link.calls += 1
         try:
             with trio.move_on_after(self._config.timeout), forwarding(request.bearer):
@@ -356,6 +366,12 @@ class Connection:
             if link.loss is not None or self._stopping.is_set():
                 link.news.set()
         raise ToolOutcomeUnknown(f"timed out after {self._config.timeout:g} s")
+
+    def _check_unchanged(self, name: str, shown: Tool) -> None:
+        listed = next((tool for tool in self.tools if tool.name == name), None)
+        if listed is shown or (listed is not None and listed.fingerprint == shown.fingerprint):
+            return
+        raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
 
     def _answer(self, link: _Link, error: MCPError) -> ToolResult:
         """What an error says about the call: an answer, or one of the exceptions of `call`."""

@@ -20,7 +20,14 @@ from stopgo.actors.approvals import outcome_question
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.actors.record import CallRecord
 from stopgo.actors.registry import Resolved, Server
-from stopgo.actors.tools import CallTool, EffectClass, ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from stopgo.actors.tools import (
+    CallTool,
+    EffectClass,
+    ToolChanged,
+    ToolOutcomeUnknown,
+    ToolResult,
+    ToolUnavailable,
+)
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 from stopgo.runtime.journal.protocol import NewIntent, SettleIntent
@@ -161,8 +168,12 @@ class Effect:
         server, tool = cleared.found.server, cleared.found.tool
         bearer = self._bearer() if server.forwards_bearer else None
         try:
-            result = await server.ref.ask(CallTool(tool.name, cleared.arguments, bearer))
-        except (ToolUnavailable, ActorUnavailable) as error:  # it never left, so nothing happened
+            result = await server.ref.ask(CallTool(tool.name, cleared.arguments, bearer, tool))
+        except (
+            ToolUnavailable,
+            ToolChanged,
+            ActorUnavailable,
+        ) as error:  # it never left, so nothing happened
             result = ToolResult(str(error), is_error=True)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await self._record_unknown(key, attempt, str(error))

@@ -24,6 +24,7 @@ from stopgo.actors.tools import (
     Hints,
     ListTools,
     ServerMessage,
+    ToolChanged,
     ToolOutcomeUnknown,
     ToolResult,
     ToolUnavailable,
@@ -167,6 +168,23 @@ async def test_a_call_waits_for_the_repair_and_no_longer_than_a_call_may_take(
         os.rename(parked, script)
         await until(lambda: statuses[-1].state == "connected")
         assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
+
+
+async def test_what_was_cleared_as_another_tool_is_not_sent_to_a_server_that_comes_back(
+    echo: Config, serving: Open, ledger: Path, tmp_path: Path, statuses: list[ServerStatus]
+) -> None:
+    config = echo()
+    script = trio.Path(shutil.copy(config.args[1], tmp_path / "server.py"))
+    async with serving(echo(args=("-S", str(script)))) as server:
+        shown = {tool.name: tool for tool in await server.ask(ListTools())}
+        source = await script.read_text()
+        await script.write_text(source.replace("Give the text back", "Burn the text"))
+        child().kill()
+        await until(lambda: statuses[-1].state != "connected")
+        with pytest.raises(ToolChanged, match="nothing was sent"):
+            await server.ask(CallTool("echo", {"text": "a"}, shown=shown["echo"]))
+        await server.ask(CallTool("plain", {"text": "b"}, shown=shown["plain"]))
+    assert executed(ledger) == ["plain"]
 
 
 async def test_idle_death_is_noticed_and_repaired_before_the_next_call(
