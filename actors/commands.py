@@ -47,7 +47,8 @@ class Commands:
     deleted: bool = False
 
     def busy(self) -> bool:
-        return self._log.active > 0
+        """Something moves by itself; and be it that somebody is just being told that nothing does."""
+        return self._log.active > 0 or (self._scope is not None and self._log.stalled)
 
     async def look(self) -> None:
         """Read the inbox, carry out what can be, and see that a run that can move does."""
