@@ -2,7 +2,7 @@
 
 A decision is kept in one of two forms, whatever words it came in:
 
-* for a tool call: ``{"approved": bool, "arguments"?, "reason"?, "decided_by"?, "decided_at"}``
+* for a tool call: ``{"approved": bool, "arguments"?, "reason"?, "decided_by"?, "token"?}``
 * for an unknown outcome: ``{"action": "retry" | "done" | "failed", "result"?, "reason"?, ...}``
 """
 
@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from stopgo.actors.description import describe
 from stopgo.actors.errors import AgentError
 from stopgo.actors.tools import Tool
-
-ApprovalKind: TypeAlias = Literal["tool", "outcome_unknown", "checkpoint"]
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})

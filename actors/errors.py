@@ -22,7 +22,6 @@ ErrorCode: TypeAlias = Literal[
     "invalid_arguments",
     "invalid_cursor",
     "invalid_request",
-    "invalid_session_id",
     "message_required",
     "not_waiting_for_credential",
     "queue_full",

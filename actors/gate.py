@@ -32,8 +32,6 @@ from stopgo.config.model import (
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
-_STRICTNESS: dict[Action, int] = {"run": 0, "ask": 1, "deny": 2}
-
 
 @attrs.frozen
 class Verdict:
@@ -192,10 +190,6 @@ def say(rule: Rule) -> str:
         if value
     ]
     return f"{rule.place}{named} ({'; '.join(looks) or 'any call'}): {rule.then}".strip()
-
-
-def stricter(one: Action, other: Action) -> Action:
-    return max(one, other, key=_STRICTNESS.__getitem__)
 
 
 def effect_class(tool: Tool, *, approved: bool) -> EffectClass:

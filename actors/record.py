@@ -46,8 +46,6 @@ class CallRecord:
     started: Mapping[str, Any] | None = None
     """The body of the last `tool.started`."""
     result: Mapping[str, Any] | None = None
-    unsent: Mapping[str, Any] | None = None
-    """The `step.finished` of a call that was never sent."""
     reason: str = ""
     """Why its outcome is unknown."""
 

@@ -130,7 +130,6 @@ def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
     key = body["key"]
     if body["kind"] == "call":
         record = run.calls[key]
-        record.unsent = body
         state = "denied" if body["outcome"] == "denied" else "finished"
         is_error = body["outcome"] != "exit_loop"
         c.update_call(record, body["content"], state=state, result=body["content"], is_error=is_error)

@@ -44,16 +44,13 @@ def tree_from_stored(
     *,
     environ: Mapping[str, str] = os.environ,
     data_dir: Path | None = None,
-    model: str | None = None,
 ) -> Node:
     """The nodes of an `AgentConfig.stored_tree`, with the variables' values of today.
 
-    `model` stands in for every model of the tree. Raises `ConfigError`, for instance when a variable
-    is not set any more.
+    Raises `ConfigError`, for instance when a variable is not set any more.
     """
-    written = _filled(from_plain(stored), {}, model)
     reader = Reader("stored tree", environ, data_dir)
-    node = reader.read(written, NODE, ("agent",))
+    node = reader.read(from_plain(stored), NODE, ("agent",))
     if reader.problems:
         raise ConfigError(tuple(reader.problems))
     assert isinstance(node, Node)

@@ -31,7 +31,6 @@ STATUS: Mapping[str, int] = {
     "invalid_arguments": 422,
     "invalid_cursor": 400,
     "invalid_request": 400,
-    "invalid_session_id": 400,
     "message_required": 400,
     "not_waiting_for_credential": 409,
     "queue_full": 429,

@@ -22,7 +22,6 @@ from stopgo.actors.gate import (
     offered,
     places,
     root_place,
-    stricter,
     unasked,
 )
 from stopgo.actors.tools import Hints, Tool
@@ -252,13 +251,6 @@ def test_a_verdict_says_which_rule_and_what_it_looks_at_but_no_value() -> None:
         'approval.rules[1] "no production" (server: *; tool: t; effect: once; arguments: name, a.b): deny',
     )
     assert judge(tool(), {}, at(Rule(then="ask"))).rule == "approval.rules[0] (any call): ask"
-
-
-@given(ACTIONS, ACTIONS)
-def test_the_stricter_of_two(one: Any, other: Any) -> None:
-    found = stricter(one, other)
-    assert found == stricter(other, one)
-    assert STRICTNESS[found] == max(STRICTNESS[one], STRICTNESS[other])
 
 
 # ------------------------------------------------------------------------- places

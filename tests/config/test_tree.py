@@ -191,8 +191,6 @@ def test_a_stored_tree_is_read_with_the_variables_of_today(load: Load, tmp_path:
 def test_a_stored_tree_keeps_the_model_that_stood_in(load: Load, tmp_path: Path) -> None:
     stored = load(TEXT, {"KEY": "k"}, model="script:${z}").stored_tree
     assert models(tree_from_stored(stored, environ={"KEY": "k"}, data_dir=tmp_path)) == ["script:${z}"] * 2
-    again = tree_from_stored(stored, environ={"KEY": "k"}, data_dir=tmp_path, model="other:${q}")
-    assert models(again) == ["other:${q}"] * 2
 
 
 def models(node: Node) -> list[str]:
