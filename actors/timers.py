@@ -16,7 +16,7 @@ import trio
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.protocol import Accepted, Journal
+from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal
 from stopgo.runtime.message import Message
 
 EXPIRIES = "expiries"
@@ -27,9 +27,6 @@ LONGEST_SLEEP = 3600.0
 
 BACKLOG_PAUSE = 0.2
 """Seconds that conversations get to deal with what is due before the rest of a long list is looked at."""
-
-BACKLOG = 100
-"""What `Journal.due` returns at most."""
 
 
 def timers(
@@ -65,7 +62,7 @@ async def deliver_due(journal: Journal, wall: WallClock, wake: Callable[[str], N
         outcome = await journal.deliver(question.stream, f"expire/{question.id}", "expire", body)
         if isinstance(outcome, Accepted):
             wake(question.stream)
-    return len(due) >= BACKLOG
+    return len(due) >= MOST_DUE
 
 
 async def _until_next(journal: Journal, wall: WallClock) -> float:

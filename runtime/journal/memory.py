@@ -16,6 +16,7 @@ from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text
 from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
 from stopgo.runtime.journal.protocol import (
+    MOST_DUE,
     Accepted,
     Already,
     CloseQuestion,
@@ -364,7 +365,7 @@ class MemoryJournal:
                 for number, asked in self._questions()
                 if asked.state == "pending" and asked.expires is not None and asked.expires <= now
             ]
-            return tuple(asked for _, _, asked in sorted(late)[:100])
+            return tuple(asked for _, _, asked in sorted(late)[:MOST_DUE])
 
     async def open_work(self) -> tuple[str, ...]:
         async with _handed_over():

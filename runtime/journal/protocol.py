@@ -29,6 +29,9 @@ QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
 IntentState: TypeAlias = Literal["started", "finished", "unknown", "cancelled"]
 
 
+MOST_DUE = 100
+"""What `Journal.due` returns at most."""
+
 # ------------------------------------------------------------------ what is kept
 
 
@@ -353,7 +356,7 @@ class Journal(Protocol):
         ...
 
     async def due(self, now: float) -> tuple[Question, ...]:
-        """Pending questions with ``expires <= now``, the most overdue first, 100 at most."""
+        """Pending questions with ``expires <= now``, the most overdue first, `MOST_DUE` at most."""
         ...
 
     async def open_work(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal import json_text, sql_inbox
 from stopgo.runtime.journal.errors import JournalError, QuestionTaken
 from stopgo.runtime.journal.protocol import (
+    MOST_DUE,
     Already,
     CloseQuestion,
     KeyReused,
@@ -23,8 +24,6 @@ from stopgo.runtime.journal.protocol import (
     Unknown,
     Won,
 )
-
-_MOST_DUE = 100
 
 _QUESTION = (
     "question.number, question.id, stream.name, question.kind, question.state, question.body,"
@@ -172,6 +171,6 @@ def due(db: sqlite3.Connection, now: float) -> tuple[Question, ...]:
         " JOIN stream ON stream.id = question.stream_id"
         " WHERE question.state = 'pending' AND question.expires <= ?"
         " ORDER BY question.expires, question.number LIMIT ?",
-        (now, _MOST_DUE),
+        (now, MOST_DUE),
     )
     return tuple(_question(each) for each in found)
