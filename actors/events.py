@@ -3,8 +3,8 @@
 What is stored is what is streamed is what is audited. A conversation is the fold of these
 (`stopgo.actors.state`); nothing else about it is kept that cannot be rebuilt from them.
 
-Keys name executions within a conversation: ``1/0.2`` is the node at path 0.2 in turn 1, ``1/0.2:3`` its
-third model call, ``1/0.2:3.0`` the first tool call of that reply.
+Keys name executions within a conversation: ``1/`` is the root in turn 1, ``1/.0.2`` its first child's third
+child, ``1/.0.2:3`` that one's third model call, ``1/.0.2:3.0`` the first tool call of that reply.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def tool_unknown(key: str, attempt: int, reason: str) -> NewEvent:
 
 
 def approval_requested(body: Mapping[str, Any]) -> NewEvent:
-    """A question to a human; `body` is `Approval.body` (see `stopgo.actors.approvals`)."""
+    """A question to a human; `body` is made in `stopgo.actors.approvals`."""
     return NewEvent(APPROVAL_REQUESTED, body)
 
 
