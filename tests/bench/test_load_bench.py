@@ -49,7 +49,7 @@ class Crowd:
 
     def _talk(self, id: str, wait: float) -> None:
         connection = http.client.HTTPConnection(self._address)
-        time.sleep(wait)
+        threading.Event().wait(wait)  # not all at once
         while time.monotonic() < self._end:
             answer = post(connection, f"/conversations/{id}/messages", BODY)
             if answer["result"]["response"] != "done":
@@ -73,7 +73,7 @@ def latencies(address: str, id: str) -> dict[str, list[float]]:
         response.read()
         taken[name].append((time.perf_counter() - began) * 1000)
         assert response.status == 200
-        time.sleep(PAUSE)
+        threading.Event().wait(PAUSE)
     connection.close()
     return taken
 

@@ -124,16 +124,19 @@ def test_an_approval_with_all_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "waiting", "auth"),
+    ("state", "code", "waiting", "auth"),
     [
-        ("finished", False, False),
-        ("waiting", True, False),
-        ("queued", True, False),
-        ("auth_required", False, True),
+        ("finished", None, False, False),
+        ("waiting", None, True, False),
+        ("queued", "waiting_approval", True, False),
+        ("queued", "auth_required", False, True),
+        ("auth_required", "auth_required", False, True),
     ],
 )
-def test_a_result_to_the_letter(state: Any, waiting: bool, auth: bool) -> None:
-    view = views.result_view(Result("said", state, run_id="r", input_tokens=1, output_tokens=2), {})
+def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, auth: bool) -> None:
+    view = views.result_view(
+        Result("said", state, run_id="r", code=code, input_tokens=1, output_tokens=2), {}
+    )
     assert view == {
         "response": "said",
         "waiting_approval": waiting,
@@ -142,7 +145,7 @@ def test_a_result_to_the_letter(state: Any, waiting: bool, auth: bool) -> None:
         "approvals": [],
         "run_id": "r",
         "usage": {"input_tokens": 1, "output_tokens": 2},
-    }
+    } | ({"code": code} if code else {})
 
 
 def test_a_result_shows_its_approvals(agent: Any) -> None:
