@@ -280,12 +280,11 @@ class Commands:
         while True:
             run = self._log.run
             try:
-                await close(self._log, event(run), ack)
+                if await close(self._log, event(run), ack):
+                    self._services.tokens.drop(self._log.state.id, run.commands)
+                    return
             except QuestionTaken:
                 await self._take_decisions()
-                continue
-            self._services.tokens.drop(self._log.state.id, run.commands)
-            return
 
     async def _take_decisions(self) -> None:
         """A human decided while the run was ending: what was answered stands on record before the end."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import attrs
@@ -22,7 +23,7 @@ import trio
 from stopgo.actors import events as e
 from stopgo.actors.branches import Branches, Meters
 from stopgo.actors.errors import ErrorCode
-from stopgo.actors.head import Head, fold_head
+from stopgo.actors.head import Head, RunHead, fold_head
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.record import Run
 from stopgo.actors.result import Result
@@ -182,6 +183,7 @@ class ConversationLog(Branches):
             e.approval_void(old, "the tool is not what was shown any more", superseded_by=body["id"]),
             e.approval_requested(body),
             questions=[CloseQuestion(old, "void", {"superseded_by": body["id"]}), question_of(body)],
+            when=partial(self._pending, [old]),
         )
 
     def take(self, what: str, limit: int | None) -> bool:
@@ -269,12 +271,29 @@ class ConversationLog(Branches):
             ]
             void = [e.approval_void(id, "what it was asked for has failed") for id in asked]
             try:
-                await self.save(*events, *void, questions=[CloseQuestion(id, "void") for id in asked])
+                close = [CloseQuestion(id, "void") for id in asked]
+                moved = self._moves_on()
+                holds = partial(self._still, asked, self.state.head.run)
+                if await self.save(*events, *void, *moved, questions=close, when=holds):
+                    return
             except QuestionTaken:
                 rows = [await self.journal.question(id) for id in asked]
                 faster |= {row.id for row in rows if row is not None and row.state == "decided"}
-                continue
-            return
+
+    def _moves_on(self) -> Sequence[NewEvent]:
+        """A run that was just said to wait, and goes on by itself, is one to resume at the next start."""
+        run = self.state.head.run
+        if run is None or run.state == "running":
+            return ()
+        return (e.run_resumed(run.id, self.run.mover, self.run.token, answer=False),)
+
+    def _still(self, asked: Sequence[str], run: RunHead | None) -> bool:
+        now = self.state.head.run
+        return self._pending(asked) and (now and now.state) == (run and run.state)
+
+    def _pending(self, asked: Sequence[str]) -> bool:
+        """Whether these questions are still open: while a save waits for its turn, one may expire."""
+        return set(asked) <= set(self.state.head.pending)
 
     async def admit(self, meters: Meters = ()) -> None:
         """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""

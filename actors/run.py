@@ -134,8 +134,9 @@ def end_event(run: Run, outcome: str | Failure) -> NewEvent:
     return e.run_failed(run.id, outcome.code, outcome.message, run.unsettled)
 
 
-async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) -> None:
-    """Write the end of the live run, with all that ends with it, in one commit.
+async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) -> bool:
+    """Write the end of the live run, with all that ends with it, in one commit. False: it was to be written
+    otherwise, for an approval was settled while this waited for its turn.
 
     Pending approvals become void, calls nobody knows the outcome of are recorded as such, everybody who
     waits is answered, and so is who sent the commands in `ack`.
@@ -156,12 +157,14 @@ async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) ->
     head = log.head_after(*events).run
     assert head is not None
     reply = reply_of(_final_result(head, end))
-    await log.save(
+    pending = log.state.head.pending
+    return await log.save(
         *events,
         settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
-        questions=[CloseQuestion(id, "void") for id in log.state.head.pending],
+        questions=[CloseQuestion(id, "void") for id in pending],
         ack=ack,
         replies=dict.fromkeys((*run.unsettled, *ack), reply),
+        when=lambda: log.state.head.pending == pending,
     )
 
 

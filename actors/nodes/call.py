@@ -181,10 +181,10 @@ class Calls:
         if id in log.run.decisions or not self._changed(found, id):
             return False
         try:
-            await log.replace(id, self._question(key, f"{key}~{asked + 1}", found, arguments, rule, id))
+            replacement = self._question(key, f"{key}~{asked + 1}", found, arguments, rule, id)
+            return await log.replace(id, replacement)
         except QuestionTaken:
             return False
-        return True
 
     def _question(
         self,

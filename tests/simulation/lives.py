@@ -124,6 +124,9 @@ class Simulation:
                         people.cancel_scope.cancel()
             if scope.cancelled_caught:
                 waiting = {person.name: sorted(person._open) for person in self.people}
+                assert self.world.store is not None
+                for person in self.people:
+                    self.world.tell(f"{person.name} has left: {await self.world.store.inbox(person.id)}")
                 self.world.wrongs.append(f"somebody waits for ever: {waiting}")
             elif life is self.plan.lives[-1]:
                 await self._check_rest(agent)

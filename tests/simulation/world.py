@@ -161,11 +161,7 @@ class World:
         name = _name_of(conversation, call)
         self.sent[name] += 1
         events = await self.store.events_since(self.conversations.get(conversation, ""), 0)
-        intents = sum(
-            event.type == e.TOOL_STARTED
-            and (event.body["tool"], event.body["arguments"]) == (call.tool, call.arguments)
-            for event in events
-        )
+        intents = sum(_is_intent(event, call) for event in events)
         if self.sent[name] > intents:
             self.wrongs.append(f"{what} was sent {self.sent[name]} times, with {intents} intents on disk")
         self._check_bearer(server, call, conversation, events)
@@ -175,7 +171,8 @@ class World:
     ) -> None:
         ours = call.bearer is None or call.bearer.startswith(f"token of {conversation} ")
         begun = max((n for n, event in enumerate(events) if event.type == e.RUN_STARTED), default=0)
-        needed = any(event.body.get("token") for event in events[begun:])
+        left = max((n for n, event in enumerate(events) if _is_intent(event, call)), default=0)
+        needed = any(event.body.get("token") for event in events[begun:left])
         if not ours or (server == "web") < (call.bearer is not None):
             self.wrongs.append(f"{call.tool} of {server} came with {call.bearer!r}, from {conversation}")
         if server == "web" and needed and call.bearer is None:
@@ -253,6 +250,11 @@ class World:
     def _stop_if_dead(self) -> None:
         if self.journal_is_dead:
             raise Killed
+
+
+def _is_intent(event: Event, call: CallTool) -> bool:
+    asked = (call.tool, call.arguments)
+    return event.type == e.TOOL_STARTED and (event.body["tool"], event.body["arguments"]) == asked
 
 
 def _name_of(conversation: str, call: CallTool) -> str:
