@@ -10,13 +10,13 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
-import attrs
 import trio
 
 from stopgo.actors.mcp.bearer import forwarding
 from stopgo.actors.mcp.command import CommandNotFound, find_command
 from stopgo.actors.mcp.content import error_result, result_from_wire, unsendable, validation_text
 from stopgo.actors.mcp.failures import meaning, worth_retrying
+from stopgo.actors.mcp.link import ConnectFailed, Link, NoAnswer
 from stopgo.actors.mcp.listing import list_tools, repaired
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
 from stopgo.actors.mcp.stdio import StdioTransport
@@ -45,43 +45,6 @@ REPAIRS = Backoff(healthy=10.0, jitter=0.5)
 """While a lost connection is repaired."""
 
 
-@attrs.define(eq=False)
-class _Link:
-    """One life of the connection, between its owner and its callers."""
-
-    client: Client = attrs.field(init=False)
-    calls: int = 0
-    """In flight."""
-    loss: str | None = None
-    """Why it is lost."""
-    stale: bool = False
-    """The server says that its tools have changed."""
-    news: trio.Event = attrs.field(factory=trio.Event)
-    """Something of the above has changed; the owner looks, and waits for the next."""
-
-    def lose(self, why: str) -> None:
-        if self.loss is None:
-            self.loss = why
-        self.news.set()
-
-    async def wait_for_news(self) -> None:
-        await self.news.wait()
-        self.news = trio.Event()
-
-
-class _ConnectFailed(Exception):
-    """An attempt to connect failed; the text is the reason."""
-
-    def __init__(self, reason: str, *, retry: bool = False) -> None:
-        super().__init__(reason)
-        self.retry = retry
-        """The server may merely not be up yet."""
-
-
-class _NoAnswer(_ConnectFailed):
-    """The time was up."""
-
-
 class Connection:
     """Keeps one server connected and makes calls to it.
 
@@ -93,7 +56,7 @@ class Connection:
         self._config = config
         self._report = report
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
-        self._link: _Link | None = None
+        self._link: Link | None = None
         """The one that takes calls."""
         self._linked = trio.Event()
         self._down_since = -math.inf
@@ -169,9 +132,9 @@ class Connection:
             try:
                 await self._live(deadline)
                 return True
-            except _ConnectFailed as failure:
+            except ConnectFailed as failure:
                 delay = streak.fail(served=0)
-                if reason is None or not isinstance(failure, _NoAnswer):
+                if reason is None or not isinstance(failure, NoAnswer):
                     reason = str(failure)
                 self._tell("disconnected", reason)
                 if not failure.retry or trio.current_time() + delay >= deadline:
@@ -189,7 +152,7 @@ class Connection:
             try:
                 await self._live(began + self._config.connect_timeout)
                 served = trio.current_time() - began
-            except _ConnectFailed as failure:
+            except ConnectFailed as failure:
                 served = 0.0
                 self._tell("disconnected", str(failure))
 
@@ -201,12 +164,12 @@ class Connection:
         """One connection, from opening to closing.
 
         Raises:
-            _ConnectFailed: it was not there and listed by `deadline`.
+            ConnectFailed: it was not there and listed by `deadline`.
         """
         if self._stopping.is_set():
             return
         self._tell("connecting")
-        link = _Link()
+        link = Link()
         transport, account = self._transport(link)
         opened = False
         error: BaseException | None = None
@@ -234,7 +197,7 @@ class Connection:
             self._tell("disconnected", account() or link.loss or _reason(error))
 
     def _transport(
-        self, link: _Link
+        self, link: Link
     ) -> tuple[AbstractAsyncContextManager[TransportStreams], Callable[[], str | None]]:
         """The way to the server, and who can say afterwards how that ended."""
         if self._config.url is not None:
@@ -247,7 +210,7 @@ class Connection:
         try:
             command = find_command(self._config.command, search_path=self._config.env.get("PATH"))
         except CommandNotFound as error:
-            raise _ConnectFailed(str(error)) from error
+            raise ConnectFailed(str(error)) from error
         stdio = StdioTransport(
             [command, *self._config.args],
             env=self._config.env,
@@ -256,7 +219,7 @@ class Connection:
         )
         return stdio.open(), stdio.account_of_end
 
-    def _client(self, transport: AbstractAsyncContextManager[TransportStreams], link: _Link) -> Client:
+    def _client(self, transport: AbstractAsyncContextManager[TransportStreams], link: Link) -> Client:
         from mcp import Client
         from mcp_types import Implementation, ToolListChangedNotification
 
@@ -273,7 +236,7 @@ class Connection:
             cache=None,
         )
 
-    async def _tend(self, link: _Link) -> None:
+    async def _tend(self, link: Link) -> None:
         """Let calls through until the connection is lost or not wanted, and those in flight end."""
         from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -297,7 +260,7 @@ class Connection:
         while link.calls:
             await link.wait_for_news()
 
-    def _unlink(self, link: _Link) -> None:
+    def _unlink(self, link: Link) -> None:
         """Let no further call over this connection."""
         if self._link is link:
             self._link = None
@@ -321,19 +284,19 @@ class Connection:
         self._log.log(level, "%s%s", state, f": {error}" if error else "")
         self._report(ServerStatus(self._config.name, state, error, self.tools))
 
-    def _connect_failure(self, error: BaseException | None, account: str | None) -> _ConnectFailed:
+    def _connect_failure(self, error: BaseException | None, account: str | None) -> ConnectFailed:
         from mcp import MCPError
 
         if account is not None:
-            return _ConnectFailed(account)
+            return ConnectFailed(account)
         if error is None:
-            return _NoAnswer(f"no answer within {self._config.connect_timeout:g} s")
+            return NoAnswer(f"no answer within {self._config.connect_timeout:g} s")
         retry = isinstance(error, MCPError) and worth_retrying(error.code)
-        return _ConnectFailed(_reason(error), retry=retry)
+        return ConnectFailed(_reason(error), retry=retry)
 
     # ------------------------------------------------------------ the callers' side
 
-    async def _reach(self) -> _Link:
+    async def _reach(self) -> Link:
         if self._link is not None:
             return self._link
         # Counted from the loss, not from the call: after a long absence, a queue of callers is
@@ -345,7 +308,7 @@ class Connection:
             raise self._unavailable()
         return self._link
 
-    async def _call_over(self, link: _Link, request: CallTool) -> ToolResult:
+    async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -373,7 +336,7 @@ class Connection:
             return
         raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
 
-    def _answer(self, link: _Link, error: MCPError) -> ToolResult:
+    def _answer(self, link: Link, error: MCPError) -> ToolResult:
         """What an error says about the call: an answer, or one of the exceptions of `call`."""
         match meaning(error.code, error.message, error.data):
             case "answered":
