@@ -97,6 +97,9 @@ def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
     return value
 
 
+AS_IT_IS = "Approve or reject the call as it is."
+
+
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Check edited arguments against the schema that was shown with the approval (JSON Schema 2020-12).
 
@@ -117,11 +120,13 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
         referencing.exceptions.Unresolvable,
         re.error,  # a pattern
         RecursionError,  # a reference to itself
+        ValueError,  # an id that is no address
+        ArithmeticError,  # a number that no float can hold, and `multipleOf`
     ) as error:
         raise AgentError(
             "invalid_arguments",
-            "the tool's schema is broken, so edited arguments cannot be checked",
-            hint="Approve or reject the call as it is.",
+            "the edited arguments cannot be checked against the tool's schema",
+            hint=AS_IT_IS,
         ) from error
     if mistakes:
         raise AgentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import yaml
@@ -12,6 +13,8 @@ from stopgo.config.values import Invalid, KeyPath, Mark, Scalar, Sequence, Table
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 """Values in a file, with every alias counted as what it stands for."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def compose(text: str, file: str) -> tuple[Value, tuple[Problem, ...]]:
@@ -98,6 +101,8 @@ class _Loader(yaml.SafeLoader):
                 continue
             # The text as it stands: a variable may be called NO, which is a boolean in YAML 1.1.
             key = str(key_node.value)
+            if self._is_unusable(key_node, path):
+                continue
             item = self.value(value_node, (*path, key))
             if key in entries:
                 message = f"duplicate key {quoted(key)}, first on line {key_marks[key].line}"
@@ -110,9 +115,7 @@ class _Loader(yaml.SafeLoader):
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Scalar | Invalid:
         mark = _mark(node.start_mark)
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
-        if "\0" in node.value:
-            # It would only surface much later, in a path or an argument.
-            self._report("control_character", "a NUL character", node.start_mark, path)
+        if self._is_unusable(node, path):
             return Invalid(mark)
         if kind in ("str", "timestamp", "value"):
             # A date is text to us: nothing in a configuration is a date.
@@ -124,6 +127,17 @@ class _Loader(yaml.SafeLoader):
         except (ValueError, KeyError, IndexError):
             self._report("wrong_type", f"this is no valid {_KINDS[kind]}", node.start_mark, path)
             return Invalid(mark)
+
+    def _is_unusable(self, node: yaml.ScalarNode, path: KeyPath) -> bool:
+        """Report what would only surface much later, in a path, an argument or an answer."""
+        if "\0" in node.value:
+            self._report("control_character", "a NUL character", node.start_mark, path)
+        elif _SURROGATE.search(node.value):
+            message = "half of a surrogate pair; write the character itself, or \\U and eight digits"
+            self._report("control_character", message, node.start_mark, path)
+        else:
+            return False
+        return True
 
     def _unsupported_tag(self, node: yaml.Node, path: KeyPath) -> Invalid:
         self._report("yaml_tag", f"the tag {quoted(node.tag)} is not supported", node.start_mark, path)

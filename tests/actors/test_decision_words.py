@@ -268,6 +268,7 @@ def test_a_schema_that_refers_to_itself() -> None:
         {"required": "name"},
         {"$ref": 7},
         {"$ref": "#"},
+        {"$id": "http://[bad", "$ref": "x"},
     ],
     ids=str,
 )
@@ -276,6 +277,12 @@ def test_a_broken_schema_is_an_answer_not_a_crash(schema: dict[str, Any]) -> Non
         check_arguments({"name": "x"}, schema)
     assert caught.value.code == "invalid_arguments"
     assert caught.value.hint
+
+
+def test_a_number_that_no_float_can_hold_is_an_answer_not_a_crash() -> None:
+    with pytest.raises(AgentError) as caught:
+        check_arguments({"n": 10**400}, {"properties": {"n": {"multipleOf": 0.1}}})
+    assert caught.value.code == "invalid_arguments"
 
 
 def test_a_reference_to_elsewhere_is_not_followed() -> None:

@@ -74,6 +74,15 @@ def test_aliases_stand_for_what_they_name() -> None:
         ("a: !!bool x", 1, 4, "a", "wrong_type", "this is no valid boolean"),
         (f"a: {'9' * 5000}", 1, 4, "a", "wrong_type", "this is no valid whole number"),
         (r'a: "\0"', 1, 4, "a", "control_character", "a NUL character"),
+        (r'a: {"b\0": 1}', 1, 5, "a", "control_character", "a NUL character"),
+        (
+            r'a: "\ud83d\ude00"',
+            1,
+            4,
+            "a",
+            "control_character",
+            r"half of a surrogate pair; write the character itself, or \U and eight digits",
+        ),
     ],
 )
 def test_reading_goes_on_after(text: str, line: int, column: int, key: str, code: str, message: str) -> None:
