@@ -98,6 +98,7 @@ async def _refuse_all(services: Services, id: str) -> None:
     fence = await journal.claim(id, services.owner)
     keys = [command.key for command in await journal.inbox(id)]
     reply = refusal("conversation_broken", "the conversation cannot be read; its log has to be repaired")
+    services.tokens.drop(id, keys)
     await journal.save(fence, row.last_seq, forget=keys)
     for key in keys:
         services.bus.publish(reply_topic(id, key), reply)

@@ -15,10 +15,10 @@ from stopgo.gateway.body import read_json
 from stopgo.gateway.conversations import accepted, post_key, turn_reply
 from stopgo.gateway.errors import STATUS, error_reply
 from stopgo.gateway.exchange import View, facts, reply
+from stopgo.gateway.schemas import KINDS
 from stopgo.runtime.journal.protocol import QuestionState
 
 STATES: tuple[QuestionState, ...] = get_args(QuestionState)
-KINDS = ("tool", "proxy", "outcome_unknown", "elicitation", "checkpoint")
 
 
 @attrs.frozen

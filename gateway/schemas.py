@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
+
+from stopgo.actors.head import RunState, Status
+from stopgo.actors.record import CallState
+from stopgo.runtime.journal.protocol import QuestionState
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -34,13 +38,14 @@ def shape(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None 
     return schema
 
 
-APPROVAL_STATES = words("pending", "decided", "expired", "void")
-APPROVAL_KINDS = words("tool", "proxy", "outcome_unknown", "elicitation", "checkpoint")
-STATUSES = words("active", "waiting_approval", "completed")
-RUN_STATES = ("running", "waiting", "auth_required", "finished", "failed", "cancelled")
-CALL_STATES = words(
-    "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
-)
+KINDS = ("tool", "proxy", "outcome_unknown", "elicitation", "checkpoint")
+"""Of approvals, those of later versions included."""
+
+APPROVAL_STATES = words(*get_args(QuestionState))
+APPROVAL_KINDS = words(*KINDS)
+STATUSES = words(*get_args(Status))
+RUN_STATES: tuple[str, ...] = get_args(RunState)
+CALL_STATES = words(*get_args(CallState))
 
 _CONVERSATION = {
     "id": STRING,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
-from stopgo.actors.head import Head, RunHead
+from stopgo.actors.head import Head, RunHead, Status
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ListedTool
 from stopgo.actors.record import Message
@@ -20,7 +20,7 @@ from stopgo.runtime.journal.protocol import Event, Question
 
 Json: TypeAlias = dict[str, Any]
 
-STATUSES = ("active", "waiting_approval", "completed")
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 def timestamp(at: float) -> str:
@@ -192,7 +192,7 @@ def turn_view(turn: Turn, *, tree: bool) -> Json:
 
 
 def tally_view(tally: Mapping[str, int]) -> Json:
-    counts = {status: tally.get(status, 0) for status in STATUSES}
+    counts: dict[str, int] = {status: tally.get(status, 0) for status in STATUSES}
     return {"total": sum(counts.values()), **counts}
 
 
