@@ -231,7 +231,7 @@ MUTANTS = (
         "approvals outlive their run",
         (
             Edit(RUN, "for id in log.state.head.pending]\n    lost", "for id in ()]\n    lost"),
-            Edit(RUN, '[CloseQuestion(id, "void") for id in log.state.head.pending]', "[]"),
+            Edit(RUN, '[CloseQuestion(id, "void") for id in pending]', "[]"),
         ),
     ),
     Mutant(
