@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from stopgo.actors import errors, follow, resume
-from stopgo.actors.approvals import check_arguments, parse_decision
+from stopgo.actors.approvals import parse_decision
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import descend, judge, places, root_place
 from stopgo.actors.health import Health, PartHealth
@@ -29,6 +29,7 @@ from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.catalog import open_model
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
+from stopgo.actors.schema_check import check_edit
 from stopgo.actors.sender import Sender
 from stopgo.actors.state import Conversation
 from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
@@ -63,6 +64,8 @@ class Agent:
     _cast: Cast
     _journal: Journal
     _sender: Sender
+    _edits: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(2))
+    """Edited arguments that are checked at the same time: some take a process."""
 
     @property
     def draining(self) -> trio.Event:
@@ -170,7 +173,8 @@ class Agent:
         return Turn(conversation, Result.from_json(result) if result else None)
 
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
-        check_arguments(arguments, question.body["input_schema"])
+        async with self._edits:
+            await check_edit(arguments, question.body["input_schema"])
         found = await self._cast.services.registry.ask(Resolve(question.body["tool_name"]))
         if isinstance(found, Resolved):
             above = root_place(self.config)

@@ -1,0 +1,40 @@
+"""Checks of edited arguments that nothing but the end of a process ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+import pytest
+
+from stopgo.actors import schema_check
+from stopgo.actors.errors import AgentError
+from stopgo.actors.schema_check import check_edit
+
+NAME: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "pattern": "^([a-z]+-?)+$"}},
+    "patternProperties": {"^x-": {"type": "integer"}},
+}
+
+
+async def test_a_schema_with_patterns_is_applied() -> None:
+    await check_edit({"name": "web-one", "x-n": 1}, NAME)
+    with pytest.raises(AgentError, match="do not fit") as caught:
+        await check_edit({"name": "A \ud800", "x-n": "b"}, NAME)
+    assert caught.value.code == "invalid_arguments"
+    assert len(caught.value.details["errors"]) == 2
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("place", ["items", "oneOf"])
+async def test_a_pattern_that_does_not_end_is_ended(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_check, "PATIENCE", 2.0)
+    inner = NAME["properties"]["name"]
+    schema = {"properties": {"v": {place: inner if place == "items" else [inner]}}}
+    value = "a" * 60 + "!"
+    with pytest.raises(AgentError, match="took longer") as caught:
+        await check_edit({"v": [value] if place == "items" else value}, schema)
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint
+    assert psutil.Process().children() == []
