@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from stopgo.runtime.life import Seat
 from stopgo.runtime.message import A
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff, Intensity, Restart, RestartWindow, Streak
+
+logger = logging.getLogger(__name__)
 
 
 class Member(Protocol):
@@ -159,6 +162,7 @@ class Supervisor:
                 f"{child.name}: more than {limit.restarts} restarts in {limit.period:g} s"
             ) from crash
         delay = child.streak.fail(served)
+        logger.error("%s crashed; it starts again in %.1f s", child.name, delay, exc_info=crash)
         self.bus.publish(ACTORS, Restarting(child.name, delay))
         await child.rest(delay)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic
@@ -17,6 +18,8 @@ from stopgo.runtime.life import Life, Seat
 from stopgo.runtime.message import A, Message
 from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
 
 _MAILBOX = 16
 
@@ -127,14 +130,14 @@ class VirtualActors(Generic[A]):
                     if activation.stopping:
                         return
                     if failures < self._attempts:
-                        await self._rest(activation, failures)
+                        await self._rest(activation, failures, crash)
                         continue
                     life = activation.begin_woken(self._bus, self._nursery)
                     crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
                 if not activation.woken_since(life):
                     return
                 if crash is not None:
-                    await self._rest(activation, failures)
+                    await self._rest(activation, failures, crash)
                 failures = 0
         finally:
             # No checkpoint since the last look for a wake: the next one finds no entry, and makes one.
@@ -144,9 +147,10 @@ class VirtualActors(Generic[A]):
     async def _run_poisoned(self, key: str, error: Exception, context: Context[A]) -> None:
         await self._poisoned(key, error)(context)
 
-    async def _rest(self, activation: _Activation, failures: int) -> None:
+    async def _rest(self, activation: _Activation, failures: int, crash: Exception) -> None:
         if activation.stopping:
             return
         delay = self._backoff.delay(failures)
+        logger.error("%s crashed; it starts again in %.1f s", activation.name, delay, exc_info=crash)
         self._bus.publish(ACTORS, Restarting(activation.name, delay))
         await activation.rest(delay)

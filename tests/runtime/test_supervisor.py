@@ -147,7 +147,9 @@ async def test_an_actor_that_is_stopped_while_it_starts(autojump_clock: trio.tes
             await supervisor.stop("w", grace=1)
 
 
-async def test_a_crash_restarts_that_child_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_crash_restarts_that_child_alone(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     log = Log()
     bus = EventBus()
     with bus.subscribe("actors") as seen:
@@ -181,6 +183,10 @@ async def test_a_crash_restarts_that_child_alone(autojump_clock: trio.testing.Mo
         Stopped("a"),
     ]
     assert isinstance(events[2].error, OSError)  # itself, not the nursery's group
+    [record] = caplog.records
+    assert record.getMessage() == "a crashed; it starts again in 1.0 s"
+    assert record.exc_info is not None
+    assert record.exc_info[1] is events[2].error
 
 
 async def test_a_child_that_is_not_to_be_restarted_is_gone(autojump_clock: trio.testing.MockClock) -> None:

@@ -178,7 +178,7 @@ async def test_what_is_busy_is_not_passivated(autojump_clock: trio.testing.MockC
 
 @pytest.mark.repeat(10)
 async def test_a_crash_is_tried_again_after_a_back_off_and_disturbs_nobody(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
     bus = EventBus()
@@ -195,6 +195,10 @@ async def test_a_crash_is_tried_again_after_a_back_off_and_disturbs_nobody(
     events = [event async for event in seen if getattr(event, "actor", "") == "v:k"]
     assert [type(event) for event in events] == [Started, Crashed, Restarting, Started, Stopped]
     assert events[3] == Started("v:k", 2)
+    delay = next(event.delay for event in events if isinstance(event, Restarting))
+    [record] = caplog.records
+    assert record.getMessage() == f"v:k crashed; it starts again in {delay:.1f} s"
+    assert record.exc_info is not None
 
 
 @pytest.mark.repeat(10)
