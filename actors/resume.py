@@ -18,16 +18,7 @@ AT_ONCE = 32
 PATIENCE = 60.0
 """Seconds after which the next conversation is resumed although an earlier one still moves."""
 
-_SETTLED = frozenset(
-    {
-        e.RUN_WAITING,
-        e.RUN_AUTH_REQUIRED,
-        e.RUN_FINISHED,
-        e.RUN_FAILED,
-        e.RUN_CANCELLED,
-        e.CONVERSATION_CREATED,
-    }
-)
+_SETTLED = frozenset({e.RUN_WAITING, e.RUN_AUTH_REQUIRED, e.RUN_FINISHED, e.RUN_FAILED, e.RUN_CANCELLED})
 
 
 async def resume_all(services: Services) -> None:

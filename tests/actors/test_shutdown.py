@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -238,20 +238,33 @@ async def test_draining_at_the_very_moment_of_a_command(world: World, autojump_c
 # ----------------------------------------------------------------------- starting again
 
 
-async def test_a_start_resumes_thirty_two_at_a_time(world: World, autojump_clock: MockClock) -> None:
-    go = trio.Event()
+async def interrupted(world: World, count: int) -> None:
+    """Conversations whose first run was going on when the process ended."""
 
     async def wait(_: Any) -> Any:
-        await go.wait()
-        return say("late")
+        await trio.sleep_forever()
 
     world.plan("agent", wait)
     async with world.agent() as agent:
-        for _ in range(80):
+        for _ in range(count):
             await agent.start_conversation("go", wait=False)
         await trio.testing.wait_all_tasks_blocked()
         await agent.drain(0)
     world.requests.clear()
+
+
+async def accepted(world: World, count: int) -> None:
+    """Conversations whose first command was on disk when the process ended, and nothing else."""
+    for number in range(count):
+        body = {"message": "go", "session_id": None, "token": False}
+        await world.journal.deliver(f"c-{number}", "k", "create", body, new=True)
+
+
+@pytest.mark.parametrize("left_open", [interrupted, accepted])
+async def test_a_start_resumes_thirty_two_at_a_time(
+    world: World, autojump_clock: MockClock, left_open: Callable[[World, int], Awaitable[None]]
+) -> None:
+    await left_open(world, 80)
     now = most = 0
 
     async def busy(_: Any) -> Any:
