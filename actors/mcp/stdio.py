@@ -6,6 +6,7 @@ stderr), frames in linear time, survives what is not a message, and leaves no gr
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -237,13 +238,13 @@ def _parse(line: bytes) -> SessionMessage | None:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         pass
-    # Perhaps only its text is not UTF-8: an answer with a wrong letter beats an answer lost.
-    text = line.decode(errors="replace")
-    if "\ufffd" not in text:
-        return None
+    # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript does:
+    # an answer with a wrong letter beats an answer lost.
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-    except ValueError:
+        text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
+        repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired, by_name=False))
+    except (ValueError, RecursionError):
         return None
 
 

@@ -25,6 +25,7 @@ OBJECT = {"type": "object"}
 GOOD: list[dict[str, Any]] = [
     {"name": "big", "description": "A long text", "inputSchema": OBJECT},
     {"name": "broken_utf8", "description": "A text that is not UTF-8", "inputSchema": OBJECT},
+    {"name": "broken_pair", "description": "A text cut in a surrogate pair", "inputSchema": OBJECT},
     {"name": "environment", "description": "The names of the environment variables", "inputSchema": OBJECT},
     {"name": "fails", "description": "An error result", "inputSchema": OBJECT},
     {"name": "refuses", "description": "A JSON-RPC error", "inputSchema": OBJECT},
@@ -77,6 +78,8 @@ def call(request_id: int, name: str, arguments: dict[str, Any]) -> None:
             body = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": text("caf@")}).encode()
             write(body.replace(b"@", b"\xe9"))
             return
+        case "broken_pair":
+            result = text("caf\ud83d")
         case "environment":
             result = text("\n".join(sorted(os.environ)))
         case "fails":

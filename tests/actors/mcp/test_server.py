@@ -232,6 +232,7 @@ async def test_a_command_that_cannot_run_fails_at_once(echo: Config, serving: Op
 async def test_garbage_between_messages_is_survived(unruly: Config, serving: Open) -> None:
     async with serving(unruly("noise")) as server:
         assert (await server.ask(CallTool("broken_utf8", {}))).content == "caf\ufffd"
+        assert (await server.ask(CallTool("broken_pair", {}))).content == "caf\ufffd"
 
 
 async def test_very_long_messages_arrive(unruly: Config, serving: Open) -> None:
@@ -267,7 +268,7 @@ async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
 ) -> None:
     async with serving(unruly("pages")) as server:
         names = [tool.name for tool in await server.ask(ListTools())]
-    assert len(names) == len(set(names)) == 8
+    assert len(names) == len(set(names)) == 9
 
 
 @pytest.mark.parametrize(
