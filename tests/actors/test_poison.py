@@ -70,7 +70,7 @@ async def test_a_log_that_makes_no_sense_is_answered_and_disturbs_nobody(
     async with world.agent() as agent:
         assert await code_of(agent.get(broken)) == "conversation_broken"
         assert await code_of(agent.send(broken, "one")) == "conversation_broken"
-        assert await code_of(agent.send(broken, "two", token="secret")) == "conversation_broken"  # at once, and
+        assert await code_of(agent.send(broken, "two", token="secret")) == "conversation_broken"  # at once
         await trio.sleep(60)
         assert await code_of(agent.send(broken, "three")) == "conversation_broken"  # after a while
         assert answer(await agent.send(sound, "more")).state == "finished"
