@@ -158,14 +158,21 @@ def state_set(key: str, value: str, node: str) -> NewEvent:
     return NewEvent(STATE_SET, {"key": key, "value": value, "node": node})
 
 
-def run_waiting(run: str, on: Sequence[str], settles: Sequence[str]) -> NewEvent:
-    """Only a human can move the run on. `on`: the pending approvals; `settles`: the commands this answers."""
-    return NewEvent(RUN_WAITING, {"run": run, "on": list(on), "settles": list(settles)})
+def run_waiting(
+    run: str, on: Sequence[str], settles: Sequence[str], worked: Mapping[str, float] | None = None
+) -> NewEvent:
+    """Only a human can move the run on. `on`: the pending approvals; `settles`: the commands this answers;
+    `worked`: seconds of work so far of the executions that have a limit, by key (``run``: the whole run)."""
+    body = {"run": run, "on": list(on), "settles": list(settles), "worked": dict(worked or {})}
+    return NewEvent(RUN_WAITING, body)
 
 
-def run_auth_required(run: str, server: str, settles: Sequence[str]) -> NewEvent:
-    """The run needs a bearer token again before it can call `server`."""
-    return NewEvent(RUN_AUTH_REQUIRED, {"run": run, "server": server, "settles": list(settles)})
+def run_auth_required(
+    run: str, server: str, settles: Sequence[str], worked: Mapping[str, float] | None = None
+) -> NewEvent:
+    """The run needs a bearer token again before it can call `server`. `worked`: as in `run_waiting`."""
+    body = {"run": run, "server": server, "settles": list(settles), "worked": dict(worked or {})}
+    return NewEvent(RUN_AUTH_REQUIRED, body)
 
 
 def run_resumed(run: str, command: str, token: bool, *, answer: bool) -> NewEvent:

@@ -12,8 +12,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from stopgo.actors import events as e
 from stopgo.actors.branches import Branches, Meters
 from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import Head, RunHead, fold_head
+from stopgo.actors.meter import Meter
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.record import Run
 from stopgo.actors.result import Result
@@ -94,6 +95,8 @@ class ConversationLog(Branches):
     _notes: list[NewEvent] = attrs.field(factory=list)
     _used: dict[str, int] = attrs.field(factory=dict)
     """Model calls and tool calls of the run, those under way included."""
+    _meters: dict[str, Meter] = attrs.field(factory=dict)
+    """Of the executions that have a limit, by key."""
     _waiting: dict[str, tuple[trio.Event, Meters]] = attrs.field(factory=dict)
     """Who waits for a decision in this life, by approval."""
     _unauthorized: dict[object, tuple[str, trio.Event, Meters]] = attrs.field(factory=dict)
@@ -185,6 +188,21 @@ class ConversationLog(Branches):
             questions=[CloseQuestion(old, "void", {"superseded_by": body["id"]}), question_of(body)],
             when=partial(self._pending, [old]),
         )
+
+    @contextmanager
+    def metered(self, key: str, limit: float) -> Iterator[Meter]:
+        """Cancel the block once it has worked `limit` seconds, in this life and those before it."""
+        meter = self._meters[key] = Meter(limit, self.run.worked.get(key, 0.0))
+        try:
+            with meter.scope:
+                yield meter
+        finally:
+            del self._meters[key]
+
+    @property
+    def worked(self) -> Mapping[str, float]:
+        """Seconds of work of the executions that have a limit, by key."""
+        return {key: meter.worked for key, meter in self._meters.items()}
 
     def take(self, what: str, limit: int | None) -> bool:
         """Use up one of a run's `limit` model calls or tool calls; False when there is none left."""

@@ -12,17 +12,22 @@ import trio
 class Meter:
     """Bounds the work of one piece of a run: its `scope` is cancelled once `limit` seconds are worked.
 
-    A meter starts with one branch that can move.
+    A meter starts with one branch that can move, and with the seconds that an earlier life worked.
     """
 
     limit: float
+    _worked: float = 0.0
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _active: int = 0
-    _worked: float = 0.0
     _since: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         self.add(1)
+
+    @property
+    def worked(self) -> float:
+        """Seconds so far."""
+        return self._worked + (trio.current_time() - self._since if self._active else 0.0)
 
     def add(self, branches: int) -> None:
         """So many more branches can move; fewer, when negative."""

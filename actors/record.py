@@ -76,6 +76,8 @@ class Run:
     decisions: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     """By approval id."""
     batches: set[str] = attrs.field(factory=set)
+    worked: dict[str, float] = attrs.field(factory=dict)
+    """Seconds of work when it last began to wait, of the executions that have a limit, by key."""
 
     def used(self, what: str) -> int:
         """How many `model_calls`, or `tool_calls` that were sent, it has on record."""

@@ -10,7 +10,7 @@ from stopgo.actors import events as e
 from stopgo.actors.commands import Idle
 from stopgo.actors.log import topic
 from stopgo.actors.services import Services
-from stopgo.runtime.journal.protocol import Event
+from stopgo.runtime.journal.protocol import Event, NewEvent
 
 AT_ONCE = 32
 """Conversations that are resumed at the same time."""
@@ -37,7 +37,7 @@ async def _resume(services: Services, id: str, done: partial[None]) -> None:
         with services.bus.subscribe(topic(id)) as live, trio.move_on_after(PATIENCE):
             services.wake(id)
             async for item in live:
-                if isinstance(item, Idle) or (isinstance(item, Event) and item.type in _SETTLED):
-                    break
+                if isinstance(item, Idle | NewEvent) or (isinstance(item, Event) and item.type in _SETTLED):
+                    break  # a `NewEvent` says that it was deleted
     finally:
         done()

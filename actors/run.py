@@ -14,7 +14,6 @@ from stopgo.actors import result as results
 from stopgo.actors.gate import root_place
 from stopgo.actors.head import RunHead
 from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
-from stopgo.actors.meter import Meter
 from stopgo.actors.nodes.child import run_root
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
 from stopgo.actors.nodes.tree import node
@@ -61,8 +60,7 @@ async def _within_limit(ctx: Context[Any], scope: RunScope, tree: Node, root: Ex
     limit = scope.services.config.limits.timeout
     if limit is None:
         return await run_root(ctx, scope, tree, root)
-    meter = Meter(limit)
-    with meter.scope:
+    with scope.log.metered("run", limit) as meter:
         return await run_root(ctx, scope, tree, attrs.evolve(root, meters=(meter,)))
     raise NodeFailed("limit_reached", f"the run took longer than {limit:g} s of work (limits.timeout)")
 
@@ -112,10 +110,10 @@ async def announce(log: ConversationLog, services: Services) -> None:
     settles = tuple(log.run.unsettled)
     if server is not None:
         result = results.auth_required(head, server)
-        event = e.run_auth_required(head.id, server, settles)
+        event = e.run_auth_required(head.id, server, settles, log.worked)
     else:
         result = waiting_result(log)
-        event = e.run_waiting(head.id, log.state.head.pending, settles)
+        event = e.run_waiting(head.id, log.state.head.pending, settles, log.worked)
     replies = dict.fromkeys(settles, reply_of(result))
     if await log.save(event, replies=replies, when=lambda: log.stalled):
         services.wake(log.state.id)  # messages that queued meanwhile are told that they wait

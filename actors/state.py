@@ -237,7 +237,9 @@ def _run_resumed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None
 
 
 def _run_paused(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    _live(c).unsettled.clear()
+    run = _live(c)
+    run.unsettled.clear()
+    run.worked.update(body["worked"])
 
 
 def _run_ended(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:

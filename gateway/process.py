@@ -20,6 +20,7 @@ from stopgo.config.model import AgentConfig
 from stopgo.gateway.app import make_app
 from stopgo.gateway.log import configure
 from stopgo.gateway.server import BindError, Server, bind, open_server
+from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def run_process(config: AgentConfig, host: str, port: int) -> tuple[int, tuple[s
     code = 1
     try:
         code = trio.run(_serve, config, host, port)
-    except* (StartError, BindError, JournalError, OSError, sqlite3.Error) as group:
+    except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
         failures = tuple(_sentences(group))
     return code, failures
 

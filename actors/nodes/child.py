@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.meter import Meter
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_node
 from stopgo.config.nodes import Node, ParallelNode
 from stopgo.runtime.context import Context
@@ -78,8 +77,7 @@ class _Child:
         behaviour = self.scope.node(self.spec, self.scope)
         if self.spec.timeout is None:
             return await execute_node(self.ctx, name, behaviour, message)
-        meter = Meter(self.spec.timeout)
-        with meter.scope:
+        with self.scope.log.metered(message.key, self.spec.timeout) as meter:
             timed = attrs.evolve(message, meters=(*message.meters, meter))
             return await execute_node(self.ctx, name, behaviour, timed)
         raise NodeFailed(

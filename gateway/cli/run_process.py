@@ -18,6 +18,7 @@ from stopgo.config.model import AgentConfig
 from stopgo.gateway.cli.one_turn import OneTurn, Outcome
 from stopgo.gateway.cli.progress import asked_text
 from stopgo.gateway.cli.terminal import LogToTerminal, Terminal
+from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.protocol import Question
 
@@ -46,7 +47,7 @@ def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> in
     except* AgentError as group:
         _say_why(terminal, group)
         code = WRONG
-    except* (StartError, JournalError, OSError, sqlite3.Error) as group:
+    except* (StartError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
         _say_why(terminal, group)
     return code
 
