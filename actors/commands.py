@@ -16,8 +16,9 @@ from stopgo.actors import events as e
 from stopgo.actors import result as results
 from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import RunState
-from stopgo.actors.log import ConversationLog, refusal, reply_of, reply_topic, topic
+from stopgo.actors.log import ConversationLog, reply_topic, topic
 from stopgo.actors.record import Run
+from stopgo.actors.result import refusal, reply_of
 from stopgo.actors.run import Failure, announce, close, end_event, execute, internal_error
 from stopgo.actors.services import Services
 from stopgo.runtime.context import Context

@@ -1,4 +1,7 @@
-"""Whether values are what the conditions of a rule or a route ask for. Pure, and defined for any JSON."""
+"""Whether values are what the conditions of a rule or a route ask for. Pure, and defined for any JSON.
+
+Raises `Undecided` when a regular expression takes too long.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import regex
+
 from stopgo.config.model import Condition
+
+PATIENCE = 0.1
+"""Seconds that one regular expression gets. The text comes from models, who may know how to make it slow."""
+
+
+class Undecided(Exception):
+    """A regular expression took too long; nobody knows whether the condition holds."""
 
 
 class Missing:
@@ -85,7 +97,12 @@ def _same(expected: Any, value: Any) -> bool:
 
 def _found(pattern: str, value: Any) -> bool:
     text = _text(value)
-    return text is not None and re.search(pattern, text) is not None
+    if text is None:
+        return False
+    try:
+        return regex.search(pattern, text, timeout=PATIENCE) is not None
+    except TimeoutError:
+        raise Undecided(pattern) from None
 
 
 def _text(value: Any) -> str | None:

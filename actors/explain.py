@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.conditions import MISSING, holds, look_up
+from stopgo.actors.conditions import MISSING, Undecided, holds, look_up
 from stopgo.actors.gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
 from stopgo.actors.tools import Tool
 from stopgo.config.model import Condition, Rule
@@ -27,7 +27,11 @@ def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Ver
     """The gate's verdict, and all it looked at on the way; exactly one step decides."""
     steps: list[Step] = []
     for rule in place.policy.rules:
-        key = mismatch(rule, tool, arguments, place)
+        try:
+            key = mismatch(rule, tool, arguments, place)
+        except Undecided:
+            steps.append(Step(say(rule), True, "its pattern takes too long to tell"))
+            return judge(tool, arguments, place), tuple(steps)
         why = "matches" if key is None else _why_not(rule, key, tool, arguments, place)
         steps.append(Step(say(rule), key is None, why))
         if key is None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
-from stopgo.actors.conditions import first_failing
+from stopgo.actors.conditions import Undecided, first_failing
 from stopgo.actors.tools import EffectClass, Tool
 from stopgo.config.model import (
     AgentConfig,
@@ -128,8 +128,11 @@ def offered(tool: Tool, place: Place) -> bool:
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
     """What a call does. Whether the node may see the tool at all is for `offered` to say."""
     for rule in place.policy.rules:
-        if mismatch(rule, tool, arguments, place) is None:
-            return Verdict(rule.then, say(rule))
+        try:
+            if mismatch(rule, tool, arguments, place) is None:
+                return Verdict(rule.then, say(rule))
+        except Undecided:
+            return Verdict("ask", f"{say(rule)}: its pattern took too long to tell")
     return by_hints(tool, place)
 
 

@@ -22,12 +22,10 @@ import trio
 
 from stopgo.actors import events as e
 from stopgo.actors.branches import Branches, Meters
-from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import Head, RunHead, fold_head
 from stopgo.actors.meter import Meter
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.record import Run
-from stopgo.actors.result import Result
 from stopgo.actors.state import Conversation
 from stopgo.actors.timers import EXPIRIES
 from stopgo.runtime.events import EventBus
@@ -397,13 +395,3 @@ def is_within(key: str, execution: str) -> bool:
 def question_of(body: Mapping[str, Any]) -> NewQuestion:
     """The journal's row of the question that an ``approval.requested`` with this body puts."""
     return NewQuestion(body["id"], body["kind"], body, body.get("expires"))
-
-
-def reply_of(result: Result | None) -> dict[str, Any]:
-    """A reply as it is kept: the result of a command."""
-    return {"result": result.to_json() if result else None}
-
-
-def refusal(code: ErrorCode, message: str) -> dict[str, Any]:
-    """What the sender of a command is told that is not carried out."""
-    return {"error": {"code": code, "message": message}}

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import RunHead
 from stopgo.actors.state import CANCELLED_RUN, Conversation
 
@@ -104,3 +105,13 @@ def queued(run: RunHead, pending: tuple[str, ...]) -> Result:
 
 def _of(run: RunHead, text: str, state: ResultState) -> Result:
     return Result(text, state, run_id=run.id, input_tokens=run.input_tokens, output_tokens=run.output_tokens)
+
+
+def reply_of(result: Result | None) -> dict[str, Any]:
+    """A reply as it is kept: the result of a command."""
+    return {"result": result.to_json() if result else None}
+
+
+def refusal(code: ErrorCode, message: str) -> dict[str, Any]:
+    """What the sender of a command is told that is not carried out."""
+    return {"error": {"code": code, "message": message}}

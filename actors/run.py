@@ -13,12 +13,12 @@ from stopgo.actors import events as e
 from stopgo.actors import result as results
 from stopgo.actors.gate import root_place
 from stopgo.actors.head import RunHead
-from stopgo.actors.log import ConversationLog, ReplayMismatch, reply_of
+from stopgo.actors.log import ConversationLog, ReplayMismatch
 from stopgo.actors.nodes.child import run_root
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
 from stopgo.actors.nodes.tree import node
 from stopgo.actors.record import Run
-from stopgo.actors.result import Result
+from stopgo.actors.result import Result, reply_of
 from stopgo.actors.services import Services
 from stopgo.actors.state import failure_text
 from stopgo.config.errors import ConfigError

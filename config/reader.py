@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar, assert_never
 
+import regex
+
 from stopgo.config.errors import Problem
 from stopgo.config.interpolate import (
     MalformedReference,
@@ -182,8 +184,8 @@ class Reader:
 
     def _expression(self, text: str, value: Scalar, path: KeyPath) -> Read:
         try:
-            re.compile(text)
-        except (re.error, RecursionError, OverflowError) as error:
+            regex.compile(text)
+        except (regex.error, RecursionError, OverflowError) as error:
             # The engine's own words may quote the text, which may come from a variable.
             at = getattr(error, "pos", None)
             where = f", wrong at character {at + 1}" if at is not None else ""

@@ -97,8 +97,10 @@ class Calls:
             cleared = await self._clear(key, call)
             if cleared is not None:
                 self._bound()
-        if cleared is not None:
-            await effect.perform(key, cleared)
+        while cleared is not None and await effect.perform(key, cleared):
+            started = self.scope.log.run.calls[key].started
+            assert started is not None
+            cleared = await self._cleared_before(key, started)
 
     async def _cleared_before(self, key: str, started: Mapping[str, Any]) -> Cleared | None:
         """A call that passed the gate in an earlier life. Nobody is asked again, but a no of today counts."""

@@ -73,8 +73,8 @@ class Effect:
             await self._record_unknown(key, last, INTERRUPTED)
         return record.attempts[last] != "unknown" or await self._again(key, last)
 
-    async def perform(self, key: str, cleared: Cleared) -> None:
-        """Send a call until it has ended."""
+    async def perform(self, key: str, cleared: Cleared) -> bool:
+        """Send a call until it has ended; True when a human wants it sent once more, past the gate."""
         record = self.scope.log.run.calls.get(key)
         attempt = max(record.attempts, default=0) if record is not None else 0
         resends = RESENDS
@@ -82,11 +82,10 @@ class Effect:
             attempt += 1
             await self._attempt(key, attempt, cleared)
             if self.scope.log.run.calls[key].result is not None:
-                return
-            if cleared.effect != "once" and resends:
-                resends -= 1
-            elif not await self._again(key, attempt):
-                return
+                return False
+            if cleared.effect == "once" or not resends:
+                return await self._again(key, attempt)
+            resends -= 1
 
     async def _attempt(self, key: str, attempt: int, cleared: Cleared) -> None:
         """Slot, intent, call, result. Afterwards the record says `finished` or `unknown`."""

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.conditions import all_hold
+from stopgo.actors.conditions import Undecided, all_hold
 from stopgo.actors.gate import children_place
 from stopgo.actors.models.messages import UserMessage
 from stopgo.actors.nodes.ask_model import ask_model
@@ -63,8 +63,11 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
 
 def _by_routes(spec: RouterNode, values: Mapping[str, str]) -> str:
     for route in spec.routes or ():
-        if all_hold(route.when, values):
-            return route.agent
+        try:
+            if all_hold(route.when, values):
+                return route.agent
+        except Undecided:
+            raise NodeFailed("no_route", f'a pattern of "{spec.name}" took too long to tell') from None
     if spec.default is None:
         raise NodeFailed("no_route", f'no route of "{spec.name}" holds, and it has no default')
     return spec.default

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.conditions import MISSING, all_hold, first_failing, holds, look_up
+from stopgo.actors.conditions import MISSING, Undecided, all_hold, first_failing, holds, look_up
 from stopgo.config.model import Condition
 
 JSON: Any = st.recursive(
@@ -119,3 +120,13 @@ def test_all_that_is_given_must_hold(one: Condition, other: Condition, value: An
 @given(JSON, st.text(st.sampled_from("ab.01"), max_size=6))
 def test_a_path_always_leads_somewhere(value: Any, path: str) -> None:
     look_up(value, path)
+
+
+SLOW, TRAP = "^(?:a|aa)+$", "a" * 60 + "!"
+
+
+def test_a_pattern_that_takes_too_long_is_given_up() -> None:
+    began = time.process_time()
+    with pytest.raises(Undecided):
+        holds(Condition(matches=SLOW), TRAP)
+    assert time.process_time() - began < 5

@@ -421,3 +421,11 @@ def test_what_is_not_named_at_start_up_never_runs_unasked(
     if tool.hints.read_only or tool.hints.destructive is False or list(unasked(config, [tool])):
         return
     assert judge(tool, arguments, place).action != "run"
+
+
+@pytest.mark.parametrize("then", ["run", "deny"])
+def test_a_rule_whose_pattern_takes_too_long_asks(then: Any) -> None:
+    rule = Rule(then=then, arguments={"n": Condition(matches="^(?:a|aa)+$")})
+    place = Place(policy=ApprovalConfig(rules=(rule,)))
+    verdict = judge(tool(Hints(destructive=True)), {"n": "a" * 60 + "!"}, place)
+    assert (verdict.action, verdict.rule.endswith("took too long to tell")) == ("ask", True)

@@ -403,7 +403,7 @@ def condition(text: str) -> str:
             condition("{matches: 'a(b'}"),
             "bad_expression",
             "3:44: approval.rules[0].arguments.a.matches: expected a regular expression, "
-            "found other text, wrong at character 2",
+            "found other text, wrong at character 4",
         ),
         (condition("{matches: '${A}('}"), "bad_expression", None),
         (condition("{matches: ''}"), "empty_value", None),
