@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call whose answer was lost is sent again without asking",
-        (Edit(EFFECT, 'if cleared.effect != "once" and resends:', "if resends:"),),
+        (Edit(EFFECT, 'if cleared.effect == "once" or not resends:', "if not resends:"),),
     ),
     Mutant(
         "nobody is asked what became of a call",
