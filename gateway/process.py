@@ -121,7 +121,7 @@ class Shutdown:
 
 
 def _exit_at_last(seconds: float, code: int) -> None:
-    # In a thread of its own, for what hangs may be the event loop. A daemon: it never keeps us alive.
+    # In a thread, for the loop may hang from here on. A daemon: it never keeps us alive.
     timer = threading.Timer(seconds, os._exit, (code,))
     timer.daemon = True
     timer.start()

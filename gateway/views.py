@@ -159,6 +159,7 @@ def approval_view(question: Question) -> Json:
 
 def _decision(question: Question) -> Json:
     decision = dict(question.decision or {})
+    decision.pop("token", None)  # that there was one is for the run to know
     at = decision.get("decided_at", question.settled)
     decision["decided_at"] = timestamp(at) if isinstance(at, int | float) else at
     return decision
