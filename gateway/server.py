@@ -1,6 +1,6 @@
 """Hypercorn's connections inside our own nursery.
 
-Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours. Five guards:
+Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are ours. Six guards:
 
 1. Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
    stopping, and no cancellation helps. Ours are bounded, and end with their connection.
@@ -11,7 +11,8 @@ Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are
    connection stays for ever. Ours is told nothing any more.
 4. A request that is answered before its body has come costs the connection, and its client finds out with
    the next request. Ours waits for the body a while.
-5. A connection that fails in an unforeseen way takes the whole server down. Ours is logged.
+5. A connection that its client closes while it is idle stays until the idle time is over. Ours ends at once.
+6. A connection that fails in an unforeseen way takes the whole server down. Ours is logged.
 """
 
 from __future__ import annotations
@@ -82,7 +83,11 @@ def bind(host: str, port: int) -> tuple[socket.socket, ...]:
 
 
 class Connection(TCPServer):
-    """One client. Its sends are bounded and can be cancelled."""
+    """One client. Its sends are bounded and can be cancelled; it ends when its client has left."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
 
     async def protocol_send(self, event: Event) -> None:
         if not isinstance(event, RawData):

@@ -178,6 +178,21 @@ async def test_idle_connections_are_closed_in_the_end(
         assert await stream.receive_some() == b""
 
 
+@pytest.mark.parametrize("requests", [0, 1, 3])
+async def test_a_client_that_leaves_an_idle_connection_leaves_nothing(
+    connect: Connect, mock_clock: trio.testing.MockClock, requests: int
+) -> None:
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    async with await connect(b"") as stream:
+        for _ in range(requests):
+            await stream.send_all(get("/quick"))
+            await read_until(stream, b"quick")
+        await settled()
+        assert trio.lowlevel.current_statistics().tasks_living > tasks
+    await settled()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
 @pytest.mark.parametrize("request_", [get("/flood"), UPGRADE % b"/socket"], ids=["http", "websocket"])
 async def test_a_client_that_stops_reading_is_closed(
     probe: Probe, connect: Connect, mock_clock: trio.testing.MockClock, request_: bytes
