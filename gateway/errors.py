@@ -39,7 +39,7 @@ STATUS: Mapping[str, int] = {
     "void": 410,
 }
 
-RETRY_AFTER: Mapping[str, int] = {"queue_full": 1, "shutting_down": 5}
+RETRY_AFTER: Mapping[str, int] = {"queue_full": 1, "shutting_down": 5, "too_many_connections": 5}
 """Seconds after which asking again may help."""
 
 

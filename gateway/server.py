@@ -17,6 +17,7 @@ Hypercorn speaks HTTP; listening, stopping and what a connection may hold up are
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -39,6 +40,7 @@ from hypercorn.typing import (
     Scope,
 )
 
+from stopgo.gateway.errors import RETRY_AFTER, RequestError
 from stopgo.gateway.log import ANSWERED, ServerLog
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,8 @@ BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
 KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept."""
+MAX_CONNECTIONS = 1000
+"""Connections at the same time, followers of streams included; one more is turned away."""
 BACKLOG = 256
 
 
@@ -125,6 +129,7 @@ class Server:
         self._context = WorkerContext(None)
         self._accepting = trio.CancelScope()
         self._done = trio.Event()
+        self._open = 0
         self.host, self.port = sockets[0].getsockname()[:2]
 
     @property
@@ -149,6 +154,16 @@ class Server:
         self._done.set()
 
     async def _connection(self, stream: trio.SocketStream) -> None:
+        if self._open >= MAX_CONNECTIONS:
+            await _turn_away(stream)
+            return
+        self._open += 1
+        try:
+            await self._converse(stream)
+        finally:
+            self._open -= 1
+
+    async def _converse(self, stream: trio.SocketStream) -> None:
         # Annotated for TLS only, a connection takes any stream.
         connection = Connection(
             self._app, self._config, self._context, ConnectionState({}), cast(Any, stream)
@@ -157,6 +172,24 @@ class Server:
             await connection.run()
         except Exception as error:
             log.error("a connection failed", exc_info=error)
+
+
+async def _turn_away(stream: trio.SocketStream) -> None:
+    """Say that there are too many connections, without waiting for a word from the other side."""
+    refusal = RequestError(503, "too_many_connections", "too many connections are open")
+    body = json.dumps({"error": refusal.message, "code": refusal.code}).encode()
+    head = (
+        f"HTTP/1.1 {refusal.status} Service Unavailable\r\nContent-Type: application/json\r\n"
+        f"Retry-After: {RETRY_AFTER[refusal.code]}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    with trio.move_on_after(1.0):
+        try:
+            await stream.send_all(head.encode() + body)
+            await stream.send_eof()
+        except trio.BrokenResourceError:
+            pass  # it left first
+    await trio.aclose_forcefully(stream)
 
 
 @asynccontextmanager

@@ -275,3 +275,21 @@ async def test_leaving_closes_what_is_still_open(probe: Probe) -> None:
         await settled()
     assert await stream.receive_some() == b""
     await stream.aclose()
+
+
+async def test_one_connection_too_many_is_turned_away(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr("stopgo.gateway.server.MAX_CONNECTIONS", 2)
+    async with await connect(get("/quick")) as kept, await connect(get("/quick")) as leaving:
+        for stream in (kept, leaving):
+            await read_until(stream, b"quick")
+        async with await connect(b"") as refused:
+            answer = b"".join([chunk async for chunk in refused])
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"Retry-After: 5" in answer
+        assert b'"code": "too_many_connections"' in answer
+        await leaving.aclose()
+        await settled()
+        async with await connect(get("/quick")) as next_one:
+            await read_until(next_one, b"quick")
