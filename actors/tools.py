@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
@@ -70,6 +70,18 @@ class ToolOutcomeUnknown(Refused):
     code: ClassVar[str] = "tool_outcome_unknown"
 
 
+class ToolAuthRequired(Refused):
+    """The server refused the call for want of a credential, or of a better one: it answered 401 or 403."""
+
+    code: ClassVar[str] = "auth_required"
+
+    def __init__(self, message: str, *, status: int, challenge: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.challenge = challenge
+        """What its `WWW-Authenticate` header said."""
+
+
 class ToolChanged(Refused):
     """The tool did not run: it is not any more what the gate and people looked at."""
 
@@ -77,8 +89,36 @@ class ToolChanged(Refused):
 
 
 @attrs.frozen
+class Progress:
+    """How far a call is, as the server tells it."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+@attrs.frozen
+class Elicitation:
+    """A server's question in the middle of a call."""
+
+    message: str
+    schema: Mapping[str, Any] | None = None
+    """Of the answer, for a form; None when a URL is to be visited."""
+    url: str | None = None
+
+
+@attrs.frozen
+class ElicitationAnswer:
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] | None = None
+
+
+@attrs.frozen
 class CallTool(Request["ServerMessage", ToolResult]):
-    """Call a tool of this server. Raises `ToolUnavailable`, `ToolChanged` or `ToolOutcomeUnknown`."""
+    """Call a tool of this server.
+
+    Raises `ToolUnavailable`, `ToolChanged`, `ToolAuthRequired` or `ToolOutcomeUnknown`.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
@@ -86,6 +126,12 @@ class CallTool(Request["ServerMessage", ToolResult]):
     """Forwarded with this one call, by servers that speak HTTP. Never stored, never logged."""
     shown: Tool | None = attrs.field(default=None, repr=False)
     """The tool as the gate saw it. A server that came back meanwhile may offer another by this name."""
+    on_progress: Callable[[Progress], None] | None = attrs.field(default=None, eq=False, repr=False)
+    """Told how far the call is; must return at once."""
+    on_elicitation: Callable[[Elicitation], Awaitable[ElicitationAnswer]] | None = attrs.field(
+        default=None, eq=False, repr=False
+    )
+    """Puts a server's question to a human and waits for the answer. None: questions are declined."""
 
 
 @attrs.frozen

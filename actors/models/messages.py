@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
@@ -21,6 +21,18 @@ class ToolCall:
     """Unique in its reply; pairs the call with its result."""
     name: str
     arguments: Arguments
+    problem: str | None = None
+    """Why the arguments are of no use, for the model to read; such a call is never made."""
+
+
+@attrs.frozen
+class Verbatim:
+    """What a provider wants back unchanged: thinking blocks, signatures, the order of parts."""
+
+    provider: str
+    """Only a model of this provider is sent it; for any other the message is translated."""
+    content: Any
+    """JSON, in the provider's own dialect."""
 
 
 @attrs.frozen
@@ -32,6 +44,8 @@ class UserMessage:
 class AssistantMessage:
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
+    """With the final arguments: a human may have edited them since the model gave its own."""
+    verbatim: Verbatim | None = None
 
 
 @attrs.frozen
@@ -92,8 +106,16 @@ class ModelRequest:
 
 @attrs.frozen
 class Usage:
+    """Tokens of one call."""
+
     input_tokens: int = 0
+    """All of the input, cached or not."""
     output_tokens: int = 0
+    """All that was generated, thinking included."""
+    cached_tokens: int = 0
+    """Of the input, read from the provider's cache."""
+    cache_write_tokens: int = 0
+    """Of the input, written to the provider's cache."""
 
 
 @attrs.frozen
@@ -102,6 +124,34 @@ class ModelReply:
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     stop: Literal["end", "tool_calls", "max_tokens", "refusal"] = "end"
+    verbatim: Verbatim | None = None
+    """None when text and calls are all there is to send back."""
+
+
+@attrs.frozen
+class TextDelta:
+    """A further piece of the reply's text."""
+
+    text: str
+
+
+@attrs.frozen
+class ArgumentsDelta:
+    """A further piece of a call's arguments, JSON text; not to be acted upon."""
+
+    index: int
+    """Which call of the reply."""
+    name: str
+    json: str
+
+
+Delta: TypeAlias = TextDelta | ArgumentsDelta
+Emit: TypeAlias = Callable[[Delta], None]
+"""Takes what has arrived of a reply; returns at once."""
+
+
+def unheard(delta: Delta) -> None:
+    """For calls that nobody follows."""
 
 
 class ModelFailed(Refused):
@@ -109,18 +159,32 @@ class ModelFailed(Refused):
 
     code: ClassVar[str] = "model_error"
 
-    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        usage: Usage | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         """Of the provider's HTTP answer, if there was one."""
         self.retryable = retryable
         """Whether the same call may well succeed a little later."""
+        self.retry_after = retry_after
+        """Seconds the provider asked to wait before the next try."""
+        self.usage = usage
+        """What was billed all the same, if the provider said."""
 
     @classmethod
-    def from_status(cls, message: str, status: int) -> ModelFailed:
+    def from_status(cls, message: str, status: int, retry_after: float | None = None) -> ModelFailed:
         """The failure behind an HTTP status of 400 or more."""
         retryable = status in {408, 409, 429} or 500 <= status <= 599
-        return cls(f"{message} (status {status})", status=status, retryable=retryable)
+        return cls(
+            f"{message} (status {status})", status=status, retryable=retryable, retry_after=retry_after
+        )
 
 
 @attrs.frozen
@@ -128,6 +192,8 @@ class Complete(Request["ModelMessage", ModelReply]):
     """Ask the model actor for one reply. Raises `ModelFailed`."""
 
     request: ModelRequest
+    emit: Callable[[int, Delta], None] | None = attrs.field(default=None, eq=False)
+    """Told what has arrived of the reply, with the number of the try: a new one begins all over."""
 
 
 ModelMessage: TypeAlias = Complete

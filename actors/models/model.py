@@ -9,7 +9,16 @@ from typing import Protocol, assert_never
 import attrs
 import trio
 
-from stopgo.actors.models.messages import Complete, ModelFailed, ModelMessage, ModelReply, ModelRequest
+from stopgo.actors.models.messages import (
+    Complete,
+    Delta,
+    Emit,
+    ModelFailed,
+    ModelMessage,
+    ModelReply,
+    ModelRequest,
+    unheard,
+)
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff
@@ -24,8 +33,11 @@ logger = logging.getLogger(__name__)
 class Model(Protocol):
     """A model, whoever provides it. It is asked for several replies at a time."""
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
-        """One reply. Raises `ModelFailed`; anything else it raises is a bug in it."""
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
+        """One reply; `emit` is told of its pieces as they come, if they come in pieces.
+
+        Raises `ModelFailed`; anything else it raises is a bug in it.
+        """
         ...
 
 
@@ -41,8 +53,8 @@ def model_actor(
     async def behaviour(ctx: Context[ModelMessage]) -> None:
         async def handle(message: ModelMessage) -> ModelReply:
             match message:
-                case Complete(request):
-                    return await _complete(model, request, timeout, backoff)
+                case Complete():
+                    return await _complete(model, message, timeout, backoff)
                 case _:
                     assert_never(message)
 
@@ -51,27 +63,30 @@ def model_actor(
     return behaviour
 
 
-async def _complete(model: Model, request: ModelRequest, timeout: float, backoff: Backoff) -> ModelReply:
+async def _complete(model: Model, message: Complete, timeout: float, backoff: Backoff) -> ModelReply:
     try:
         with trio.move_on_after(timeout) as scope:
-            return await _try_repeatedly(model, request, scope, backoff)
+            return await _try_repeatedly(model, message, scope, backoff)
     except Exception as error:
         failure = leaf(error)
         if isinstance(failure, ModelFailed):
             raise failure from None
         error_id = secrets.token_hex(6)
-        logger.error("model call of node %s failed, error id=%s", request.node, error_id, exc_info=error)
+        logger.error(
+            "model call of node %s failed, error id=%s", message.request.node, error_id, exc_info=error
+        )
         raise ModelFailed(f"the model failed unexpectedly; the log says why under {error_id}") from error
     raise ModelFailed(f"the model did not answer within {timeout:g} s")
 
 
 async def _try_repeatedly(
-    model: Model, request: ModelRequest, scope: trio.CancelScope, backoff: Backoff
+    model: Model, message: Complete, scope: trio.CancelScope, backoff: Backoff
 ) -> ModelReply:
+    request = message.request
     attempt = 1
     while True:
         try:
-            return await model.complete(request)
+            return await model.complete(request, _emit(message, attempt))
         except Exception as error:
             failure = leaf(error)
             if not isinstance(failure, ModelFailed) or not failure.retryable or attempt == MAX_ATTEMPTS:
@@ -84,3 +99,14 @@ async def _try_repeatedly(
         await trio.sleep(delay)
         attempt += 1
         request = attrs.evolve(request, attempt=attempt)
+
+
+def _emit(message: Complete, attempt: int) -> Emit:
+    tell = message.emit
+    if tell is None:
+        return unheard
+
+    def emit(delta: Delta) -> None:
+        tell(attempt, delta)
+
+    return emit

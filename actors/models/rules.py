@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from stopgo.actors.models import vocabulary
-from stopgo.actors.models.messages import ModelReply, ModelRequest, ModelTool, ToolCall
+from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
 from stopgo.actors.models.schema import accepted_types, parse_number, properties, required
 from stopgo.actors.models.sentence import Word, split
 from stopgo.actors.models.summary import summarise
@@ -153,7 +153,7 @@ class Reading:
 class RulesModel:
     """The `Model` that needs no key and no network."""
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """A call, a question back, or the results in words. Never fails."""
         await trio.lowlevel.checkpoint()
         if request.results:

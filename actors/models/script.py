@@ -13,7 +13,15 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.models.messages import Arguments, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import (
+    Arguments,
+    Emit,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    Usage,
+)
 from stopgo.actors.models.schema import accepted_types, parse_number, properties
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
@@ -137,7 +145,7 @@ class Script:
 class ScriptModel:
     script: Script
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """The scripted reply. Raises `ModelFailed` where the script says so, or says nothing."""
         found = self.script.find(request)
         if found is None:

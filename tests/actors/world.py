@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.mcp.server import ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.messages import ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
@@ -215,7 +215,7 @@ class World:
 class _Model:
     _world: World
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         self._world.requests.append(request)
         await trio.lowlevel.checkpoint()
         plans = self._world.plans

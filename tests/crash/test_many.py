@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.models.messages import ModelReply, ModelRequest, ToolCall
+from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 from .decision_scenarios import APPROVED
@@ -30,7 +30,7 @@ AT_ONCE = 32
 class Obedient:
     """A model that has wiped whatever it is told to."""
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         await trio.lowlevel.checkpoint()
         if request.results:
             return ModelReply(f"{request.user} is gone")

@@ -22,7 +22,7 @@ import trio
 
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.messages import ModelReply, ModelRequest, ToolCall
+from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
 from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.model import AgentConfig, McpServerConfig
@@ -57,7 +57,7 @@ def config() -> AgentConfig:
 class Obedient:
     """A model that wipes what it is told to, once for each branch."""
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         await trio.lowlevel.checkpoint()
         if request.results:
             return ModelReply(f"{request.node} is done")

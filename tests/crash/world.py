@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools import (
     CallTool,
     Hints,
@@ -162,7 +162,7 @@ class World:
     def open_model(self, name: str, *, folder: Path) -> World:
         return self
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         self._stop_if_dead()
         self._note_late(f"{request.node} asked the model")
         key = (request.turn, request.node, request.call, request.iteration)

@@ -16,7 +16,7 @@ import trio
 
 from stopgo.actors import events as e
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools import (
     CallTool,
     ListTools,
@@ -183,7 +183,7 @@ class World:
     def open_model(self, name: str, *, folder: Path) -> World:
         return self
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         self._stop_if_dead()
         conversation = request.user.split()[0]
         # A further try of a call that is in flight is part of that call.

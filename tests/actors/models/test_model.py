@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from stopgo.actors.models.messages import Complete, ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.models.model import Model, model_actor
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
@@ -25,7 +25,7 @@ class Scripted:
         self.steps = list(steps)
         self.asked: list[tuple[float, ModelRequest]] = []
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         self.asked.append((trio.current_time(), request))
         return await self.steps.pop(0)()
 
@@ -177,7 +177,7 @@ async def test_calls_run_side_by_side_up_to_the_bound(autojump_clock: trio.testi
         running = 0
         most = 0
 
-        async def complete(self, request: ModelRequest) -> ModelReply:
+        async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
             self.running += 1
             self.most = max(self.most, self.running)
             await trio.sleep(1)

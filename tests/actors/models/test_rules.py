@@ -15,6 +15,7 @@ from stopgo.actors.models.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    unheard,
 )
 from stopgo.actors.models.rules import RulesModel, decide
 from stopgo.actors.models.vocabulary import DOUBTS, FILLERS, kinds, name_words
@@ -323,10 +324,10 @@ def request(*messages: UserMessage | AssistantMessage | ToolMessage, user: str) 
 
 async def test_a_call_has_an_id_that_depends_on_nothing_hidden() -> None:
     asked = request(UserMessage("x"), user="remove test-1")
-    reply = await RulesModel().complete(asked)
+    reply = await RulesModel().complete(asked, unheard)
     assert reply.tool_calls == (ToolCall("call_3_0", "resources_remove", {"pattern": r"^test\-1$"}),)
     assert reply.stop == "tool_calls"
-    assert await RulesModel().complete(asked) == reply
+    assert await RulesModel().complete(asked, unheard) == reply
 
 
 async def test_results_are_told_and_nothing_further_is_called() -> None:
@@ -337,7 +338,8 @@ async def test_results_are_told_and_nothing_further_is_called() -> None:
             AssistantMessage("", (call,)),
             ToolMessage("call_1_0", "resources_list", '{"resources": null, "count": 0}'),
             user="remove test-1",
-        )
+        ),
+        unheard,
     )
     assert (reply.text, reply.tool_calls) == ("No resources.", ())
 
@@ -352,7 +354,8 @@ async def test_results_of_earlier_turns_are_history() -> None:
             AssistantMessage("No resources."),
             UserMessage("list"),
             user="list",
-        )
+        ),
+        unheard,
     )
     assert [call.name for call in reply.tool_calls] == ["resources_list"]
 

@@ -20,6 +20,7 @@ from stopgo.actors.models.messages import (
     ToolMessage,
     Usage,
     UserMessage,
+    unheard,
 )
 from stopgo.actors.models.script import Entry, ScriptedCall, ScriptModel, substitute
 from stopgo.actors.models.script_reader import parse_script
@@ -59,7 +60,7 @@ def with_results(*results: ToolMessage) -> ModelRequest:
 
 
 async def reply(text: str, asked: ModelRequest) -> ModelReply:
-    return await ScriptModel(parse_script(text, "demo.yaml")).complete(asked)
+    return await ScriptModel(parse_script(text, "demo.yaml")).complete(asked, unheard)
 
 
 EXAMPLE = r"""
@@ -195,11 +196,11 @@ replies:
 async def test_equal_requests_get_equal_replies_in_any_order() -> None:
     model = ScriptModel(parse_script(EXAMPLE, "demo.yaml"))
     requests = [request(f"add r-{number}") for number in range(20)]
-    alone = [await model.complete(each) for each in requests]
+    alone = [await model.complete(each, unheard) for each in requests]
     together: dict[int, ModelReply] = {}
 
     async def one(number: int) -> None:
-        together[number] = await model.complete(requests[number])
+        together[number] = await model.complete(requests[number], unheard)
 
     async with trio.open_nursery() as nursery:
         for number in range(20):
@@ -209,10 +210,10 @@ async def test_equal_requests_get_equal_replies_in_any_order() -> None:
 
 async def test_what_a_caller_does_to_a_reply_reaches_no_other() -> None:
     model = ScriptModel(parse_script(EXAMPLE, "demo.yaml"))
-    first = await model.complete(request())
+    first = await model.complete(request(), unheard)
     assert isinstance(first.tool_calls[0].arguments, dict)
     first.tool_calls[0].arguments.clear()
-    second = await model.complete(request())
+    second = await model.complete(request(), unheard)
     assert second.tool_calls[0].arguments == {"name": "test-1", "value": 1}
 
 
