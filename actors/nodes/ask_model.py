@@ -96,5 +96,6 @@ def _with_unique_ids(calls: tuple[ToolCall, ...], number: int) -> list[dict[str,
     for index, call in enumerate(calls):
         id = call.id if call.id and call.id not in seen else f"call_{number}_{index}"
         seen.add(id)
-        kept.append({"id": id, "name": call.name, "arguments": dict(call.arguments)})
+        body = {"id": id, "name": call.name, "arguments": dict(call.arguments)}
+        kept.append(body if call.problem is None else {**body, "problem": call.problem})
     return kept

@@ -78,7 +78,9 @@ class Calls:
         """
         log = self.scope.log
         if (end := end_of(log, key)) is None:
-            if call.name == EXIT_LOOP and self.spec.can_exit_loop:
+            if call.problem is not None:
+                await self._unsent(key, "invalid", f"Invalid arguments: {call.problem}. Nothing was done.")
+            elif call.name == EXIT_LOOP and self.spec.can_exit_loop:
                 await self._unsent(key, "exit_loop", "The loop ends.")
             else:
                 await self._carry_out(key, call, limiter)

@@ -53,7 +53,7 @@ def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
         end = end_of(log, f"{key}.{index}")
         if end is None:
             return
-        calls.append(ToolCall(call["id"], call["name"], end.arguments))
+        calls.append(ToolCall(call["id"], call["name"], end.arguments, call.get("problem")))
         results.append(ToolMessage(call["id"], call["name"], end.content, end.is_error))
     if recorded["text"] or calls:
         yield AssistantMessage(recorded["text"], tuple(calls))

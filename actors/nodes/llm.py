@@ -91,7 +91,8 @@ class _Llm:
         """The end that a call of this reply means for the node, without asking the model again."""
         no = next((end for end in ends if end.rejected), None)
         rejected = no is not None and place.in_sequence
-        exited = self._spec.can_exit_loop and any(call.name == EXIT_LOOP for call in asked)
+        exits = any(call.name == EXIT_LOOP and call.problem is None for call in asked)
+        exited = self._spec.can_exit_loop and exits
         if not rejected and not exited:
             return None
         if no is not None and rejected:

@@ -60,7 +60,7 @@ class Story:
         draw, tell = self.draw, self.events.append
         path = draw(st.sampled_from(["none", "denied", "run", "lost", "ask", "replaced", "open"]))
         if path == "denied":
-            outcome = draw(st.sampled_from(["denied", "not_found"]))
+            outcome = draw(st.sampled_from(["denied", "not_found", "invalid"]))
             tell(e.step_finished(key, "call", "n", "call n", outcome=outcome, content=draw(TEXT)))
         if path == "replaced":
             first, second = self.ask(key, "tool", 0), self.ask(key, "tool", 1)

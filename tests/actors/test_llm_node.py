@@ -13,12 +13,25 @@ from stopgo.actors.models.messages import (
     AssistantMessage,
     ModelFailed,
     ModelReply,
+    ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
 )
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from tests.actors.world import HARMLESS, READ_ONLY, World, answer, call, events, llm, say, types, use
+from tests.actors.world import (
+    DESTRUCTIVE,
+    HARMLESS,
+    READ_ONLY,
+    World,
+    answer,
+    call,
+    events,
+    llm,
+    say,
+    types,
+    use,
+)
 
 
 async def test_a_conversation_begins_with_the_system_prompt(world: World, autojump_clock: MockClock) -> None:
@@ -190,6 +203,49 @@ async def test_an_invented_tool_is_a_result_with_the_nearest_names(
     assert result.is_error
     assert answer(turn).response == "sorry"
     assert world.ledger == []
+
+
+async def test_a_call_with_useless_arguments_is_told_so_and_never_made(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    broken = ToolCall("x", "wipe", {}, problem="not a JSON object")
+    world.plan("agent", use(broken, call("wipe", name="b")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        [asked] = turn.conversation.head.pending  # about the other call only
+    async with world.agent() as agent:  # a replay tells the model the same
+        turn = await agent.decide(asked, {"approved": True})
+        log = await events(world.journal, turn.conversation.id)
+    assert answer(turn).response == "done"
+    assert world.ledger == [("wipe", {"name": "b"})]
+    _, said, result, _ = world.requests[1].messages
+    assert isinstance(said, AssistantMessage)
+    assert said.tool_calls[0] == broken
+    assert result == ToolMessage(
+        "x", "wipe", "Invalid arguments: not a JSON object. Nothing was done.", is_error=True
+    )
+    [step] = [event.body for event in log if event.body.get("kind") == "call"]
+    assert (step["key"], step["outcome"], step["content"]) == ("1/:1.0", "invalid", result.content)
+    [batch] = [event.body for event in log if event.type == "batch.finished"]
+    assert (batch["succeeded"], batch["failed"]) == (1, 1)
+
+
+async def test_a_loop_is_not_left_by_a_call_with_useless_arguments(
+    world: World, autojump_clock: MockClock
+) -> None:
+    leave = ToolCall("x", "exit_loop", {}, problem="not a JSON object")
+    node = llm("n", can_exit_loop=True)
+    world.settings["agent"] = {"type": "loop", "name": "loop", "agents": [node], "max_iterations": 2}
+    world.plan("n", use(leave), say("once more"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert [(request.iteration, request.call) for request in world.requests] == [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+    ]
 
 
 async def test_max_turns_ends_a_run_that_never_answers(world: World, autojump_clock: MockClock) -> None:
