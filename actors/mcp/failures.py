@@ -39,3 +39,8 @@ def meaning(code: int, message: str, data: object) -> Meaning:
 def worth_retrying(code: int) -> bool:
     """Whether a server that refused to connect like this may merely not be up yet."""
     return code in (UNREACHABLE, SERVER_FAILED)
+
+
+def first_line(error: BaseException) -> str:
+    """Of its text; its type's name when it has none."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

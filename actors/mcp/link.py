@@ -1,11 +1,16 @@
-"""One life of a connection to a tool server, and how an attempt at one fails."""
+"""One life of a connection to a tool server, and where its callers find the present one."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
+
+from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -18,6 +23,8 @@ class Link:
     client: Client = attrs.field(init=False)
     calls: int = 0
     """In flight."""
+    closed: bool = False
+    """It takes no further calls; the end of one in flight is news."""
     loss: str | None = None
     """Why it is lost."""
     stale: bool = False
@@ -30,19 +37,52 @@ class Link:
             self.loss = why
         self.news.set()
 
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """For as long as one call takes."""
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.calls -= 1
+            if self.closed:
+                self.news.set()
+
     async def wait_for_news(self) -> None:
         await self.news.wait()
         self.news = trio.Event()
 
 
-class ConnectFailed(Exception):
-    """An attempt to connect failed; the text is the reason."""
+@attrs.define(eq=False)
+class Line:
+    """The link that takes calls at present, or since when there is none."""
 
-    def __init__(self, reason: str, *, retry: bool = False) -> None:
-        super().__init__(reason)
-        self.retry = retry
-        """The server may merely not be up yet."""
+    link: Link | None = None
+    tools: tuple[Tool, ...] = ()
+    """What the server last listed."""
+    down_since: float = -math.inf
+    _up: trio.Event = attrs.field(factory=trio.Event)
 
+    def open(self, link: Link) -> None:
+        """Let calls over this link."""
+        self.link = link
+        self._up.set()
 
-class NoAnswer(ConnectFailed):
-    """The time was up."""
+    def close(self, link: Link) -> None:
+        """Let no further call over this link."""
+        link.closed = True
+        if self.link is link:
+            self.link = None
+            self._up = trio.Event()
+            self.down_since = trio.current_time()
+
+    async def wait(self, patience: float) -> Link | None:
+        """The link that takes calls; None when there has been none for `patience` seconds.
+
+        Counted from the loss, not from the call: after a long absence, a queue of callers is
+        refused at once and not one after the other.
+        """
+        with trio.CancelScope(deadline=self.down_since + patience):
+            while self.link is None:
+                await self._up.wait()
+        return self.link

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage
@@ -41,15 +42,16 @@ def mcp_server(
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
         connection = Connection(config, report)
+        caller = Caller(config, connection.line)
         ctx.start_soon(connection.run)
         await connection.started()
 
         async def handle(message: ServerMessage) -> object:
             match message:
                 case CallTool():
-                    return await connection.call(message)
+                    return await caller.call(message)
                 case ListTools():
-                    return connection.tools
+                    return connection.line.tools
                 case _:
                     assert_never(message)
 

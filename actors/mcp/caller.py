@@ -1,0 +1,101 @@
+"""The callers' side of a connection: one call over whatever link there is, made once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from stopgo.actors.mcp.bearer import forwarding
+from stopgo.actors.mcp.content import error_result, result_from_wire, unsendable, validation_text
+from stopgo.actors.mcp.failures import first_line, meaning
+from stopgo.actors.mcp.link import Line, Link
+from stopgo.actors.tools import (
+    CallTool,
+    Tool,
+    ToolChanged,
+    ToolOutcomeUnknown,
+    ToolResult,
+    ToolUnavailable,
+)
+from stopgo.config.model import McpServerConfig
+
+if TYPE_CHECKING:
+    from mcp import MCPError
+
+
+class Caller:
+    """Makes calls to one server. May be used from any task."""
+
+    def __init__(self, config: McpServerConfig, line: Line) -> None:
+        self._config = config
+        self._line = line
+
+    async def call(self, request: CallTool) -> ToolResult:
+        """Make one call, once. While the connection is down, wait for it a bounded time.
+
+        A call that certainly never ran, because its connection turned out to be gone already, is
+        made once more over the next one.
+
+        Raises:
+            ToolUnavailable: it never ran; there is no connection.
+            ToolChanged: it never ran; the connection that is there now lists another tool by this name.
+            ToolOutcomeUnknown: it was sent, and no answer came.
+        """
+        if (problem := unsendable(request.tool, request.arguments)) is not None:
+            return error_result(f"the arguments cannot be sent: {problem}")
+        link = await self._reach()
+        try:
+            return await self._call_over(link, request)
+        except ToolUnavailable:
+            return await self._call_over(await self._reach(), request)
+
+    async def _reach(self) -> Link:
+        link = self._line.link or await self._line.wait(self._config.timeout)
+        if link is None:
+            raise self._unavailable()
+        return link
+
+    async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        if request.shown is not None:
+            self._check_unchanged(request.tool, request.shown)
+        try:
+            with link.in_use(), trio.move_on_after(self._config.timeout), forwarding(request.bearer):
+                return result_from_wire(await link.client.call_tool(request.tool, dict(request.arguments)))
+        except MCPError as error:
+            return self._answer(link, error)
+        except ValidationError as error:
+            return error_result(f"the server's result is not valid: {validation_text(error)}")
+        except RuntimeError as error:
+            return error_result(f"the server's result is not valid: {first_line(error)}")
+        raise ToolOutcomeUnknown(f"timed out after {self._config.timeout:g} s")
+
+    def _check_unchanged(self, name: str, shown: Tool) -> None:
+        listed = next((tool for tool in self._line.tools if tool.name == name), None)
+        if listed is shown or (listed is not None and listed.fingerprint == shown.fingerprint):
+            return
+        raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
+
+    def _answer(self, link: Link, error: MCPError) -> ToolResult:
+        """What an error says about the call: an answer, or one of the exceptions of `call`."""
+        match meaning(error.code, error.message, error.data):
+            case "answered":
+                return error_result(error.message or f"error {error.code}")
+            case "never_ran":
+                self._lose(link, error.message)
+                raise self._unavailable() from error
+            case "connection_lost":
+                self._lose(link, error.message)
+                raise ToolOutcomeUnknown(f"connection lost: {error.message}") from error
+            case "outcome_unknown":
+                raise ToolOutcomeUnknown(error.message) from error
+
+    def _lose(self, link: Link, why: str) -> None:
+        link.lose(why)
+        self._line.close(link)
+
+    def _unavailable(self) -> ToolUnavailable:
+        return ToolUnavailable(f'MCP server "{self._config.name}" not connected')
