@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, assert_never
 
 import attrs
-import trio
 
+from stopgo.actors.slots import Slots
 from stopgo.actors.tools import ServerMessage, Tool
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import Refused
@@ -25,7 +25,7 @@ class Server:
 
     name: str
     ref: ActorRef[ServerMessage]
-    slots: trio.CapacityLimiter
+    slots: Slots
     """Calls at the same time, first come first served; taken before a call's intent is written."""
     forwards_bearer: bool
 

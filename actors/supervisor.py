@@ -27,6 +27,7 @@ from stopgo.actors.models.model import Model, model_actor
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
 from stopgo.actors.services import Services, Tokens
+from stopgo.actors.slots import Slots
 from stopgo.actors.timers import timers
 from stopgo.actors.tools import ListTools, ServerMessage, Tool
 from stopgo.actors.tree import tree_id
@@ -225,7 +226,7 @@ async def _start_servers(
 async def _register(
     server: McpServerConfig, ref: ActorRef[ServerMessage], registry_ref: ActorRef[RegistryMessage]
 ) -> None:
-    slots = trio.CapacityLimiter(server.max_concurrency)
+    slots = Slots(server.max_concurrency)
     entry = Server(server.name, ref, slots, forwards_bearer(server))
     await registry_ref.ask(Register(entry, await ref.ask(ListTools())))
 

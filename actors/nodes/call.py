@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import attrs
-import trio
 
 from stopgo.actors import events as e
 from stopgo.actors.approvals import tool_question
@@ -23,6 +22,7 @@ from stopgo.actors.models.messages import ToolCall
 from stopgo.actors.nodes.effect import Cleared, Effect
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
 from stopgo.actors.registry import NotFound, Resolve, Resolved
+from stopgo.actors.slots import Slots
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.journal.errors import QuestionTaken
 
@@ -71,7 +71,7 @@ class Calls:
     execute: Execute
     place: Place
 
-    async def settle(self, key: str, call: ToolCall, limiter: trio.CapacityLimiter) -> CallEnd:
+    async def settle(self, key: str, call: ToolCall, limiter: Slots) -> CallEnd:
         """Bring a call to its end; what a tool or a human does is a result for the model.
 
         Raises `NodeFailed` for a limit, and for an approval that expired and fails the run.
@@ -88,7 +88,7 @@ class Calls:
         assert end is not None
         return end
 
-    async def _carry_out(self, key: str, call: ToolCall, limiter: trio.CapacityLimiter) -> None:
+    async def _carry_out(self, key: str, call: ToolCall, limiter: Slots) -> None:
         effect = Effect(self.scope, self.spec, self.execute, limiter)
         record = self.scope.log.run.calls.get(key)  # None: its reply gets on disk with the first save below
         if record is not None and record.started is not None:

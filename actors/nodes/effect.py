@@ -20,6 +20,7 @@ from stopgo.actors.approvals import outcome_question
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.actors.record import CallRecord
 from stopgo.actors.registry import Resolved, Server
+from stopgo.actors.slots import Slots, place_in
 from stopgo.actors.tools import (
     CallTool,
     EffectClass,
@@ -59,7 +60,7 @@ class Effect:
     scope: RunScope
     spec: LlmNode
     execute: Execute
-    limiter: trio.CapacityLimiter
+    limiter: Slots
 
     async def settle_interrupted(self, key: str, record: CallRecord) -> bool:
         """Find out about a call whose intent an earlier life wrote; its stored class counts, not today's.
@@ -120,7 +121,7 @@ class Effect:
         behind must learn of it too."""
         while True:
             await self.scope.log.admit(self.execute.meters)
-            async with self.limiter, server.slots:
+            async with place_in(self.limiter, server.slots):
                 if not self.scope.services.pulse.draining.is_set():
                     yield
                     return

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import trio
-
 from stopgo.actors import events as e
 from stopgo.actors.gate import Place, descend, offered
 from stopgo.actors.models.messages import ModelTool, ToolCall
@@ -17,6 +15,7 @@ from stopgo.actors.nodes.history import exchange, messages_before
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.actors.nodes.prompt import fill
 from stopgo.actors.result import CANCELLED
+from stopgo.actors.slots import Slots
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.context import Behaviour, Context
 
@@ -101,7 +100,7 @@ class _Llm:
 
     async def _settle(self, calls: Calls, key: str, asked: tuple[ToolCall, ...]) -> list[CallEnd]:
         log = self._scope.log
-        limiter = trio.CapacityLimiter(self._scope.services.config.tools.max_parallel)
+        limiter = Slots(self._scope.services.config.tools.max_parallel)
         jobs = [partial(calls.settle, f"{key}.{index}", call, limiter) for index, call in enumerate(asked)]
         ends = await log.gather(*jobs, meters=calls.execute.meters)
         if key not in log.run.batches:

@@ -150,6 +150,59 @@ async def test_one_server_gets_one_call_at_a_time_unless_told_otherwise(
     assert world.concurrent == {"slow": 1, "other": 1, "": 2}
 
 
+async def test_a_queue_before_a_slow_server_keeps_no_place_from_calls_of_another(
+    world: World, autojump_clock: MockClock
+) -> None:
+    ended: dict[str, float] = {}
+
+    def lasting(name: str, seconds: float) -> None:
+        async def work(_: Mapping[str, Any]) -> str:
+            await trio.sleep(seconds)
+            ended[name] = trio.current_time()
+            return "ok"
+
+        world.tool(name, work=work, server=name)
+
+    lasting("slow", 60)
+    lasting("quick", 1)
+    lasting("third", 1)
+    world.settings["tools"] = {"max_parallel": 2}
+    world.plan("agent", use(*[call("slow")] * 4, call("quick"), call("third")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert max(ended["quick"], ended["third"]) == 2
+    assert ended["slow"] == 240
+
+
+async def test_a_reply_that_uses_up_its_places_keeps_no_server_from_other_conversations(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(_: Mapping[str, Any]) -> str:
+        await trio.sleep(60)
+        return "ok"
+
+    world.tool("slow", work=slow)
+    world.tool("quick", server="others")
+    world.settings["tools"] = {"max_parallel": 1}
+    world.plan("agent", use(call("slow"), call("quick")), say("done"))
+    async with world.agent() as agent, trio.open_nursery() as nursery:
+        nursery.start_soon(agent.start_conversation, "go")
+        await trio.sleep(1)
+        world.plan("agent", use(call("quick")), say("done"), turn=1)
+        await agent.start_conversation("go")
+        assert trio.current_time() == 1
+
+
+async def test_a_call_that_waits_for_a_human_holds_no_place(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("list", READ_ONLY)
+    world.settings["tools"] = {"max_parallel": 1}
+    world.plan("agent", use(call("wipe"), call("wipe"), call("list")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert (answer(turn).state, world.called("list")) == ("waiting", 1)
+
+
 @pytest.mark.parametrize(
     ("failure", "told"),
     [

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import trio
 
 from stopgo.actors.registry import (
     DuplicateTool,
@@ -18,6 +17,7 @@ from stopgo.actors.registry import (
     Server,
     registry,
 )
+from stopgo.actors.slots import Slots
 from stopgo.actors.tools import Tool
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
@@ -43,7 +43,7 @@ async def ref(published: Published) -> AsyncIterator[ActorRef[RegistryMessage]]:
 def offer(server: str, *names: str) -> Register:
     nobody: Any = None
     return Register(
-        Server(server, nobody, trio.CapacityLimiter(1), forwards_bearer=False),
+        Server(server, nobody, Slots(1), forwards_bearer=False),
         tuple(Tool(name, "", {}, server) for name in names),
     )
 

@@ -324,7 +324,7 @@ MUTANTS = (
     ),
     Mutant(
         "exit_loop exits nothing",
-        (Edit(LLM, "exited = self._spec.can_exit_loop and any(", "exited = False and any("),),
+        (Edit(LLM, "exited = self._spec.can_exit_loop and exits", "exited = False"),),
         (TREES,),
     ),
     Mutant(
