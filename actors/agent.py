@@ -13,6 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -27,6 +28,7 @@ from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, it
 from stopgo.actors.log import BrokenConversation, read
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.catalog import open_model
+from stopgo.actors.recorder import Recorder
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
 from stopgo.actors.schema_check import check_edit
@@ -301,11 +303,13 @@ async def open_agent(
     wall: WallClock = system_clock,
     open_server: OpenServer = mcp_server,
     open_model: OpenModel = open_model,
+    record: Path | None = None,
 ) -> AsyncIterator[Agent]:
     """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
 
     `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
-    `open_server` and `open_model` let a program bring tools and models of its own.
+    `open_server` and `open_model` let a program bring tools and models of its own. Into the folder `record` goes,
+    for each conversation, a `script:` file of what its models said: a model that says the same again.
 
     Raises:
         StartError: a model or a tool server cannot be had.
@@ -313,25 +317,35 @@ async def open_agent(
         JournalBroken: while running; what is on disk is not known, and the process has to stop.
     """
     if journal is not None:
-        async with _run(config, journal, wall, open_server, open_model) as agent:
+        async with _run(config, journal, wall, open_server, open_model, record) as agent:
             yield agent
         return
     async with open_sqlite(config.data_dir, wall=wall) as store:
-        async with _run(config, store, wall, open_server, open_model) as agent:
+        async with _run(config, store, wall, open_server, open_model, record) as agent:
             yield agent
 
 
 @asynccontextmanager
 async def _run(
-    config: AgentConfig, journal: Journal, wall: WallClock, open_server: OpenServer, open_model: OpenModel
+    config: AgentConfig,
+    journal: Journal,
+    wall: WallClock,
+    open_server: OpenServer,
+    open_model: OpenModel,
+    record: Path | None,
 ) -> AsyncIterator[Agent]:
     async with open_cast(config, journal, wall, open_server, open_model) as cast:
         async with trio.open_nursery() as nursery:
+            recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
+            if recorder is not None:
+                await nursery.start(recorder.run)
             nursery.start_soon(resume.resume_all, cast.services)
             agent = Agent(config, cast, journal, Sender(cast.services))
             yield agent
             if not agent.draining.is_set():
                 await agent.drain(config.shutdown_grace)
+            if recorder is not None:
+                await recorder.finish()
             nursery.cancel_scope.cancel()
 
 

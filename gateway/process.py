@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import attrs
 import trio
@@ -33,19 +34,21 @@ YOUNG_OBJECTS = 10_000
 """New objects before the garbage collector looks at them; a turn makes some hundred that all die with it."""
 
 
-def run_process(config: AgentConfig, host: str, port: int) -> tuple[int, tuple[str, ...]]:
+def run_process(
+    config: AgentConfig, host: str, port: int, record: Path | None = None
+) -> tuple[int, tuple[str, ...]]:
     """Serve until a signal comes; the exit code, and for people why the agent could not go on."""
     configure()
     failures: tuple[str, ...] = ()
     code = 1
     try:
-        code = trio.run(_serve, config, host, port)
+        code = trio.run(_serve, config, host, port, record)
     except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
         failures = tuple(_sentences(group))
     return code, failures
 
 
-async def _serve(config: AgentConfig, host: str, port: int) -> int:
+async def _serve(config: AgentConfig, host: str, port: int, record: Path | None) -> int:
     with ExitStack() as stack, trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         sockets = bind(host, port)
         for sock in sockets:
@@ -53,7 +56,10 @@ async def _serve(config: AgentConfig, host: str, port: int) -> int:
         async with trio.open_nursery() as nursery:
             shutdown = Shutdown(config.shutdown_grace, nursery.cancel_scope)
             nursery.start_soon(shutdown.listen, signals)
-            async with open_agent(config) as agent, open_server(make_app(agent), sockets) as server:
+            async with (
+                open_agent(config, record=record) as agent,
+                open_server(make_app(agent), sockets) as server,
+            ):
                 _settle_memory()
                 _announce(config, server)
                 await shutdown.asked()

@@ -92,6 +92,8 @@ class ModelRequest:
     """Of the nearest loop, from 1."""
     attempt: int = 1
     """Which try of this very call, from 1; the model actor counts it."""
+    step: str = ""
+    """The key of this call in its conversation: the only thing that tells apart calls of nested loops and retries."""
 
     @property
     def results(self) -> tuple[ToolMessage, ...]:

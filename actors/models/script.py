@@ -19,6 +19,7 @@ from stopgo.actors.models.messages import (
     ModelFailed,
     ModelReply,
     ModelRequest,
+    TextDelta,
     ToolCall,
     Usage,
 )
@@ -49,6 +50,8 @@ class When:
     iteration: int | None = None
     turn: int | None = None
     attempt: int | None = None
+    step: str | None = None
+    """The key of the model call in its conversation."""
 
     @property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -66,6 +69,7 @@ class When:
             (self.iteration, request.iteration),
             (self.turn, request.turn),
             (self.attempt, request.attempt),
+            (self.step, request.step),
             (self.last_tool, results[-1].name if results else None),
         )
         if any(wanted is not None and wanted != actual for wanted, actual in equal):
@@ -89,12 +93,20 @@ class When:
 class ScriptedCall:
     name: str
     arguments: Arguments
+    problem: str | None = None
+    """What is wrong with the arguments, as a provider's reply may be wrong."""
 
 
 @attrs.frozen
 class ScriptedError:
-    status: int
     message: str
+    status: int | None = None
+    """Without one it is not tried again."""
+
+    def failure(self) -> ModelFailed:
+        if self.status is None:
+            return ModelFailed(self.message)
+        return ModelFailed.from_status(self.message, self.status)
 
 
 @attrs.frozen
@@ -119,6 +131,7 @@ class Entry:
                     key: substitute(value, groups, properties(schemas.get(call.name, {})).get(key, {}))
                     for key, value in call.arguments.items()
                 },
+                problem=call.problem,
             )
             for index, call in enumerate(self.tool_calls)
         )
@@ -153,8 +166,11 @@ class ScriptModel:
         entry, groups = found
         await trio.sleep(entry.delay)
         if entry.error is not None:
-            raise ModelFailed.from_status(entry.error.message, entry.error.status)
-        return entry.reply(request, groups)
+            raise entry.error.failure()
+        reply = entry.reply(request, groups)
+        if reply.text:
+            emit(TextDelta(reply.text))
+        return reply
 
 
 def substitute(value: Any, groups: Groups, schema: Mapping[str, Any]) -> Any:

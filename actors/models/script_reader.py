@@ -123,6 +123,7 @@ class _Reader:
             "iteration": self.count,
             "turn": self.count,
             "attempt": self.count,
+            "step": self.string,
         }
         keys = self.mapping(node, "`when`", tuple(readers))
         return When(**{key: self.field(keys, key, readers[key], None) for key in keys})
@@ -134,11 +135,13 @@ class _Reader:
         return tuple(call for call in calls if call is not None)
 
     def tool_call(self, node: yaml.Node) -> ScriptedCall:
-        keys = self.mapping(node, "a tool call", ("name", "arguments"))
+        keys = self.mapping(node, "a tool call", ("name", "arguments", "problem"))
         if "name" not in keys:
             raise self.wrong(node, "a tool call needs `name`")
         return ScriptedCall(
-            name=self.string(keys["name"]), arguments=self.field(keys, "arguments", self.arguments, {})
+            name=self.string(keys["name"]),
+            arguments=self.field(keys, "arguments", self.arguments, {}),
+            problem=self.field(keys, "problem", self.string, None),
         )
 
     def arguments(self, node: yaml.Node) -> dict[str, Any]:
@@ -148,16 +151,15 @@ class _Reader:
         return value
 
     def usage(self, node: yaml.Node) -> Usage:
-        names = ("input_tokens", "output_tokens")
+        names = tuple(each.name for each in attrs.fields(Usage))
         keys = self.mapping(node, "`usage`", names)
         return Usage(**{key: self.field(keys, key, self.tokens, 0) for key in keys})
 
     def error(self, node: yaml.Node) -> ScriptedError:
         keys = self.mapping(node, "`error`", ("status", "message"))
-        for key in ("status", "message"):
-            if key not in keys:
-                raise self.wrong(node, f"`error` needs `{key}`")
-        return ScriptedError(self.status(keys["status"]), self.string(keys["message"]))
+        if "message" not in keys:
+            raise self.wrong(node, "`error` needs `message`")
+        return ScriptedError(self.string(keys["message"]), self.field(keys, "status", self.status, None))
 
     def check_references(self, keys: dict[str, yaml.Node], entry: Entry) -> None:
         """Every `${name}` is a named group of exactly one regex of the same reply."""

@@ -43,6 +43,7 @@ async def ask_model(
         turn=scope.turn,
         call=call,
         iteration=max(1, execute.iteration),
+        step=f"{execute.key}:{call}",
     )
     work = partial(_complete, scope, execute, model, request)
     # Whatever follows saves first: an intent, a question, or the node's end.

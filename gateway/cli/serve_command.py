@@ -28,6 +28,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--data-dir", type=Path, metavar="DIR", help="where everything durable lives, in place of the file's"
     )
     serve.add_argument("--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's")
+    serve.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="write what the models say in each conversation to DIR, as a file for --model script:FILE",
+    )
     serve.set_defaults(run=run)
 
 
@@ -55,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     _say_what_is_served(config, host)
-    code, failures = run_process(config, host, port)
+    code, failures = run_process(config, host, port, args.record)
     for failure in failures:
         print(f"stopgo serve: {failure}", file=sys.stderr)
     return code
