@@ -308,8 +308,8 @@ async def open_agent(
     """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
 
     `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
-    `open_server` and `open_model` let a program bring tools and models of its own. Into the folder `record` goes,
-    for each conversation, a `script:` file of what its models said: a model that says the same again.
+    `open_server` and `open_model` let a program bring tools and models of its own. Into the folder `record`
+    goes, for each conversation, a `script:` file of what its models said: a model that says the same again.
 
     Raises:
         StartError: a model or a tool server cannot be had.

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class Recorder:
-    """Keeps `folder/CONVERSATION.yaml` up to date. A file that cannot be written is a warning, not a failure."""
+    """Keeps `folder/CONVERSATION.yaml` up to date. A file that cannot be written is a warning."""
 
     _folder: Path
     _journal: Journal

@@ -93,7 +93,7 @@ class ModelRequest:
     attempt: int = 1
     """Which try of this very call, from 1; the model actor counts it."""
     step: str = ""
-    """The key of this call in its conversation: the only thing that tells apart calls of nested loops and retries."""
+    """Key of this call in its conversation: nothing else tells calls of nested loops and of retries apart."""
 
     @property
     def results(self) -> tuple[ToolMessage, ...]:

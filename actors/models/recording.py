@@ -1,8 +1,8 @@
-"""A conversation's model traffic as a `script:` file: replayed, the same conversation takes the same path, offline.
+"""A conversation's model traffic as a `script:` file: played again, it makes the same run, offline.
 
-A pure function of the conversation's events. What a reply is matched by is where it was given: turn, node, iteration
-and call, and only where these do not tell two replies apart the step. What is kept is what was recorded of the
-replies, so no key, no bearer token and no header is ever in it.
+A pure function of the conversation's events. What a reply is matched by is where it was given: turn, node,
+iteration and call, and only where these do not tell two replies apart the step. What is kept is what was
+recorded of the replies, so no key, no bearer token and no header is ever in it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from stopgo.runtime.journal.protocol import Event
 _ITERATION = re.compile(r"@(\d+)\.[^@]*$")
 """Of the nearest loop, in the key of an execution."""
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
+_NUMBER = re.compile(r"\d+")
 _TURN = re.compile(r"(\d+)/")
 
 
@@ -32,6 +33,8 @@ def script_of(history: Iterable[Event]) -> str:
     ]
     if not steps:
         return ""
+    # Not as they came: branches that run side by side would make another file of the same conversation.
+    steps.sort(key=lambda step: [int(part) for part in _NUMBER.findall(step["key"])])
     where = [_where(step) for step in steps]
     times = Counter(_hashable(place) for place in where)
     replies = []
@@ -39,7 +42,9 @@ def script_of(history: Iterable[Event]) -> str:
         if times[_hashable(place)] > 1:
             place["step"] = step["key"]
         replies.append({"when": place, **_reply(step)})
-    return str(yaml.dump({"replies": replies}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    return str(
+        yaml.dump({"replies": replies}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    )
 
 
 class _Dumper(yaml.SafeDumper):
