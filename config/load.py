@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import attrs
@@ -14,6 +14,7 @@ from stopgo.config.compose import compose
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.interpolate import escape
 from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.model_checks import check_model_names, check_prices, misspelled
 from stopgo.config.reader import Reader
 from stopgo.config.review import warnings_of
 from stopgo.config.shape import keys_of
@@ -31,12 +32,14 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     data_dir: Path | None = None,
     model: str | None = None,
+    own_providers: Collection[str] = (),
 ) -> AgentConfig:
     """Read an agent file.
 
     Without `path` it is `config/agent.yaml` in the working directory, else the default that comes with
     the package; `source` and `packaged` of the result say which. `data_dir` and `model`, taken literally,
-    stand in for what the file says, `model` for every node. Raises `ConfigError` with all its problems.
+    stand in for what the file says, `model` for every node. `own_providers` may stand before the colon in
+    names of models that the program brings itself. Raises `ConfigError` with all its problems.
     """
     source, packaged = _locate(path)
     root, problems = compose(_read_text(source), str(source))
@@ -53,6 +56,9 @@ def load_config(
     reader.data_dir = _data_dir(root, reader)
     config = reader.section(AgentConfig, root, ())
     check_tree(reader, root.entries["agent"])
+    check_model_names(reader, root, own_providers)
+    if config is not None:
+        check_prices(reader, root, config)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(sorted(found, key=_place)))
@@ -67,7 +73,7 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
-        warnings=warnings_of(config, root),
+        warnings=(*misspelled(root), *warnings_of(config, root)),
     )
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import attrs
 
 from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.llm import ContextConfig, LlmConfig, ModelConfig
 from stopgo.config.nodes import (
     LATER_NODE_TYPES,
     ROUTER_PROMPT,
@@ -41,11 +42,13 @@ __all__ = [
     "BaseNode",
     "CheckpointNode",
     "Condition",
+    "ContextConfig",
     "LimitsConfig",
     "LlmConfig",
     "LlmNode",
     "LoopNode",
     "McpServerConfig",
+    "ModelConfig",
     "Node",
     "ParallelNode",
     "Route",
@@ -59,19 +62,6 @@ __all__ = [
 DEFAULT_NAME = "agent"
 
 _DAY = 86_400.0
-
-
-@attrs.frozen
-class LlmConfig:
-    """The model of every node that names none."""
-
-    model: str = attrs.field(
-        default="google:gemini-2.5-flash",
-        metadata=about(
-            "The model as `provider:name`, for instance `offline:rules` or `script:replies.yaml`.",
-            not_empty=True,
-        ),
-    )
 
 
 @attrs.frozen
@@ -136,7 +126,23 @@ class ToolsConfig:
 
 
 @attrs.frozen(kw_only=True)
-class LimitsConfig:
+class UsageLimits:
+    """Bounds on what models are used; looked at before each model call, so the last one may go beyond."""
+
+    max_input_tokens: int | None = attrs.field(
+        default=None, metadata=about("Tokens sent, cached ones included. Default: no limit.", minimum=1)
+    )
+    max_output_tokens: int | None = attrs.field(
+        default=None, metadata=about("Tokens generated. Default: no limit.", minimum=1)
+    )
+    max_cost_usd: float | None = attrs.field(
+        default=None,
+        metadata=about("US dollars, for models that have `prices`. Default: no limit.", above=0),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class LimitsConfig(UsageLimits):
     """Bounds on one run; a run that reaches one fails and says which."""
 
     max_turns: int | None = attrs.field(
@@ -152,6 +158,9 @@ class LimitsConfig:
             above=0,
             maximum=31 * _DAY,
         ),
+    )
+    conversation: UsageLimits = attrs.field(
+        default=UsageLimits(), metadata=about("Bounds on all runs of a conversation together.")
     )
 
 
@@ -201,7 +210,16 @@ class AgentConfig:
             "Seconds that work in flight gets when the process is asked to stop.", minimum=0, maximum=_DAY
         ),
     )
-    llm: LlmConfig = attrs.field(default=LlmConfig(), metadata=about("The default model."))
+    llm: LlmConfig = attrs.field(
+        default=LlmConfig(), metadata=about("The default model, and the defaults of all.")
+    )
+    models: Mapping[str, ModelConfig] = attrs.field(
+        factory=dict, metadata=about("Models by names of your own, for `model` and `fallbacks` anywhere.")
+    )
+    context: ContextConfig | None = attrs.field(
+        default=None,
+        metadata=about("How much of a conversation models are sent. Default: all of it."),
+    )
     mcp_servers: tuple[McpServerConfig, ...] = attrs.field(
         default=(),
         metadata=about("The tool servers; all of them must start, or the agent does not.", unique_names=True),

@@ -1,4 +1,4 @@
-"""Which models a node can name, and what a name comes to: pure, nothing is opened here."""
+"""What a name of a model says, and everything there is to know about one model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
+
+from stopgo.config.shape import about
 
 Provider: TypeAlias = Literal[
     "anthropic",
@@ -31,14 +33,18 @@ _BY_PREFIX: Mapping[str, Provider] = {
 
 @attrs.frozen
 class Prices:
-    """Dollars for a million tokens."""
+    """What a model costs, in US dollars for a million tokens."""
 
-    input: float = 0.0
-    output: float = 0.0
-    cached_input: float | None = None
-    """Read from the provider's cache. Default: as `input`."""
-    cache_write: float | None = None
-    """Written to the provider's cache. Default: as `input`."""
+    input: float = attrs.field(metadata=about("Of input.", minimum=0))
+    output: float = attrs.field(metadata=about("Of output, thinking included.", minimum=0))
+    cached_input: float | None = attrs.field(
+        default=None,
+        metadata=about("Of input read from the provider's cache. Default: as `input`.", minimum=0),
+    )
+    cache_write: float | None = attrs.field(
+        default=None,
+        metadata=about("Of input written to the provider's cache. Default: as `input`.", minimum=0),
+    )
 
 
 @attrs.frozen
@@ -50,7 +56,7 @@ class ModelSpec:
     provider: Provider
     model: str
     """The provider's own name for it; of a script, the file."""
-    base_url: str | None = None
+    base_url: str | None = attrs.field(default=None, repr=False)
     """Default: the provider's environment variable, then its public address."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key. Default: the provider's."""
@@ -62,7 +68,7 @@ class ModelSpec:
     max_tokens: int | None = None
     """Of one reply. Default: the provider's, or what its codec says."""
     temperature: float | None = None
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     """Merged into the body of every request as they are."""
 
 
@@ -79,6 +85,8 @@ def parse_model(name: str) -> tuple[Provider, str]:
     Raises:
         UnknownModel
     """
+    if not name:
+        raise UnknownModel("a model has a name")
     provider, colon, model = name.partition(":")
     if colon:
         if provider not in PROVIDERS:

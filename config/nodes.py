@@ -99,7 +99,18 @@ class LlmNode(FallibleNode):
         )
     )
     model: str = attrs.field(
-        metadata=about("The model as `provider:name`. Default: `llm.model`.", not_empty=True, filled_in=True)
+        metadata=about(
+            "The model as `provider:name`, or a name out of `models`. Default: `llm.model`.",
+            not_empty=True,
+            filled_in=True,
+        )
+    )
+    fallbacks: tuple[str, ...] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Models that are asked in its place, in order, when it fails; `[]`: none. Default: those it has "
+            "under `models`, else `llm.fallbacks`."
+        ),
     )
     max_turns: int = attrs.field(
         default=10, metadata=about("Model calls of one execution.", minimum=1, maximum=1000)
@@ -183,14 +194,22 @@ class RouterNode(FallibleNode):
     """Runs one of its agents: the one its model picks, or the one of the first route that holds."""
 
     TYPE: ClassVar = "router"
-    EXACTLY_ONE_OF: ClassVar = (("model", "prompt"), ("routes",))
+    EXACTLY_ONE_OF: ClassVar = (("model", "prompt", "fallbacks"), ("routes",))
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes of which it runs one.", not_empty=True))
     model: str | None = attrs.field(
         default=None,
         metadata=about(
-            "The model that picks, as `provider:name`. Default, when there is a `prompt`: `llm.model`.",
+            "The model that picks, as `provider:name` or a name out of `models`. Default, when there is a "
+            "`prompt`: `llm.model`.",
             not_empty=True,
+        ),
+    )
+    fallbacks: tuple[str, ...] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Models that are asked in its place, in order, when it fails; `[]`: none. Default: those it has "
+            "under `models`, else `llm.fallbacks`."
         ),
     )
     prompt: str | None = attrs.field(

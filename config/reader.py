@@ -22,6 +22,7 @@ from stopgo.config.interpolate import (
 from stopgo.config.model import LATER_KEYS, LATER_NODE_TYPES, RENAMED_KEYS
 from stopgo.config.shape import (
     AnyScalar,
+    Anything,
     Choice,
     Flag,
     Key,
@@ -102,12 +103,14 @@ class Reader:
             case Scalar():
                 return self._scalar(value, shape, path)
             case Sequence():
-                if isinstance(shape, ListOf):
-                    return self._list(value, shape, path)
+                if isinstance(shape, ListOf | Anything):
+                    return self._list(value, shape if isinstance(shape, ListOf) else ListOf(shape), path)
             case Table():
                 match shape:
                     case MapOf():
                         return self._map(value, shape, path)
+                    case Anything():
+                        return self._map(value, MapOf(shape), path)
                     case Section():
                         return self._section(value, shape, path)
                     case Variants():
@@ -171,6 +174,8 @@ class Reader:
             case Flag() if isinstance(found, bool):
                 return found
             case AnyScalar() if found is not None:
+                return found
+            case Anything():
                 return found
             case Choice() if isinstance(found, str):
                 if found in shape.words:

@@ -10,6 +10,7 @@ from stopgo.config.interpolate import WHOLE_REFERENCE_PATTERN
 from stopgo.config.model import AgentConfig
 from stopgo.config.shape import (
     AnyScalar,
+    Anything,
     Choice,
     Flag,
     Key,
@@ -100,6 +101,8 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
             return {"anyOf": [{"type": "boolean"}, _REFERENCE]}
         case AnyScalar():
             return {"type": ["string", "number", "boolean"]}
+        case Anything():
+            return {}
         case Choice():
             return {"anyOf": [{"enum": list(shape.words)}, _REFERENCE]}
         case ListOf():

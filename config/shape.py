@@ -79,6 +79,11 @@ class AnyScalar:
 
 
 @attrs.frozen
+class Anything:
+    """Whatever JSON can hold; references are filled in at any depth."""
+
+
+@attrs.frozen
 class Choice:
     words: tuple[str, ...]
 
@@ -112,7 +117,7 @@ class Variants:
     sections: Mapping[str, Section]
 
 
-Shape: TypeAlias = Text | Number | Flag | AnyScalar | Choice | ListOf | MapOf | Section | Variants
+Shape: TypeAlias = Text | Number | Flag | AnyScalar | Anything | Choice | ListOf | MapOf | Section | Variants
 
 
 @attrs.frozen
@@ -185,6 +190,8 @@ def _shape_of(hint: Any, said: About) -> Shape:
         return Flag()
     if hint == Plain:
         return AnyScalar()
+    if hint is Any:
+        return Anything()
     if hint in (int, float):
         return Number(hint is int, said.minimum, said.above, said.maximum)
     if origin is Literal:

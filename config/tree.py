@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+import attrs
+
 from stopgo.config.errors import ConfigError
 from stopgo.config.interpolate import escape
 from stopgo.config.model import DEFAULT_NAME, ROUTER_PROMPT, AgentConfig, LlmConfig, LlmNode, Node, RouterNode
@@ -23,11 +25,12 @@ NODE = keys_of(AgentConfig)["agent"].shape
 def fill_in(root: Table, model: str | None) -> Table:
     """Give the file a tree if it has none, and every node of it that asks a model a prompt and a model.
 
-    `model`, taken literally, stands in for every model the file names.
+    `model`, taken literally, stands in for every model the file names, and has no fallbacks but its own.
     """
     llm = root.entries.get("llm", Table({}))
-    if model is not None and isinstance(llm, Table):
-        llm = llm.with_entries({"model": Scalar(escape(model))})
+    instead = None if model is None else Scalar(escape(model))
+    if instead is not None and isinstance(llm, Table):
+        llm = llm.with_entries({"model": instead, "fallbacks": Sequence(())})
     llm_model = llm.entries.get("model") if isinstance(llm, Table) else None
     default_model = llm_model or Scalar(LlmConfig().model)
     defaults: Defaults = {
@@ -36,7 +39,7 @@ def fill_in(root: Table, model: str | None) -> Table:
     }
     name = root.entries.get("name", Scalar(DEFAULT_NAME))
     tree = root.entries.get("agent", Table({"type": Scalar(LlmNode.TYPE), "name": name}))
-    return root.with_entries({"llm": llm, "agent": _filled(tree, defaults, model)})
+    return root.with_entries({"llm": llm, "agent": _filled(tree, defaults, instead)})
 
 
 def tree_from_stored(
@@ -66,21 +69,22 @@ def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, 
             yield from nodes_of(child, (*path, "agents", index))
 
 
-def _filled(value: Value, defaults: Defaults, model: str | None) -> Value:
+def _filled(value: Value, defaults: Defaults, model: Scalar | None) -> Value:
     if not isinstance(value, Table):
         return value
     entries = dict(value.entries)
     if (kind := _asks_a_model(value)) is not None:
         entries = {**defaults.get(kind, {}), **entries}
         if model is not None:
-            entries["model"] = Scalar(escape(model))
+            entries["model"] = model
+            entries.pop("fallbacks", None)
     match entries.get("agents"):
         case Sequence(items=items) as agents:
             filled = tuple(_filled(item, defaults, model) for item in items)
             entries["agents"] = Sequence(filled, agents.mark)
         case _:
             pass
-    return value.with_entries(entries)
+    return attrs.evolve(value, entries=entries)
 
 
 def _asks_a_model(node: Table) -> str | None:
@@ -88,7 +92,7 @@ def _asks_a_model(node: Table) -> str | None:
     match node.entries.get("type"):
         case Scalar(value=LlmNode.TYPE):
             return LlmNode.TYPE
-        case Scalar(value=RouterNode.TYPE) if "model" in node.entries or "prompt" in node.entries:
+        case Scalar(value=RouterNode.TYPE) if {"model", "fallbacks", "prompt"} & node.entries.keys():
             return RouterNode.TYPE if "routes" not in node.entries else None
         case _:
             return None

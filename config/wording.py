@@ -9,6 +9,7 @@ from typing import assert_never
 from stopgo.config.interpolate import Reference, parse
 from stopgo.config.shape import (
     AnyScalar,
+    Anything,
     Choice,
     Flag,
     ListOf,
@@ -45,6 +46,8 @@ def describe(shape: Shape) -> str:
             return "true or false"
         case AnyScalar():
             return "text, a number, or true or false"
+        case Anything():
+            return "anything"
         case Section() if short := short_for(shape.cls):
             return f"a mapping, {describe(short.shape)}"
         case MapOf() | Section() | Variants():

@@ -44,6 +44,8 @@ def first_words(rows: list[tuple[str, ...]]) -> list[str]:
 
 def kind(schema: dict[str, Any]) -> str:
     """What may stand after a key, in words."""
+    if not schema:
+        return "anything"
     if "anyOf" in schema:
         return kind(schema["anyOf"][0])
     if "$ref" in schema:

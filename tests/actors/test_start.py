@@ -140,15 +140,15 @@ async def test_models_that_cannot_be_had_are_told_all_at_once(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.settings["agent"] = sequential(
-        "root", llm("a", model="bad:1"), parallel("p", llm("b", model="bad:2"), llm("c"))
+        "root", llm("a", model="test:bad-1"), parallel("p", llm("b", model="test:bad-2"), llm("c"))
     )
 
     def open_model(name: str, *, folder: Path) -> Model:
-        if name.startswith("bad"):
+        if name.startswith("test:bad"):
             raise UnknownProvider(f"unknown model {name}")
         return world.open_model(name, folder=folder)
 
-    with pytest.raises(StartError, match="unknown model bad:1\nunknown model bad:2"):
+    with pytest.raises(StartError, match="unknown model test:bad-1\nunknown model test:bad-2"):
         async with open_agent(
             world.config(),
             journal=MemoryJournal(wall),

@@ -155,7 +155,7 @@ class World:
         }
         path = self.folder / "agent.yaml"
         path.write_text(yaml.safe_dump(file))
-        return load_config(path)
+        return load_config(path, own_providers={"test"})
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator[Agent]:

@@ -40,7 +40,8 @@ def said(problem: Problem) -> str:
         (
             "llm: {zzz: x}",
             "unknown_key",
-            '1:7: llm.zzz: unknown key "zzz" (valid keys: model)',
+            '1:7: llm.zzz: unknown key "zzz" (valid keys: model, fallbacks, stream, timeout, '
+            "max_concurrency, max_tokens, temperature, options)",
         ),
         (
             server("command: b, headers: {}"),
@@ -313,17 +314,17 @@ def condition(text: str) -> str:
         (node("type: approval, name: x, message: ''"), "missing_key", None),
         (node(f"type: approval, name: x, message: m, {CHILD}"), "unknown_key", None),
         # Routers
-        (node(ROUTER), "missing_key", "2:3: agent: model, prompt or routes is required"),
+        (node(ROUTER), "missing_key", "2:3: agent: model, prompt, fallbacks or routes is required"),
         (
-            node(ROUTER + ", model: m:n, routes: [{when: {k: 1}, agent: y}]"),
+            node(ROUTER + ", model: openai:n, routes: [{when: {k: 1}, agent: y}]"),
             "conflicting_keys",
             "2:3: agent: model and routes exclude each other; give one of them",
         ),
         (node(ROUTER + ", prompt: p, routes: [{when: {k: 1}, agent: y}]"), "conflicting_keys", None),
         (
-            node(ROUTER + ", model: m:n, default: y"),
+            node(ROUTER + ", model: openai:n, default: y"),
             "conflicting_keys",
-            "2:97: agent.default: default belongs to routes, which is not given",
+            "2:102: agent.default: default belongs to routes, which is not given",
         ),
         (
             node(ROUTER + ", routes: [{when: {k: 1}, agent: zebar}]"),

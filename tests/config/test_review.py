@@ -106,7 +106,7 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
         SERVERS
         + rules("then: ask, server: f*", "then: ask, server: 'd?'", "then: ask, node: ag*", "then: run"),
         tree("sequential", llm("a", "output_key: x"), llm("b", "output_key: x")),
-        tree("router", llm("a", "output_key: x"), llm("b", "output_key: x"), more="model: m:n, "),
+        tree("router", llm("a", "output_key: x"), llm("b", "output_key: x"), more="model: openai:n, "),
         tree(
             "router",
             llm("a"),

@@ -19,6 +19,7 @@ SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 # What a schema cannot know: it is about two places of the file, or in the words of a regular expression.
 BEYOND = {"duplicate_name", "not_in_loop", "unknown_agent", "bad_expression"}
+BEYOND |= {"unknown_model", "bad_name", "prices_missing"}
 
 
 def accepted(load: Load, data: object) -> bool | None:
@@ -50,7 +51,7 @@ def objects(schema: Any) -> list[Mapping[str, Any]]:
 
 def test_everything_is_described_and_nothing_else_allowed() -> None:
     found = objects(SCHEMA)
-    assert len(found) == 16
+    assert len(found) == 20
     for section in found:
         assert section["description"]
         assert section["additionalProperties"] is False
@@ -145,6 +146,31 @@ approval = section(
         "on_expiry": st.sampled_from(["reject", "fail"]),
     },
 )
+asking = {
+    "stream": flag,
+    "timeout": seconds,
+    "max_concurrency": count,
+    "max_tokens": count,
+    "temperature": st.sampled_from([0, 0.7, 2]),
+    "options": st.dictionaries(
+        text, st.sampled_from([None, 1, "x", [1, {"a": None}], {"b": [True]}]), max_size=2
+    ),
+}
+context = section({"max_input_tokens": count}, {"strategy": st.sampled_from(["refuse", "trim"])})
+price = st.sampled_from([0, 2.5])
+prices = section({"input": price, "output": price}, {"cached_input": price, "cache_write": price})
+model = section(
+    {"provider": st.sampled_from(["google", "openai_compatible", "${X:-ollama}"]), "model": text},
+    {
+        "base_url": st.sampled_from(["http://h:1/v1", "${X:-http://h}"]),
+        "api_key_env": st.sampled_from(["A_KEY", "${X:-KEY}"]),
+        "prices": prices,
+        "fallbacks": st.lists(text, max_size=2),
+        "context": context,
+        **asking,
+    },
+)
+usage = {"max_input_tokens": count, "max_output_tokens": count, "max_cost_usd": seconds}
 every_node = {
     "description": text,
     "output_key": st.sampled_from(["x", "x_1"]),
@@ -161,6 +187,7 @@ llm = section(
         **fallible,
         "prompt": text,
         "model": text,
+        "fallbacks": st.lists(text, max_size=2),
         "max_turns": count,
         "max_tool_calls": count,
         "history": st.sampled_from(["turn", "conversation", "${X:-turn}"]),
@@ -189,6 +216,7 @@ node = st.recursive(
         ),
         parent("router", inner, {"routes": st.lists(route, max_size=2)}, {**fallible, "default": text}),
         parent("router", inner, {"model": text}, {**fallible, "prompt": text}),
+        parent("router", inner, {"fallbacks": st.lists(text, max_size=2)}, {"prompt": text}),
         parent("router", inner, {"prompt": text}, {"default": text}),
     ),
     max_leaves=4,
@@ -202,11 +230,22 @@ files = section(
         "port": st.sampled_from([0, 8080, 65535, 80.0]) | reference,
         "data_dir": text,
         "shutdown_grace": st.sampled_from([0, 1.5]),
-        "llm": section({}, {"model": text}),
+        "llm": section({}, {"model": text, "fallbacks": st.lists(text, max_size=2), **asking}),
+        "models": st.dictionaries(text, mostly(model), max_size=2),
+        "context": context,
         "mcp_servers": st.lists(by_url | by_command, max_size=3),
         "tools": section({}, {"max_parallel": count}),
         "approval": approval,
-        "limits": section({}, {"max_turns": count, "max_tool_calls": count, "timeout": seconds}),
+        "limits": section(
+            {},
+            {
+                "max_turns": count,
+                "max_tool_calls": count,
+                "timeout": seconds,
+                **usage,
+                "conversation": section({}, usage),
+            },
+        ),
         "agent": node,
     },
 )
@@ -241,7 +280,7 @@ router = {"type": "router", "name": "a", "agents": [{"type": "llm", "name": "b"}
         {"approval": {"rules": [{"then": "run", "arguments": {"a": "x", "b": {"exists": False}}}]}},
         {"approval": {"rules": [{"then": "run", "arguments": None}]}},
         {"agent": {**router, "prompt": "Pick."}},
-        {"agent": {**router, "model": "m:n"}},
+        {"agent": {**router, "model": "openai:n"}},
         {"agent": {**router, "routes": [{"when": {"k": 1}, "agent": "b"}], "default": "b"}},
         {"agent": {"type": "parallel", "name": "a", "agents": [{"type": "llm", "name": "b"}]}},
     ],
@@ -300,8 +339,8 @@ def test_both_accept(load: Load, data: object) -> None:
         {"agent": {**router, "routes": []}},
         {"agent": {**router, "routes": [{"when": {}, "agent": "b"}]}},
         {"agent": {**router, "routes": [{"agent": "b"}]}},
-        {"agent": {**router, "model": "m:n", "default": "b"}},
-        {"agent": {**router, "model": "m:n", "routes": [{"when": {"k": 1}, "agent": "b"}]}},
+        {"agent": {**router, "model": "openai:n", "default": "b"}},
+        {"agent": {**router, "model": "openai:n", "routes": [{"when": {"k": 1}, "agent": "b"}]}},
         {"agent": {**router, "prompt": "p", "routes": [{"when": {"k": 1}, "agent": "b"}]}},
         {"limits": {"max_turns": 0}},
     ],

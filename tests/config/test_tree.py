@@ -62,7 +62,7 @@ leaf = st.fixed_dictionaries(
     optional={
         **every_node,
         "prompt": prose,
-        "model": st.sampled_from(["offline:rules", "script:${A}.yaml", "${NOT:-a:b}"]),
+        "model": st.sampled_from(["offline:rules", "script:${A}.yaml", "${NOT:-ollama:b}"]),
         "max_turns": st.sampled_from([1, "${N}"]),
         "max_tool_calls": st.just(7),
         "history": st.sampled_from(["turn", "${NOT:-turn}"]),
@@ -85,7 +85,7 @@ tree = st.recursive(
         parent("sequential", inner),
         parent("parallel", inner, None, {"max_concurrency": st.just(2), "on_error": st.just("collect")}),
         parent("loop", inner, None, {"max_iterations": st.sampled_from([3, "${N}"])}),
-        parent("router", inner, {"model": st.sampled_from(["m:n", "${A}"])}),
+        parent("router", inner, {"model": st.sampled_from(["openai:n", "${A}"])}),
         parent("router", inner, {"prompt": prose}),
         parent("router", inner, {"routes": routes}),
     ),
@@ -106,7 +106,7 @@ def named(data: dict[str, Any], path: str = "n") -> dict[str, Any]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(tree | st.none(), prose, st.none() | st.sampled_from(["script:x.yaml", "${A}:$${b"]))
+@given(tree | st.none(), prose, st.none() | st.sampled_from(["script:x.yaml", "ollama:${A}$${b"]))
 def test_a_stored_tree_comes_back(
     load: Load, data: dict[str, Any] | None, prompt: str, model: str | None
 ) -> None:
@@ -128,7 +128,7 @@ agent:
   name: root
   agents:
     - {type: llm, name: a}
-    - {type: llm, name: b, prompt: "${data_dir}", model: "m:${KEY}"}
+    - {type: llm, name: b, prompt: "${data_dir}", model: "ollama:${KEY}"}
 """
 
 
@@ -139,7 +139,7 @@ def test_what_is_stored_is_what_is_written(load: Load) -> None:
         "name": "root",
         "agents": [
             {"type": "llm", "name": "a", "prompt": "Obey ${KEY}.", "model": "script:${FILE:-x}.yaml"},
-            {"type": "llm", "name": "b", "prompt": "${data_dir}", "model": "m:${KEY}"},
+            {"type": "llm", "name": "b", "prompt": "${data_dir}", "model": "ollama:${KEY}"},
         ],
     }
 
@@ -157,12 +157,13 @@ def test_without_a_tree_the_one_node_is_stored(load: Load) -> None:
 def test_a_router_that_asks_a_model_is_stored_with_all_it_asks_with(load: Load) -> None:
     agents = "agents: [{type: llm, name: b, prompt: p, model: m}]"
     stored = load(
-        f"llm: {{model: 'm:${{K}}'}}\nagent: {{type: router, name: a, prompt: Pick., {agents}}}", {"K": "k"}
+        f"llm: {{model: 'ollama:${{K}}'}}\nagent: {{type: router, name: a, prompt: Pick., {agents}}}",
+        {"K": "k"},
     )
-    assert stored.stored_tree["model"] == "m:${K}"
+    assert stored.stored_tree["model"] == "ollama:${K}"
     assert isinstance(stored.agent, RouterNode)
-    assert (stored.agent.model, stored.agent.prompt) == ("m:k", "Pick.")
-    other = load(f"agent: {{type: router, name: a, model: x:y, {agents}}}", model="script:z")
+    assert (stored.agent.model, stored.agent.prompt) == ("ollama:k", "Pick.")
+    other = load(f"agent: {{type: router, name: a, model: openai:y, {agents}}}", model="script:z")
     assert (other.stored_tree["model"], other.stored_tree["prompt"]) == ("script:z", ROUTER_PROMPT)
     routed = load(
         f"agent: {{type: router, name: a, routes: [{{when: {{k: v}}, agent: b}}], {agents}}}",
@@ -183,7 +184,7 @@ def test_a_stored_tree_is_read_with_the_variables_of_today(load: Load, tmp_path:
         name="root",
         agents=(
             LlmNode(name="a", prompt="Obey new.", model="script:y.yaml"),
-            LlmNode(name="b", prompt=str(tmp_path), model="m:new"),
+            LlmNode(name="b", prompt=str(tmp_path), model="ollama:new"),
         ),
     )
 

@@ -369,7 +369,7 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
         ("llm: {model: script:replies.yaml}", " ", 2, "stopgo run: message is required\n"),
         ("nmae: x", "hi", 2, 'unknown key "nmae"'),
         ("llm: {model: script:none.yaml}", "hi", 1, "stopgo run: cannot read the script"),
-        ("llm: {model: nobody:knows}", "hi", 1, 'stopgo run: unknown model "nobody:knows"'),
+        ("llm: {model: nobody:knows}", "hi", 2, 'there is no model "nobody:knows"'),
     ],
 )
 def test_what_cannot_be_run_is_explained(
