@@ -120,8 +120,15 @@ def tool_started(
     )
 
 
-def tool_finished(key: str, attempt: int, result: Mapping[str, Any]) -> NewEvent:
-    return NewEvent(TOOL_FINISHED, {"key": key, "attempt": attempt, "result": result})
+def tool_finished(
+    key: str, attempt: int, result: Mapping[str, Any], need: Mapping[str, Any] | None = None
+) -> NewEvent:
+    """The attempt is over, with what its server said. `need` (`stopgo.actors.needs`) is what the server
+    wants before it does anything: the call goes on as the next attempt once it has that."""
+    body = {"key": key, "attempt": attempt, "result": result}
+    if need is not None:
+        body["need"] = need
+    return NewEvent(TOOL_FINISHED, body)
 
 
 def tool_unknown(key: str, attempt: int, reason: str) -> NewEvent:
@@ -168,10 +175,14 @@ def run_waiting(
 
 
 def run_auth_required(
-    run: str, server: str, settles: Sequence[str], worked: Mapping[str, float] | None = None
+    run: str, auth: Mapping[str, Any], settles: Sequence[str], worked: Mapping[str, float] | None = None
 ) -> NewEvent:
-    """The run needs a bearer token again before it can call `server`. `worked`: as in `run_waiting`."""
-    body = {"run": run, "server": server, "settles": list(settles), "worked": dict(worked or {})}
+    """The run needs a bearer token before it can call a server: the one it came with is not there any more,
+    or the server wants another.
+
+    `auth` is a `Wanted` as JSON. `worked`: as in `run_waiting`.
+    """
+    body = {"run": run, **auth, "settles": list(settles), "worked": dict(worked or {})}
     return NewEvent(RUN_AUTH_REQUIRED, body)
 
 

@@ -27,6 +27,8 @@ class RunHead(NamedTuple):
     output_tokens: int = 0
     rejected: bool = False
     """A human said no to something in it."""
+    auth: Mapping[str, Any] | None = None
+    """During `auth_required`: which server wants a token, and what it said (`Wanted` as JSON)."""
 
     @property
     def live(self) -> bool:
@@ -104,7 +106,8 @@ def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
     state = RUN_STATES.get(type)
     if run is None or state is None:
         return head
-    return head._replace(run=run._replace(state=state, code=body.get("code")))
+    auth = wanted(body) if state == "auth_required" else None
+    return head._replace(run=run._replace(state=state, code=body.get("code"), auth=auth))
 
 
 RUN_STATES: Mapping[str, RunState] = {
@@ -115,6 +118,11 @@ RUN_STATES: Mapping[str, RunState] = {
     e.RUN_FAILED: "failed",
     e.RUN_CANCELLED: "cancelled",
 }
+
+
+def wanted(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a ``run.auth_required`` that says what is wanted, and by whom."""
+    return {key: body[key] for key in ("server", "status", "challenge") if key in body}
 
 
 def is_rejection(decision: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from stopgo.actors import events as e
 from stopgo.actors.branches import Branches, Meters
 from stopgo.actors.head import Head, RunHead, fold_head
 from stopgo.actors.meter import Meter
+from stopgo.actors.needs import Wanted
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.record import Run
 from stopgo.actors.state import Conversation
@@ -97,8 +98,8 @@ class ConversationLog(Branches):
     """Of the executions that have a limit, by key."""
     _waiting: dict[str, tuple[trio.Event, Meters]] = attrs.field(factory=dict)
     """Who waits for a decision in this life, by approval."""
-    _unauthorized: dict[object, tuple[str, trio.Event, Meters]] = attrs.field(factory=dict)
-    """Who waits for a credential, and for which server."""
+    _unauthorized: dict[object, tuple[Wanted, trio.Event, Meters]] = attrs.field(factory=dict)
+    """Who waits for a credential, and for whom."""
 
     @property
     def run(self) -> Run:
@@ -223,7 +224,7 @@ class ConversationLog(Branches):
         if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED):
             self._answer(event.body["id"])
         if event.type == e.RUN_RESUMED or (event.type == e.APPROVAL_RESOLVED and event.body["token"]):
-            for _server, ready, meters in list(self._unauthorized.values()):
+            for _wanted, ready, meters in list(self._unauthorized.values()):
                 self.resume(meters)
                 ready.set()
             self._unauthorized.clear()
@@ -343,11 +344,11 @@ class ConversationLog(Branches):
                     self.resume(meters)
         return self.run.decisions[id]
 
-    async def credential(self, server: str, meters: Meters) -> None:
-        """Wait, without keeping the run active, until a command brings a bearer token for `server`."""
+    async def credential(self, wanted: Wanted, meters: Meters) -> None:
+        """Wait, without keeping the run active, until a command moves the run on, perhaps with a token."""
         waiter = object()
         ready = trio.Event()
-        self._unauthorized[waiter] = (server, ready, meters)
+        self._unauthorized[waiter] = (wanted, ready, meters)
         self.release(meters)
         try:
             await ready.wait()
@@ -364,9 +365,10 @@ class ConversationLog(Branches):
         return self.still and run is not None and run.state == "running"
 
     @property
-    def unauthorized(self) -> str | None:
-        """A server that a branch needs a credential for."""
-        return next((server for server, _, _ in self._unauthorized.values()), None)
+    def unauthorized(self) -> Wanted | None:
+        """What a branch needs a credential for; of several, that which a server has asked for itself."""
+        wanted = [each for each, _, _ in self._unauthorized.values()]
+        return next((each for each in wanted if each.status), wanted[0] if wanted else None)
 
 
 async def open_log(

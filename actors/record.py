@@ -43,6 +43,8 @@ class CallRecord:
     """Its place among the conversation's messages."""
     attempts: dict[int, str] = attrs.field(factory=dict)
     """`started`, `finished` or `unknown`, by attempt."""
+    need: Mapping[str, Any] | None = None
+    """What the server wanted, in place of a result, at the last attempt (`stopgo.actors.needs`)."""
     started: Mapping[str, Any] | None = None
     """The body of the last `tool.started`."""
     result: Mapping[str, Any] | None = None

@@ -9,13 +9,14 @@ import attrs
 
 from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import RunHead
+from stopgo.actors.needs import Wanted
 from stopgo.actors.state import CANCELLED_RUN, Conversation
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]
 
 CANCELLED = "Operation cancelled by user"
 WAITING = "Conversation is waiting for approval. Please respond to the pending approval first."
-WAITING_FOR_TOKEN = "The message waits behind a run that needs your bearer token again. Resume it with one."
+WAITING_FOR_TOKEN = "The message waits behind a run that needs a bearer token. Resume it with one."
 
 
 @attrs.frozen
@@ -26,6 +27,8 @@ class Result:
     code: str | None = None
     approvals: tuple[str, ...] = ()
     """Ids of the approvals that were pending then, oldest first."""
+    auth: Mapping[str, Any] | None = None
+    """Which server wants a bearer token, and what it said (`Wanted` as JSON)."""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -70,9 +73,11 @@ def cancelled(run: RunHead) -> Result:
     return _of(run, CANCELLED_RUN, "cancelled")
 
 
-def auth_required(run: RunHead, server: str) -> Result:
-    text = f'Tool server "{server}" needs your bearer token again. Resume the conversation with one.'
-    return attrs.evolve(_of(run, text, "auth_required"), code="auth_required")
+def auth_required(run: RunHead, wanted: Wanted) -> Result:
+    said = "" if wanted.status is None else f", and answered HTTP {wanted.status}"
+    text = f'Tool server "{wanted.server}" needs a bearer token{said}. Resume the conversation with one.'
+    result = _of(run, text, "auth_required")
+    return attrs.evolve(result, code="auth_required", auth=wanted.to_json())
 
 
 def waiting(run: RunHead, descriptions: Mapping[str, str]) -> Result:

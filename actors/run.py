@@ -106,11 +106,11 @@ async def announce(log: ConversationLog, services: Services) -> None:
     head = log.state.head.run
     if not log.stalled or head is None:
         return
-    server = log.unauthorized
+    wanted = log.unauthorized
     settles = tuple(log.run.unsettled)
-    if server is not None:
-        result = results.auth_required(head, server)
-        event = e.run_auth_required(head.id, server, settles, log.worked)
+    if wanted is not None:
+        result = results.auth_required(head, wanted)
+        event = e.run_auth_required(head.id, wanted.to_json(), settles, log.worked)
     else:
         result = waiting_result(log)
         event = e.run_waiting(head.id, log.state.head.pending, settles, log.worked)

@@ -156,12 +156,17 @@ def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
     record = _live(c).calls[body["key"]]
     record.attempts[body["attempt"]] = "started"
     record.started = body
+    record.need = None
     c.update_call(record, state="started", server=body["server"], arguments=body["arguments"])
 
 
 def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     record = _live(c).calls[body["key"]]
     record.attempts[body["attempt"]] = "finished"
+    if "need" in body:
+        record.need = body["need"]
+        c.update_call(record, state="waiting")
+        return
     record.result = body["result"]
     content, is_error = body["result"]["content"], body["result"]["is_error"]
     c.update_call(record, content, state="finished", result=content, is_error=is_error)

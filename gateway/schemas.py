@@ -86,7 +86,14 @@ SCHEMAS: Mapping[str, Schema] = {
         {"id": STRING, "name": STRING, "arguments": OBJECT, "state": CALL_STATES},
         {"result": STRING, "is_error": BOOLEAN, "server": STRING},
     ),
-    "Run": shape({"id": STRING, "state": words(*RUN_STATES), "usage": ref("Usage")}, {"code": STRING}),
+    "Run": shape(
+        {"id": STRING, "state": words(*RUN_STATES), "usage": ref("Usage")},
+        {"code": STRING, "auth": ref("Wanted")},
+    ),
+    "Wanted": {
+        "description": "A bearer token without which the run cannot go on.",
+        **shape({"server": STRING}, {"status": COUNT, "challenge": STRING}),
+    },
     "Usage": shape({"input_tokens": COUNT, "output_tokens": COUNT}, {"cost_usd": {"type": "number"}}),
     "Approval": shape(
         {
@@ -158,7 +165,13 @@ SCHEMAS: Mapping[str, Schema] = {
             "state": words("queued", *RUN_STATES),
             "approvals": array(ref("Approval")),
         },
-        {"approval": ref("Approval"), "code": STRING, "usage": ref("Usage"), "run_id": STRING},
+        {
+            "approval": ref("Approval"),
+            "code": STRING,
+            "usage": ref("Usage"),
+            "run_id": STRING,
+            "auth": ref("Wanted"),
+        },
     ),
     "Tool": shape(
         {

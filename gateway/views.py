@@ -102,6 +102,8 @@ def run_view(run: RunHead) -> Json:
     }
     if run.code is not None:
         view["code"] = run.code
+    if run.auth is not None:
+        view["auth"] = dict(run.auth)
     return view
 
 
@@ -182,6 +184,8 @@ def result_view(result: Result, approvals: Mapping[str, Question]) -> Json:
     if result.run_id is not None:
         view["run_id"] = result.run_id
         view["usage"] = {"input_tokens": result.input_tokens, "output_tokens": result.output_tokens}
+    if result.auth is not None:
+        view["auth"] = dict(result.auth)
     return view
 
 

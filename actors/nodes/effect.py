@@ -16,7 +16,9 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors import needs
 from stopgo.actors.approvals import outcome_question
+from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.actors.record import CallRecord
 from stopgo.actors.registry import Resolved, Server
@@ -24,6 +26,7 @@ from stopgo.actors.slots import Slots, place_in
 from stopgo.actors.tools import (
     CallTool,
     EffectClass,
+    ToolAuthRequired,
     ToolChanged,
     ToolOutcomeUnknown,
     ToolResult,
@@ -69,21 +72,29 @@ class Effect:
         """
         started = record.started
         assert started is not None
+        if record.need is not None:
+            await self._meet(record)
+            return True
         last = max(record.attempts)
         if record.attempts[last] == "started" and started["effect"] == "once":
             await self._record_unknown(key, last, INTERRUPTED)
         return record.attempts[last] != "unknown" or await self._again(key, last)
 
     async def perform(self, key: str, cleared: Cleared) -> bool:
-        """Send a call until it has ended; True when a human wants it sent once more, past the gate."""
-        record = self.scope.log.run.calls.get(key)
-        attempt = max(record.attempts, default=0) if record is not None else 0
+        """Send a call until it has ended; True when it is to go once more past the gate, for a human wants it
+        sent again or has brought what its server wanted."""
+        calls = self.scope.log.run.calls
+        attempt = max(calls[key].attempts, default=0) if key in calls else 0
         resends = RESENDS
         while True:
             attempt += 1
             await self._attempt(key, attempt, cleared)
-            if self.scope.log.run.calls[key].result is not None:
+            record = calls[key]
+            if record.result is not None:
                 return False
+            if record.need is not None:
+                await self._meet(record)
+                return True
             if cleared.effect == "once" or not resends:
                 return await self._again(key, attempt)
             resends -= 1
@@ -136,7 +147,16 @@ class Effect:
         """A run that came with a token never calls a forwarding server without one."""
         server = cleared.found.server
         while server.forwards_bearer and self.scope.log.run.token and not self._bearer():
-            await self.scope.log.credential(server.name, self.execute.meters)
+            await self.scope.log.credential(Wanted(server.name), self.execute.meters)
+
+    async def _meet(self, record: CallRecord) -> None:
+        """Wait until there is what the server wanted at the last attempt: another token than it refused."""
+        log, need, started = self.scope.log, record.need, record.started
+        assert need is not None
+        assert started is not None
+        wanted = Wanted(started["server"], need["status"], need.get("challenge"))
+        while log.run.mover == need["command"] or not self._bearer():
+            await log.credential(wanted, self.execute.meters)
 
     def _bearer(self) -> str | None:
         log = self.scope.log
@@ -165,8 +185,10 @@ class Effect:
                 await self._record_unknown(key, attempt, "the run was cancelled before its result came")
 
     async def _send(self, key: str, attempt: int, cleared: Cleared) -> None:
-        server, tool = cleared.found.server, cleared.found.tool
+        log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
+        mover = log.run.mover
         bearer = self._bearer() if server.forwards_bearer else None
+        need: Mapping[str, Any] | None = None
         try:
             result = await server.ref.ask(CallTool(tool.name, cleared.arguments, bearer, tool))
         except (
@@ -175,11 +197,15 @@ class Effect:
             ActorUnavailable,
         ) as error:  # it never left, so nothing happened
             result = ToolResult(str(error), is_error=True)
+        except ToolAuthRequired as refusal:
+            result = ToolResult(str(refusal), is_error=True)
+            if server.forwards_bearer:  # else nobody can bring what it wants but whoever configured it
+                need = needs.credential(refusal, mover, bearer)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await self._record_unknown(key, attempt, str(error))
             return
-        await self.scope.log.save(
-            e.tool_finished(key, attempt, result.to_json()),
+        await log.save(
+            e.tool_finished(key, attempt, result.to_json(), need),
             settle=[SettleIntent(key, attempt, "finished")],
         )
 

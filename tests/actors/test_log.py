@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from stopgo.actors import events as e
 from stopgo.actors.branches import Turns
 from stopgo.actors.log import ConversationLog, ReplayMismatch, open_log, reply_topic, topic
+from stopgo.actors.needs import Wanted
 from stopgo.actors.pulse import Pulse
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError
@@ -277,12 +278,12 @@ async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) ->
         nursery.start_soon(
             lambda: log.gather(
                 lambda: log.decision("q-a", lambda: question("a"), ()),
-                lambda: log.credential("server", ()),
+                lambda: log.credential(Wanted("server"), ()),
             )
         )
         await trio.testing.wait_all_tasks_blocked()
         assert (log.active, bench.pulse.moving, log.stalled, bench.stalls) == (0, 0, True, 1)
-        assert log.unauthorized == "server"
+        assert log.unauthorized == Wanted("server")
         await answer(log, "a")
         await trio.testing.wait_all_tasks_blocked()
         assert (log.active, bench.stalls) == (0, 2)
@@ -353,7 +354,7 @@ async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, 
                 lambda: in_turn("b"),
                 lambda: log.gather(
                     lambda: log.decision("q-c", lambda: question("c"), ()),
-                    lambda: log.credential("server", ()),
+                    lambda: log.credential(Wanted("server"), ()),
                 ),
             )
         )

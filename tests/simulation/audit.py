@@ -159,6 +159,8 @@ def _calls(run: _Run) -> Iterator[str]:
     answers: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     last_asked: dict[str, str] = {}
     retried: set[str] = set()
+    refused: set[str] = set()
+    """Attempts whose server wanted something first."""
     over: dict[str, str] = {}
     begun: set[tuple[str, int]] = set()
     for event in run.events:
@@ -182,6 +184,8 @@ def _calls(run: _Run) -> Iterator[str]:
                     retried.add(question["question"])
             case e.STEP_FINISHED if body["kind"] == "call":
                 over[body["key"]] = body["outcome"]
+            case e.TOOL_FINISHED if "need" in body:
+                refused.add(f"{body['key']}?{body['attempt']}")
             case e.TOOL_FINISHED:
                 over[body["key"]] = "finished"
             case e.TOOL_STARTED:
@@ -191,7 +195,8 @@ def _calls(run: _Run) -> Iterator[str]:
                 if (key, attempt) in begun or (attempt > 1 and (key, attempt - 1) not in begun):
                     yield f"attempt {attempt} of {key} was started out of turn"
                 begun.add((key, attempt))
-                if attempt > 1 and body["effect"] == "once" and f"{key}?{attempt - 1}" not in retried:
+                again = f"{key}?{attempt - 1}" in retried | refused
+                if attempt > 1 and body["effect"] == "once" and not again:
                     yield f"attempt {attempt} of {key} was started unasked"
                 if attempt == 1 and key in last_asked:
                     yield from _allowed(body, questions[last_asked[key]], answers.get(last_asked[key]))
