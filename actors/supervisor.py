@@ -210,11 +210,11 @@ async def _start_servers(
             failures[server.name] = str(error)
 
     async with trio.open_nursery() as nursery:
-        for server in config.mcp_servers:
+        for server in config.enabled_servers:
             nursery.start_soon(start, server)
-    problems = [failures[server.name] for server in config.mcp_servers if server.name in failures]
+    problems = [failures[server.name] for server in config.enabled_servers if server.name in failures]
     if not problems:
-        for server in config.mcp_servers:
+        for server in config.enabled_servers:
             try:
                 await _register(server, started[server.name], registry_ref)
             except DuplicateTool as error:

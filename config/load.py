@@ -19,7 +19,7 @@ from stopgo.config.reader import Reader
 from stopgo.config.review import warnings_of
 from stopgo.config.shape import keys_of
 from stopgo.config.tree import fill_in
-from stopgo.config.values import Scalar, Sequence, Table, Value, plain
+from stopgo.config.values import Scalar, Sequence, Table, Value, as_list, plain
 
 MAX_BYTES = 1024 * 1024
 DEFAULT_FILE = Path("config", "agent.yaml")
@@ -63,6 +63,8 @@ def load_config(
     if found or config is None:
         raise ConfigError(tuple(sorted(found, key=_place)))
 
+    if isinstance(servers := root.entries.get("mcp_servers"), Table):
+        root = root.with_entries({"mcp_servers": as_list(servers)})
     stored = plain(root.entries["agent"])
     assert isinstance(stored, dict)
     return attrs.evolve(
@@ -118,10 +120,16 @@ def _data_dir(root: Table, reader: Reader) -> Path:
 def _located(
     servers: tuple[McpServerConfig, ...], written: Value | None, folder: Path
 ) -> tuple[McpServerConfig, ...]:
-    """The servers with their commands relative to `folder`, and with what the file says of them."""
+    """The servers with their paths relative to `folder`, and with what the file says of them."""
     entries = written.items if isinstance(written, Sequence) else ()
     return tuple(
-        attrs.evolve(server, command=_command(server.command, folder), as_written=_as_written(entry))
+        attrs.evolve(
+            server,
+            command=_command(server.command, folder),
+            env_file=server.env_file and Path(os.path.abspath(folder / server.env_file)),
+            cwd=server.cwd and Path(os.path.abspath(folder / server.cwd)),
+            as_written=_as_written(entry),
+        )
         for server, entry in zip(servers, entries, strict=True)
     )
 

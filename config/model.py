@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Literal
 
 import attrs
 
 from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
 from stopgo.config.llm import ContextConfig, LlmConfig, ModelConfig
+from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
 from stopgo.config.nodes import (
     LATER_NODE_TYPES,
     ROUTER_PROMPT,
@@ -50,11 +51,13 @@ __all__ = [
     "McpServerConfig",
     "ModelConfig",
     "Node",
+    "OAuthConfig",
     "ParallelNode",
     "Route",
     "RouterNode",
     "Rule",
     "SequentialNode",
+    "ToolFilter",
     "ToolsConfig",
     "children_of",
 ]
@@ -65,63 +68,20 @@ _DAY = 86_400.0
 
 
 @attrs.frozen
-class McpServerConfig:
-    """One MCP tool server: by `url` (Streamable HTTP) or by `command` (stdio)."""
-
-    EXACTLY_ONE_OF: ClassVar = (("url",), ("command",))
-
-    name: str = attrs.field(
-        metadata=about("What the server is called in logs and answers; unique in the file.", not_empty=True)
-    )
-    url: str | None = attrs.field(
-        default=None,
-        repr=False,
-        metadata=about(
-            "Address of a server that speaks Streamable HTTP.",
-            pattern=r"https?://[^/\s]+\S*",
-            meaning="an http:// or https:// address",
-        ),
-    )
-    command: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Program of a server that speaks over stdin and stdout. A bare name is looked up beside the "
-            "running interpreter, then on PATH; a relative path is relative to this file.",
-            not_empty=True,
-        ),
-    )
-    args: tuple[str, ...] = attrs.field(
-        default=(), repr=False, metadata=about("Arguments of `command`.", needs="command")
-    )
-    env: Mapping[str, str] = attrs.field(
-        factory=dict,
-        repr=False,
-        metadata=about("Added to the small safe environment that `command` gets.", needs="command"),
-    )
-    connect_timeout: float = attrs.field(
-        default=30.0,
-        metadata=about("Seconds until the server must have listed its tools.", above=0, maximum=_DAY),
-    )
-    timeout: float = attrs.field(
-        default=60.0,
-        metadata=about("Seconds a single call may take, from when it is sent.", above=0, maximum=_DAY),
-    )
-    max_concurrency: int = attrs.field(
-        default=1, metadata=about("Calls the server gets at the same time.", minimum=1, maximum=1000)
-    )
-    as_written: str = attrs.field(
-        default="",
-        metadata=about("The url or command with `${VAR}` unexpanded: what a log may show.", derived=True),
-    )
-
-
-@attrs.frozen
 class ToolsConfig:
     """Bounds on tool calls."""
 
     max_parallel: int = attrs.field(
         default=5,
         metadata=about("How many calls of one model reply run at the same time.", minimum=1, maximum=64),
+    )
+    max_result_chars: int = attrs.field(
+        default=50_000,
+        metadata=about(
+            "Characters of a result that models are shown; all of it is kept.",
+            minimum=100,
+            maximum=10_000_000,
+        ),
     )
 
 
@@ -222,7 +182,23 @@ class AgentConfig:
     )
     mcp_servers: tuple[McpServerConfig, ...] = attrs.field(
         default=(),
-        metadata=about("The tool servers; all of them must start, or the agent does not.", unique_names=True),
+        metadata=about(
+            "The tool servers. A mapping of their names to the rest will do.", unique_names=True, by_name=True
+        ),
+    )
+    tool_names: Literal["plain", "prefixed"] = attrs.field(
+        default="plain",
+        metadata=about(
+            "What tools are called: `plain`, as their servers call them; `prefixed`, `mcp__<server>__<tool>`."
+        ),
+    )
+    on_duplicate: Literal["error", "priority", "prefix"] = attrs.field(
+        default="error",
+        metadata=about(
+            "What two servers with a tool of the same name are: `error`, a mistake; `priority`, the server "
+            "with the lower `priority` wins, then the one that comes first; `prefix`, both tools are called "
+            "`mcp__<server>__<tool>`."
+        ),
     )
     tools: ToolsConfig = attrs.field(default=ToolsConfig(), metadata=about("Bounds on tool calls."))
     approval: ApprovalConfig = attrs.field(
@@ -251,3 +227,8 @@ class AgentConfig:
     warnings: tuple[str, ...] = attrs.field(
         default=(), metadata=about("Sentences on what is allowed but surely not meant.", derived=True)
     )
+
+    @property
+    def enabled_servers(self) -> tuple[McpServerConfig, ...]:
+        """The servers there are: `mcp_servers` without those that are switched off."""
+        return tuple(server for server in self.mcp_servers if server.enabled)

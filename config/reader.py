@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 import regex
 
 from stopgo.config.errors import Problem
+from stopgo.config.fit import misfits
 from stopgo.config.interpolate import (
     MalformedReference,
     Reference,
@@ -20,7 +20,9 @@ from stopgo.config.interpolate import (
     whole_reference,
 )
 from stopgo.config.model import LATER_KEYS, LATER_NODE_TYPES, RENAMED_KEYS
+from stopgo.config.scalars import in_range, typed
 from stopgo.config.shape import (
+    PAIR,
     AnyScalar,
     Anything,
     Choice,
@@ -33,20 +35,25 @@ from stopgo.config.shape import (
     Shape,
     Text,
     Variants,
-    exactly_one_of,
     keys_of,
-    needs_a_key,
     short_for,
     type_word,
 )
-from stopgo.config.values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dotted, quoted
+from stopgo.config.values import (
+    Invalid,
+    KeyPath,
+    Mark,
+    Scalar,
+    Sequence,
+    Table,
+    Value,
+    as_list,
+    dotted,
+    quoted,
+)
 from stopgo.config.wording import describe, kind, nearest, one_of, shown
 
 T = TypeVar("T")
-
-_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
-_FLAGS = {"true": True, "false": False}
 
 
 class _Bad:
@@ -103,10 +110,19 @@ class Reader:
             case Scalar():
                 return self._scalar(value, shape, path)
             case Sequence():
-                if isinstance(shape, ListOf | Anything):
-                    return self._list(value, shape if isinstance(shape, ListOf) else ListOf(shape), path)
+                match shape:
+                    case ListOf():
+                        return self._list(value, shape, path)
+                    case Anything():
+                        return self._list(value, ListOf(shape), path)
+                    case MapOf(pairs=True):
+                        return self._pairs(value, shape, path)
+                    case _:
+                        pass
             case Table():
                 match shape:
+                    case ListOf(by_name=True):
+                        return self._by_name(value, shape, path)
                     case MapOf():
                         return self._map(value, shape, path)
                     case Anything():
@@ -152,8 +168,8 @@ class Reader:
         except UnsetVariable as unset:
             return self._unset(unset.name, value.mark, path)
         reference = whole_reference(parts)
-        typed = _typed(text, shape) if reference else text
-        return self._checked(typed, shape, value, path, reference)
+        held = typed(text, shape) if reference else text
+        return self._checked(held, shape, value, path, reference)
 
     def _checked(
         self, found: object, shape: Shape, value: Scalar, path: KeyPath, reference: Reference | None
@@ -168,7 +184,7 @@ class Reader:
             case Number() if isinstance(found, int | float) and not isinstance(found, bool):
                 if shape.whole and isinstance(found, float) and not found.is_integer():
                     return self._wrong_type(value, shape, path)
-                if not _in_range(found, shape):
+                if not in_range(found, shape):
                     return self._unfit("out_of_range", shape, value, path)
                 return int(found) if shape.whole else float(found)
             case Flag() if isinstance(found, bool):
@@ -225,6 +241,15 @@ class Reader:
         items = [self.read(item, shape.item, (*path, index)) for index, item in enumerate(value.items)]
         return _BAD if _BAD in items else tuple(items)
 
+    def _by_name(self, value: Table, shape: ListOf, path: KeyPath) -> Read:
+        for key, item in value.entries.items():
+            if isinstance(item, Table) and "name" in item.entries:
+                message = "there is a name already: the key above it"
+                self.report("conflicting_keys", message, item.key_marks.get("name"), (*path, key, "name"))
+        named = zip(value.entries, as_list(value).items, strict=True)
+        items = [self.read(item, shape.item, (*path, key)) for key, item in named]
+        return _BAD if _BAD in items else tuple(items)
+
     def check_unique(self, named: Iterable[tuple[Value, KeyPath]], what: str) -> None:
         """Report every table whose `name` an earlier one has, at the path that stands with it."""
         first: dict[str, Mark | None] = {}
@@ -249,7 +274,31 @@ class Reader:
         if shape.not_empty and not value.entries:
             return self.report("empty_mapping", "the mapping is empty", value.mark, path)
         items = {key: self.read(item, shape.item, (*path, key)) for key, item in value.entries.items()}
-        return _BAD if _BAD in items.values() else items
+        fit = [self._fits(key, shape, value.key_marks.get(key), (*path, key)) for key in items]
+        return items if all(fit) and _BAD not in items.values() else _BAD
+
+    def _fits(self, key: str, shape: MapOf, mark: Mark | None, path: KeyPath) -> bool:
+        if shape.key.pattern is None or re.fullmatch(shape.key.pattern, key):
+            return True
+        self.report("bad_format", f"expected {shape.key.meaning} as key", mark, path)
+        return False
+
+    def _pairs(self, value: Sequence, shape: MapOf, path: KeyPath) -> Read:
+        """A list of `KEY=VALUE` texts as the mapping it stands for."""
+        items: dict[str, Read] = {}
+        fit = True
+        for index, item in enumerate(value.items):
+            at = (*path, index)
+            text = self.read(item, PAIR, at)
+            if not isinstance(text, str):
+                fit = False
+                continue
+            key, _, content = text.partition("=")
+            if key in items:
+                self.report("duplicate_key", "the key stands in the list twice", item.mark, at)
+            fit &= self._fits(key, shape, item.mark, at)
+            items[key] = self._checked(content, shape.item, Scalar(text, item.mark), at, None)
+        return items if fit and _BAD not in items.values() else _BAD
 
     def _variant(self, value: Table, shape: Variants, path: KeyPath) -> Read:
         words = tuple(shape.sections)
@@ -299,9 +348,12 @@ class Reader:
                 mark = item.mark if item else value.mark
                 given[key.name] = self.report("missing_key", f"{key.name} is required", mark, path)
             elif item is not None and not _means_default(item, key):
-                given[key.name] = self.read(item, key.shape, (*path, key.name))
-        together = self._keys_fit_together(cls, value, path)
-        return _BAD if _BAD in given.values() or not together else cls(**given)
+                given[key.alias_of or key.name] = self.read(item, key.shape, (*path, key.name))
+        apart = list(misfits(cls, value, given))
+        for misfit in apart:
+            at = path if misfit.key is None else (*path, misfit.key)
+            self.report(misfit.code, misfit.message, misfit.mark, at)
+        return _BAD if apart or _BAD in given.values() else cls(**given)
 
     def _unknown_key(self, name: str, known: tuple[str, ...], value: Table, path: KeyPath) -> None:
         mark, at = value.key_marks.get(name, value.mark), (*path, name)
@@ -314,30 +366,6 @@ class Reader:
             self.report(
                 "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint
             )
-
-    def _keys_fit_together(self, cls: type, value: Table, path: KeyPath) -> bool:
-        groups = exactly_one_of(cls)
-        chosen = [[name for name in group if name in value.entries] for group in groups]
-        named = [names[0] for names in chosen if names]
-        if groups and not named:
-            choice = one_of(tuple(name for group in groups for name in group))
-            self.report("missing_key", f"{choice} is required", value.mark, path)
-            return False
-        if len(named) > 1:
-            message = f"{' and '.join(named)} exclude each other; give one of them"
-            self.report("conflicting_keys", message, value.mark, path)
-            return False
-        if needs_a_key(cls) and not value.entries:
-            message = f"the mapping is empty; it needs {one_of(tuple(keys_of(cls)))}"
-            self.report("empty_mapping", message, value.mark, path)
-            return False
-        fits = True
-        for key in keys_of(cls).values():
-            if key.name in value.entries and key.about.needs and key.about.needs not in value.entries:
-                message = f"{key.name} belongs to {key.about.needs}, which is not given"
-                self.report("conflicting_keys", message, value.key_marks.get(key.name), (*path, key.name))
-                fits = False
-        return fits
 
     # What errors say
 
@@ -356,26 +384,6 @@ class Reader:
         expected, found = describe(shape), "other text" if code == "bad_format" else shown(value)
         message = f"expected {expected}, found {found}"
         return self.report(code, message, value.mark, path, expected=expected, found=found, hint=hint)
-
-
-def _typed(text: str, shape: Shape) -> object:
-    if isinstance(shape, Flag):
-        return _FLAGS.get(text, text)
-    if isinstance(shape, Number):
-        if _WHOLE.fullmatch(text):
-            return int(text)
-        if _NUMBER.fullmatch(text):
-            return float(text)
-    return text
-
-
-def _in_range(number: float, shape: Number) -> bool:
-    return (
-        not (isinstance(number, float) and math.isnan(number))
-        and (shape.minimum is None or number >= shape.minimum)
-        and (shape.above is None or number > shape.above)
-        and (shape.maximum is None or number <= shape.maximum)
-    )
 
 
 def _is_blank(value: Value) -> bool:

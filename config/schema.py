@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
 
 from stopgo.config.interpolate import WHOLE_REFERENCE_PATTERN
 from stopgo.config.model import AgentConfig
 from stopgo.config.shape import (
+    PAIR,
     AnyScalar,
     Anything,
     Choice,
@@ -23,6 +25,8 @@ from stopgo.config.shape import (
     Variants,
     exactly_one_of,
     keys_of,
+    names_of,
+    needed_by_words,
     needs_a_key,
     short_for,
     type_word,
@@ -71,7 +75,22 @@ def _section(cls: type, definitions: dict[str, Json]) -> Json:
         schema["minProperties"] = 1
     if needs := {key.name: [key.about.needs] for key in keys.values() if key.about.needs}:
         schema["dependentRequired"] = needs
+    if fit := [*_aliases(cls), *_words(cls)]:
+        schema["allOf"] = fit
     return schema
+
+
+def _aliases(cls: type) -> Iterator[Json]:
+    for key in keys_of(cls).values():
+        if key.alias_of:
+            yield {"not": {"required": [key.name, key.alias_of]}}
+
+
+def _words(cls: type) -> Iterator[Json]:
+    for name, word, needed in needed_by_words(cls):
+        for key in names_of(cls, name):
+            said = {"properties": {key: {"const": word}}, "required": [key]}
+            yield {"if": said, "then": {"required": [needed]}}
 
 
 def _key(key: Key, definitions: dict[str, Json]) -> Json:
@@ -106,11 +125,9 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
         case Choice():
             return {"anyOf": [{"enum": list(shape.words)}, _REFERENCE]}
         case ListOf():
-            schema: Json = {"type": "array", "items": _shape(shape.item, definitions)}
-            return {**schema, "minItems": 1} if shape.not_empty else schema
+            return _list(shape, definitions)
         case MapOf():
-            mapping: Json = {"type": "object", "additionalProperties": _shape(shape.item, definitions)}
-            return {**mapping, "minProperties": 1} if shape.not_empty else mapping
+            return _map(shape, definitions)
         case Section():
             section = _reference(shape.cls, definitions)
             short = short_for(shape.cls)
@@ -119,6 +136,30 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
             return {"oneOf": [_reference(section.cls, definitions) for section in shape.sections.values()]}
         case _:
             assert_never(shape)
+
+
+def _list(shape: ListOf, definitions: dict[str, Json]) -> Json:
+    schema: Json = {"type": "array", "items": _shape(shape.item, definitions)}
+    if shape.not_empty:
+        schema["minItems"] = 1
+    if not shape.by_name:
+        return schema
+    assert isinstance(shape.item, Section)
+    # The name is the key above, so it is none of the keys below.
+    rest = _section(shape.item.cls, definitions)
+    pattern = rest["properties"].pop("name")["anyOf"][0]["pattern"]
+    rest["required"].remove("name")
+    named = {"type": "object", "propertyNames": {"pattern": pattern}, "additionalProperties": rest}
+    return {"anyOf": [schema, named]}
+
+
+def _map(shape: MapOf, definitions: dict[str, Json]) -> Json:
+    schema: Json = {"type": "object", "additionalProperties": _shape(shape.item, definitions)}
+    if shape.not_empty:
+        schema["minProperties"] = 1
+    if shape.key.pattern:
+        schema["propertyNames"] = {"pattern": f"^(?:{shape.key.pattern})$"}
+    return {"anyOf": [schema, {"type": "array", "items": _text(PAIR)}]} if shape.pairs else schema
 
 
 def _text(shape: Text) -> Json:

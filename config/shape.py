@@ -39,6 +39,16 @@ class About:
     """An empty text, list or mapping is refused."""
     unique_names: bool = False
     """The items of the list have a `name`, and no two may have the same."""
+    by_name: bool = False
+    """The list may also be a mapping of the `name`s to what else there is to say of them."""
+    pairs: bool = False
+    """The mapping may also be a list of `KEY=VALUE` texts."""
+    keys: About | None = None
+    """What the keys of the mapping are like."""
+    items: About | None = None
+    """What the items of the list or the mapping are like."""
+    alias: str | None = None
+    """Another key that means the same."""
     needs: str | None = None
     """Another key that must stand beside this one."""
     filled_in: bool = False
@@ -58,6 +68,10 @@ class Text:
     meaning: str | None = None
     not_empty: bool = False
     regex: bool = False
+
+
+PAIR = Text(r"[^=]+=[\s\S]*", "KEY=VALUE")
+"""An item of the list that a mapping with `pairs` may be."""
 
 
 @attrs.frozen
@@ -93,14 +107,17 @@ class ListOf:
     item: Shape
     not_empty: bool = False
     unique_names: bool = False
+    by_name: bool = False
 
 
 @attrs.frozen
 class MapOf:
-    """A mapping from any text to items of one shape."""
+    """A mapping from texts to items of one shape."""
 
     item: Shape
     not_empty: bool = False
+    key: Text = Text()
+    pairs: bool = False
 
 
 @attrs.frozen
@@ -131,6 +148,8 @@ class Key:
     """What holds when the file does not say it; None where that is not a plain value."""
     may_be_blank: bool = False
     """The key with nothing after it, for instance because all below it is a comment, is its default."""
+    alias_of: str | None = None
+    """The key that it is another name of."""
 
 
 @functools.cache
@@ -155,7 +174,15 @@ def keys_of(cls: type) -> Mapping[str, Key]:
             required=field.default is attrs.NOTHING and not said.filled_in,
             default=field.default if isinstance(field.default, str | int | float | Path) else None,
         )
+        if said.alias:
+            other = About(f"The same as `{field.name}`.")
+            keys[said.alias] = Key(said.alias, shape, other, required=False, alias_of=field.name)
     return keys
+
+
+def names_of(cls: type, name: str) -> tuple[str, ...]:
+    """What a key of a section may be called."""
+    return tuple(key.name for key in keys_of(cls).values() if name in (key.name, key.alias_of))
 
 
 def type_word(cls: type) -> str | None:
@@ -168,6 +195,12 @@ def exactly_one_of(cls: type) -> tuple[tuple[str, ...], ...]:
     """Groups of keys of this section: keys of exactly one group must be given. Empty without such a rule."""
     groups: tuple[tuple[str, ...], ...] = getattr(cls, "EXACTLY_ONE_OF", ())
     return groups
+
+
+def needed_by_words(cls: type) -> tuple[tuple[str, str, str], ...]:
+    """Of this section: a key, one of its words, and the key that must be given with that word."""
+    needed: tuple[tuple[str, str, str], ...] = getattr(cls, "WORD_NEEDS", ())
+    return needed
 
 
 def needs_a_key(cls: type) -> bool:
@@ -197,9 +230,12 @@ def _shape_of(hint: Any, said: About) -> Shape:
     if origin is Literal:
         return Choice(arguments)
     if origin is tuple:
-        return ListOf(_shape_of(arguments[0], About("")), said.not_empty, said.unique_names)
+        item = _shape_of(arguments[0], said.items or About(""))
+        return ListOf(item, said.not_empty, said.unique_names, said.by_name)
     if origin is not None and issubclass(origin, Mapping):
-        return MapOf(_shape_of(arguments[1], About("")), said.not_empty)
+        item = _shape_of(arguments[1], said.items or About(""))
+        key = Text(said.keys.pattern, said.keys.meaning) if said.keys else Text()
+        return MapOf(item, said.not_empty, key, said.pairs)
     if attrs.has(hint):
         return Section(hint)
     if members := _variants(hint):

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import attrs
 
+from stopgo.config.interpolate import escape
+
 Plain: TypeAlias = str | int | float | bool | None
 
 
@@ -50,6 +52,16 @@ class Invalid:
 
 
 Value: TypeAlias = Scalar | Sequence | Table | Invalid
+
+
+def as_list(named: Table) -> Sequence:
+    """A mapping of names as the list of tables that each have a `name`."""
+    items = []
+    for key, item in named.entries.items():
+        name = Scalar(escape(key), named.key_marks.get(key))
+        items.append(item.with_entries({"name": name}) if isinstance(item, Table) else item)
+    return Sequence(tuple(items), named.mark)
+
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and indexes that lead to a value."""

@@ -40,6 +40,8 @@ def describe(shape: Shape) -> str:
             return f"{noun}{_range(shape)}"
         case Choice():
             return one_of(shape.words)
+        case ListOf(by_name=True):
+            return "a list, or a mapping of names"
         case ListOf():
             return "a list"
         case Flag():
@@ -50,6 +52,8 @@ def describe(shape: Shape) -> str:
             return "anything"
         case Section() if short := short_for(shape.cls):
             return f"a mapping, {describe(short.shape)}"
+        case MapOf(pairs=True):
+            return "a mapping, or a list of KEY=VALUE"
         case MapOf() | Section() | Variants():
             return "a mapping"
         case _:

@@ -78,9 +78,9 @@ def _settle_memory() -> None:
 
 def _announce(config: AgentConfig, server: Server) -> None:
     print(f"listening on {server.url}")
-    for mcp_server in config.mcp_servers:
+    for mcp_server in config.enabled_servers:
         print(f"MCP Server [{mcp_server.name}]: {mcp_server.as_written}")
-    if not config.mcp_servers:
+    if not config.enabled_servers:
         print("No MCP servers configured")
 
 

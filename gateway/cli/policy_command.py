@@ -82,7 +82,7 @@ class _Unusable(Exception):
 def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
     from stopgo.actors.tools import Hints, Tool
 
-    servers = [server.name for server in config.mcp_servers]
+    servers = [server.name for server in config.enabled_servers]
     if args.server is not None:
         _check_known("server", args.server, servers)
     elif len(servers) > 1:

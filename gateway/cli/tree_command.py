@@ -51,7 +51,7 @@ def tree_lines(config: AgentConfig) -> Iterator[str]:
     from stopgo.actors.gate import root_place
 
     yield f"{config.name} ({config.source})"
-    servers = ", ".join(server.name for server in config.mcp_servers)
+    servers = ", ".join(server.name for server in config.enabled_servers)
     yield f"  servers: {servers or 'none'}"
     if limits := _said(config.limits):
         yield f"  limits: {limits}"

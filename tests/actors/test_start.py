@@ -179,3 +179,13 @@ async def test_a_failure_inside_the_block_stops_everything_too(
             raise ZeroDivisionError
     assert "ZeroDivisionError" in repr(caught.value)
     assert world.running == []
+
+
+async def test_a_server_that_is_switched_off_is_not_there(world: World, autojump_clock: MockClock) -> None:
+    world.settings["mcp_servers"] = {"on": {"command": "none"}, "off": {"command": "none", "enabled": False}}
+    world.broken["off"] = "it was started"
+    world.tool("a", READ_ONLY, server="on")
+    async with world.agent() as agent:
+        assert world.running == ["on"]
+        assert [each.tool.name for each in agent.tools()] == ["a"]
+        assert agent.health().ready

@@ -8,13 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.model import AgentConfig
+from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.shape import keys_of
 
 Load = Callable[..., AgentConfig]
 Problems = Callable[..., tuple[Problem, ...]]
 
 LLM = "type: llm, name: x"
-KNOWN = "name, url, command, args, env, connect_timeout, timeout, max_concurrency"
+KNOWN = ", ".join(keys_of(McpServerConfig))
 
 
 def server(text: str) -> str:
@@ -44,9 +45,9 @@ def said(problem: Problem) -> str:
             "max_concurrency, max_tokens, temperature, options)",
         ),
         (
-            server("command: b, headers: {}"),
+            server("command: b, zzz: {}"),
             "unknown_key",
-            f'2:27: mcp_servers[0].headers: unknown key "headers" (valid keys: {KNOWN})',
+            f'2:27: mcp_servers[0].zzz: unknown key "zzz" (valid keys: {KNOWN})',
         ),
         (
             node(LLM + ", outputKey: y"),
@@ -90,7 +91,11 @@ def said(problem: Problem) -> str:
         ),
         ("llm: x", "wrong_type", "1:6: llm: expected a mapping, found text"),
         ("llm: []", "wrong_type", "1:6: llm: expected a mapping, found a list"),
-        ("mcp_servers: {}", "wrong_type", "1:14: mcp_servers: expected a list, found a mapping"),
+        (
+            "mcp_servers: x",
+            "wrong_type",
+            "1:14: mcp_servers: expected a list, or a mapping of names, found text",
+        ),
         ("mcp_servers: [x]", "wrong_type", "1:15: mcp_servers[0]: expected a mapping, found text"),
         (
             server("command: b, args: c"),
@@ -133,9 +138,9 @@ def said(problem: Problem) -> str:
         (f"port: {'9' * 4000}", "out_of_range", None),
         ("port: ${MANY}", "out_of_range", None),
         (
-            server("command: b, timeout: 0"),
+            server("command: b, connect_timeout: 0"),
             "out_of_range",
-            "2:36: mcp_servers[0].timeout: expected a number above 0 and at most 86400, found 0",
+            "2:44: mcp_servers[0].connect_timeout: expected a number above 0 and at most 86400, found 0",
         ),
         (server("command: b, max_concurrency: 0"), "out_of_range", None),
         ("tools: {max_parallel: 0}", "out_of_range", None),

@@ -51,7 +51,7 @@ def objects(schema: Any) -> list[Mapping[str, Any]]:
 
 def test_everything_is_described_and_nothing_else_allowed() -> None:
     found = objects(SCHEMA)
-    assert len(found) == 20
+    assert len(found) == 23
     for section in found:
         assert section["description"]
         assert section["additionalProperties"] is False
@@ -103,14 +103,35 @@ def section(required: Mapping[str, Any], optional: Mapping[str, Any]) -> st.Sear
 
 seconds = st.sampled_from([0.5, 1, 5.0])
 count = st.sampled_from([1, 2, 3.0]) | reference
-common = {"connect_timeout": seconds, "timeout": seconds, "max_concurrency": count}
-by_url = section({"name": text, "url": st.sampled_from(["http://h", "https://h:1/mcp"])}, common)
-by_command = section(
-    {"name": text, "command": text},
-    {**common, "args": st.lists(text), "env": st.dictionaries(text, text)},
+flag = st.sampled_from([True, False, "${X:-true}"])
+transport = st.sampled_from(["stdio", "http", "sse"])
+common = {
+    "connect_timeout": seconds,
+    "timeout": seconds,
+    "max_concurrency": count,
+    "max_retries": count,
+    "required": flag,
+    "transport": transport,
+    "type": transport,
+    "tools": section({}, {"include": st.lists(text, max_size=1)}),
+    "expose": st.sampled_from(["tools", "server"]),
+}
+pairs = st.dictionaries(text, text) | st.lists(
+    st.sampled_from(["A=b", "=", "B=", "C"]), max_size=2, unique=True
+)
+oauth = section({"client_id": text, "client_secret": text}, {"scopes": st.lists(text, max_size=1)})
+by_url_keys = {**common, "headers": st.dictionaries(text, text), "oauth": oauth}
+by_command_keys = {**common, "args": st.lists(text), "env": pairs, "cwd": text}
+url = st.sampled_from(["http://h", "https://h:1/mcp"])
+by_url = section({"name": text, "url": url}, by_url_keys)
+by_command = section({"name": text, "command": text}, by_command_keys)
+server_names = st.sampled_from(["a", "b-1", "c d", "é"])
+named = st.dictionaries(
+    server_names,
+    mostly(section({"url": url}, by_url_keys) | section({"command": text}, by_command_keys)),
+    max_size=2,
 )
 ask = st.sampled_from(["run", "ask", "${X:-ask}"])
-flag = st.sampled_from([True, False, "${X:-true}"])
 scalar = st.sampled_from(["x", 1, 1.5, True, "${X:-1}"])
 condition = scalar | section(
     {},
@@ -233,7 +254,9 @@ files = section(
         "llm": section({}, {"model": text, "fallbacks": st.lists(text, max_size=2), **asking}),
         "models": st.dictionaries(text, mostly(model), max_size=2),
         "context": context,
-        "mcp_servers": st.lists(by_url | by_command, max_size=3),
+        "mcp_servers": st.lists(by_url | by_command, max_size=3) | named,
+        "tool_names": st.sampled_from(["plain", "prefixed"]),
+        "on_duplicate": st.sampled_from(["error", "priority", "prefix"]),
         "tools": section({}, {"max_parallel": count}),
         "approval": approval,
         "limits": section(
@@ -273,6 +296,13 @@ router = {"type": "router", "name": "a", "agents": [{"type": "llm", "name": "b"}
         {"mcp_servers": None, "llm": None, "tools": None, "approval": None},
         {"mcp_servers": [{"name": "a", "command": "b", "args": None, "env": None}]},
         {"mcp_servers": [{"name": "a", "url": "${X:-http://h}"}]},
+        {"mcp_servers": {}},
+        {
+            "mcp_servers": {
+                "a": {"command": "b", "env": ["A=b", "${X:-C=d}"], "timeout": 0},
+                "b-1": {"url": "http://h"},
+            }
+        },
         {"port": "${X:-1}", "shutdown_grace": "${X:-1}", "approval": {"unannotated": "${X:-ask}"}},
         {"agent": {"type": "llm", "name": "a"}},
         {"agent": {"type": "llm", "name": "a", "mcp_servers": [], "tools": [], "approval": None}},
@@ -316,7 +346,17 @@ def test_both_accept(load: Load, data: object) -> None:
         {"mcp_servers": [{"name": "a", "url": "h"}]},
         {"mcp_servers": [{"name": "a", "url": "http://h", "command": "b"}]},
         {"mcp_servers": [{"name": "a", "url": "http://h", "args": []}]},
-        {"mcp_servers": [{"name": "a", "command": "b", "timeout": 0}]},
+        {"mcp_servers": [{"name": "a", "command": "b", "connect_timeout": 0}]},
+        {"mcp_servers": {"a b": {"command": "c"}}},
+        {"mcp_servers": {"a": {"name": "a", "command": "c"}}},
+        {"mcp_servers": {"a": {}}},
+        {"mcp_servers": {"a": None}},
+        {"mcp_servers": [{"name": "a", "command": "b", "type": "stdio", "transport": "stdio"}]},
+        {"mcp_servers": [{"name": "a", "command": "b", "env": ["A"]}]},
+        {"mcp_servers": [{"name": "a", "command": "b", "env": {"A=": ""}}]},
+        {"mcp_servers": [{"name": "a", "url": "http://h", "headers": {"a b": "c"}}]},
+        {"mcp_servers": [{"name": "a", "url": "http://h", "oauth": {"client_id": "a"}}]},
+        {"tool_names": "short"},
         {"mcp": {"url": "http://h"}},
         {"a2a": []},
         {"approval": {"unannotated": "deny"}},

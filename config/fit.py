@@ -1,0 +1,53 @@
+"""Whether the keys of a section fit together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from stopgo.config.shape import exactly_one_of, keys_of, names_of, needed_by_words, needs_a_key
+from stopgo.config.values import Mark, Table
+from stopgo.config.wording import one_of
+
+
+@attrs.frozen
+class Misfit:
+    code: str
+    message: str
+    mark: Mark | None
+    key: str | None = None
+    """The key it is about; None for the section as a whole."""
+
+
+def misfits(cls: type, value: Table, given: Mapping[str, object]) -> Iterator[Misfit]:
+    """What is wrong between the keys of a section; `given` are the values that were read."""
+    groups = exactly_one_of(cls)
+    named = [names[0] for group in groups if (names := [name for name in group if name in value.entries])]
+    if groups and not named:
+        choice = one_of(tuple(name for group in groups for name in group))
+        yield Misfit("missing_key", f"{choice} is required", value.mark)
+        return
+    if len(named) > 1:
+        message = f"{' and '.join(named)} exclude each other; give one of them"
+        yield Misfit("conflicting_keys", message, value.mark)
+        return
+    if needs_a_key(cls) and not value.entries:
+        message = f"the mapping is empty; it needs {one_of(tuple(keys_of(cls)))}"
+        yield Misfit("empty_mapping", message, value.mark)
+        return
+    for key in keys_of(cls).values():
+        if key.name not in value.entries:
+            continue
+        mark = value.key_marks.get(key.name)
+        if key.about.needs and key.about.needs not in value.entries:
+            message = f"{key.name} belongs to {key.about.needs}, which is not given"
+            yield Misfit("conflicting_keys", message, mark, key.name)
+        if key.alias_of in value.entries:
+            message = f"{key.name} and {key.alias_of} are the same; give one of them"
+            yield Misfit("conflicting_keys", message, mark, key.name)
+    for name, word, needed in needed_by_words(cls):
+        if given.get(name) == word and needed not in value.entries:
+            written = next(key for key in names_of(cls, name) if key in value.entries)
+            message = f"{word} belongs to {needed}, which is not given"
+            yield Misfit("conflicting_keys", message, value.key_marks.get(written), written)

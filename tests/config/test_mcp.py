@@ -1,0 +1,252 @@
+"""The tool servers of a file: every key, both forms, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stopgo.config.errors import Problem
+from stopgo.config.model import AgentConfig, McpServerConfig, OAuthConfig, ToolFilter
+
+Load = Callable[..., AgentConfig]
+Problems = Callable[..., tuple[Problem, ...]]
+
+SECRET = "s3cret-value"
+
+
+def test_every_key_of_a_server_by_command(load: Load, tmp_path: Path) -> None:
+    (server,) = load(
+        """
+mcp_servers:
+  - name: files_1-a
+    command: bin/files
+    args: [--root, "."]
+    transport: stdio
+    mode: legacy
+    env: {A: "1", EMPTY: ""}
+    env_file: .env
+    cwd: work
+    enabled: false
+    required: false
+    connect_timeout: 1
+    timeout: 2
+    max_retries: 7
+    max_concurrency: 3
+    priority: 5
+    description: The files of the team.
+    tools: {include: [read_*], exclude: [read_secret]}
+    expose: server
+"""
+    ).mcp_servers
+    assert server == McpServerConfig(
+        name="files_1-a",
+        command=str(tmp_path / "bin" / "files"),
+        args=("--root", "."),
+        transport="stdio",
+        mode="legacy",
+        env={"A": "1", "EMPTY": ""},
+        env_file=tmp_path / ".env",
+        cwd=tmp_path / "work",
+        enabled=False,
+        required=False,
+        connect_timeout=1.0,
+        timeout=2.0,
+        max_retries=7,
+        max_concurrency=3,
+        priority=5,
+        description="The files of the team.",
+        tools=ToolFilter(include=("read_*",), exclude=("read_secret",)),
+        expose="server",
+        as_written="bin/files",
+    )
+    assert server.facade == "mcp_files_1-a"
+
+
+def test_every_key_of_a_server_by_url(load: Load) -> None:
+    (server,) = load(
+        """
+mcp_servers:
+  - name: web
+    url: https://h/mcp
+    type: sse
+    headers: {X-Key: "${KEY}"}
+    oauth: {client_id: me, client_secret: "${KEY}", scopes: [a, b], token_url: https://h/token}
+""",
+        {"KEY": SECRET},
+    ).mcp_servers
+    oauth = OAuthConfig(client_id="me", client_secret=SECRET, scopes=("a", "b"), token_url="https://h/token")
+    assert (server.transport, server.headers, server.oauth) == ("sse", {"X-Key": SECRET}, oauth)
+    assert SECRET not in repr(server)
+
+
+def test_what_a_server_says_nothing_of(load: Load) -> None:
+    server = load("mcp_servers: [{name: a, command: b}]").mcp_servers[0]
+    assert (server.transport, server.mode, server.enabled, server.required) == (None, "auto", True, True)
+    assert (server.connect_timeout, server.timeout, server.max_retries) == (30.0, 60.0, 3)
+    assert (server.max_concurrency, server.priority, server.expose) == (1, 100, "tools")
+    assert (server.env_file, server.cwd, server.headers, server.oauth) == (None, None, {}, None)
+    assert server.tools == ToolFilter(include=None, exclude=())
+
+
+def test_zero_is_the_default_of_timeout_and_retries(load: Load) -> None:
+    server = load("mcp_servers: [{name: a, command: b, timeout: 0, max_retries: 0}]").mcp_servers[0]
+    assert (server.timeout, server.max_retries) == (60.0, 3)
+
+
+def test_what_holds_for_all_servers(load: Load) -> None:
+    config = load("tool_names: prefixed\non_duplicate: prefix\ntools: {max_result_chars: 100}")
+    assert (config.tool_names, config.on_duplicate) == ("prefixed", "prefix")
+    assert config.tools.max_result_chars == 100
+    config = load("name: x")
+    assert (config.tool_names, config.on_duplicate) == ("plain", "error")
+
+
+def test_a_mapping_of_names_is_the_list(load: Load) -> None:
+    mapping = load("mcp_servers:\n  b: {command: ./x}\n  a: {url: '${URL}'}", {"URL": "http://h"})
+    listed = load(
+        "mcp_servers:\n  - {name: b, command: ./x}\n  - {name: a, url: '${URL}'}", {"URL": "http://h"}
+    )
+    assert mapping.mcp_servers == listed.mcp_servers
+    assert [server.as_written for server in mapping.mcp_servers] == ["./x", "${URL}"]
+
+
+def test_the_names_of_a_mapping_are_known_to_nodes(load: Load) -> None:
+    config = load(
+        "mcp_servers: {files: {command: a}}\nagent: {type: llm, name: x, mcp_servers: [filse, files]}"
+    )
+    assert config.warnings == ('agent.mcp_servers[0]: no server is called "filse" (did you mean "files"?)',)
+
+
+@pytest.mark.parametrize("env", ["{A: x=y, B: ''}", "['A=x=y', 'B=']", "['${PAIR}', 'B=']"])
+def test_env_is_a_mapping_or_a_list_of_pairs(load: Load, env: str) -> None:
+    server = load(f"mcp_servers: [{{name: a, command: b, env: {env}}}]", {"PAIR": "A=x=y"}).mcp_servers[0]
+    assert server.env == {"A": "x=y", "B": ""}
+
+
+def by_command(text: str) -> str:
+    return f"mcp_servers:\n  - {{name: a, command: b, {text}}}"
+
+
+def by_url(text: str) -> str:
+    return f"mcp_servers:\n  - {{name: a, url: 'http://h', {text}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        (
+            by_command("max_concurency: 1"),
+            "unknown_key",
+            'mcp_servers[0].max_concurency: unknown key "max_concurency" (did you mean "max_concurrency"?)',
+        ),
+        (
+            by_command("tools: {includes: []}"),
+            "unknown_key",
+            'mcp_servers[0].tools.includes: unknown key "includes" (did you mean "include"?)',
+        ),
+        (
+            "mcp_servers: [{name: a b, command: c}]",
+            "bad_format",
+            "mcp_servers[0].name: expected letters, digits, _ and -, found other text",
+        ),
+        ("mcp_servers: [{name: é, command: c}]", "bad_format", None),
+        (
+            "mcp_servers: {a b: {command: c}}",
+            "bad_format",
+            "mcp_servers.a b.name: expected letters, digits, _ and -, found other text",
+        ),
+        ("mcp_servers: {'${X}': {command: c}}", "bad_format", None),
+        (
+            "mcp_servers:\n  a: {command: b, timout: 1}",
+            "unknown_key",
+            'mcp_servers.a.timout: unknown key "timout" (did you mean "timeout"?)',
+        ),
+        (
+            "mcp_servers:\n  a: {name: a, command: b}",
+            "conflicting_keys",
+            "mcp_servers.a.name: there is a name already: the key above it",
+        ),
+        ("mcp_servers: {a: }", "wrong_type", "mcp_servers.a: expected a mapping, found nothing"),
+        ("mcp_servers: {a: {}}", "missing_key", "mcp_servers.a: url or command is required"),
+        (
+            by_command("transport: htpt"),
+            "unknown_word",
+            'mcp_servers[0].transport: expected stdio, http or sse, found "htpt" (did you mean "http"?)',
+        ),
+        (
+            by_command("transport: http"),
+            "conflicting_keys",
+            "mcp_servers[0].transport: http belongs to url, which is not given",
+        ),
+        (
+            by_url("type: stdio"),
+            "conflicting_keys",
+            "mcp_servers[0].type: stdio belongs to command, which is not given",
+        ),
+        (
+            by_url("type: http, transport: http"),
+            "conflicting_keys",
+            "mcp_servers[0].type: type and transport are the same; give one of them",
+        ),
+        (by_command("mode: old"), "unknown_word", None),
+        (by_command("env: [A]"), "bad_format", "mcp_servers[0].env[0]: expected KEY=VALUE, found other text"),
+        (by_command("env: ['=x']"), "bad_format", None),
+        (
+            by_command("env: ['A=x', 'A=y']"),
+            "duplicate_key",
+            "mcp_servers[0].env[1]: the key stands in the list twice",
+        ),
+        (
+            by_command("env: {'A=B': x}"),
+            "bad_format",
+            "mcp_servers[0].env.A=B: expected the name of a variable as key",
+        ),
+        (
+            by_command("env: A"),
+            "wrong_type",
+            "mcp_servers[0].env: expected a mapping, or a list of KEY=VALUE, found text",
+        ),
+        (
+            by_command("headers: {A: b}"),
+            "conflicting_keys",
+            "mcp_servers[0].headers: headers belongs to url, which is not given",
+        ),
+        (by_command("oauth: {client_id: a, client_secret: b}"), "conflicting_keys", None),
+        (by_url("env_file: x"), "conflicting_keys", None),
+        (by_url("cwd: x"), "conflicting_keys", None),
+        (by_url("headers: {'a b': c}"), "bad_format", None),
+        (by_url(r'headers: {a: "x\r\nb: y"}'), "bad_format", None),
+        (by_url("headers: {a: ü}"), "bad_format", None),
+        (by_url("oauth: {client_id: a}"), "missing_key", None),
+        (by_url("oauth: {client_id: a, client_secret: ''}"), "missing_key", None),
+        (by_url("oauth: {client_id: a, client_secret: b, token_url: h}"), "bad_format", None),
+        (by_command("max_retries: -1"), "out_of_range", None),
+        (by_command("timeout: -1"), "out_of_range", None),
+        (by_command("connect_timeout: 0"), "out_of_range", None),
+        (by_command("priority: -1"), "out_of_range", None),
+        (by_command("enabled: 1"), "wrong_type", None),
+        (by_command("expose: both"), "unknown_word", None),
+        ("tool_names: prefix", "unknown_word", None),
+        ("on_duplicate: ignore", "unknown_word", None),
+    ],
+)
+def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: str | None) -> None:
+    (found,) = problems(text)
+    assert found.code == code
+    assert found.line is not None
+    assert (
+        expected is None
+        or f"{found.key}: {found.message}" + (f" ({found.hint})" if found.hint else "") == expected
+    )
+
+
+def test_no_mistake_shows_what_a_variable_holds(problems: Problems) -> None:
+    text = (
+        "mcp_servers: [{name: a, command: b, env: ['${KEY}']},"
+        " {name: c, url: 'http://h', headers: {a: '${KEY}'}}]"
+    )
+    found = problems(text, {"KEY": f"{SECRET}\n"})
+    assert len(found) == 2
+    assert SECRET not in repr(found) + "".join(map(str, found))
