@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import trio
@@ -27,14 +27,14 @@ from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
 from stopgo.actors.log import BrokenConversation, read
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.models.catalog import open_model
+from stopgo.actors.models.actors import OpenModel
 from stopgo.actors.recorder import Recorder
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
 from stopgo.actors.schema_check import check_edit
 from stopgo.actors.sender import Sender
 from stopgo.actors.state import Conversation
-from stopgo.actors.supervisor import Cast, OpenModel, OpenServer, open_cast
+from stopgo.actors.supervisor import Cast, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
 from stopgo.runtime.journal.errors import BadCursor
@@ -48,6 +48,9 @@ from stopgo.runtime.journal.protocol import (
     QuestionState,
 )
 from stopgo.runtime.journal.sqlite import open_sqlite
+
+if TYPE_CHECKING:
+    import httpx2
 
 T = TypeVar("T")
 
@@ -302,14 +305,17 @@ async def open_agent(
     journal: Journal | None = None,
     wall: WallClock = system_clock,
     open_server: OpenServer = mcp_server,
-    open_model: OpenModel = open_model,
+    open_model: OpenModel | None = None,
+    model_transport: httpx2.AsyncBaseTransport | None = None,
     record: Path | None = None,
 ) -> AsyncIterator[Agent]:
     """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
 
     `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
-    `open_server` and `open_model` let a program bring tools and models of its own. Into the folder `record`
-    goes, for each conversation, a `script:` file of what its models said: a model that says the same again.
+    `open_server` and `open_model` let a program bring tools and models of its own; a model that `open_model`
+    refuses as `UnknownProvider` is had from the provider that the config names. `model_transport` carries
+    the requests to providers in place of the network. Into the folder `record` goes, for each conversation,
+    a `script:` file of what its models said: a model that says the same again.
 
     Raises:
         StartError: a model or a tool server cannot be had.
@@ -317,24 +323,21 @@ async def open_agent(
         JournalBroken: while running; what is on disk is not known, and the process has to stop.
     """
     if journal is not None:
-        async with _run(config, journal, wall, open_server, open_model, record) as agent:
+        cast = open_cast(config, journal, wall, open_server, open_model, model_transport)
+        async with _run(config, journal, cast, record) as agent:
             yield agent
         return
     async with open_sqlite(config.data_dir, wall=wall) as store:
-        async with _run(config, store, wall, open_server, open_model, record) as agent:
+        cast = open_cast(config, store, wall, open_server, open_model, model_transport)
+        async with _run(config, store, cast, record) as agent:
             yield agent
 
 
 @asynccontextmanager
 async def _run(
-    config: AgentConfig,
-    journal: Journal,
-    wall: WallClock,
-    open_server: OpenServer,
-    open_model: OpenModel,
-    record: Path | None,
+    config: AgentConfig, journal: Journal, opened: AbstractAsyncContextManager[Cast], record: Path | None
 ) -> AsyncIterator[Agent]:
-    async with open_cast(config, journal, wall, open_server, open_model) as cast:
+    async with opened as cast:
         async with trio.open_nursery() as nursery:
             recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
             if recorder is not None:

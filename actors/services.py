@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import attrs
 
-from stopgo.actors.models.messages import ModelMessage, ModelTool
+from stopgo.actors.models.actors import StartedModel
+from stopgo.actors.models.messages import ModelTool
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import RegistryMessage
 from stopgo.actors.state import Conversation
@@ -52,8 +53,8 @@ class Services:
     """Who claims conversations: this process."""
     wall: WallClock
     registry: ActorRef[RegistryMessage]
-    model: Callable[[str], Awaitable[ActorRef[ModelMessage]]]
-    """The actor of a model by its name; started when first asked for. Raises `ModelFailed`."""
+    model: Callable[[str], Awaitable[StartedModel]]
+    """A model by its name; started when first asked for. Raises `ModelFailed`."""
     tree_id: str
     """Of the tree that new runs start with."""
     tree: Callable[[str, Json], Node]

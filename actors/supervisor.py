@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import trio
@@ -21,9 +20,9 @@ from stopgo.actors.errors import StartError
 from stopgo.actors.gate import unasked
 from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.errors import ModelUnusable
-from stopgo.actors.models.messages import ModelFailed, ModelMessage, ModelTool
-from stopgo.actors.models.model import Model, model_actor
+from stopgo.actors.models.actors import ModelActors, OpenModel, most_calls
+from stopgo.actors.models.client import open_client
+from stopgo.actors.models.messages import ModelTool
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
 from stopgo.actors.services import Services, Tokens
@@ -31,7 +30,7 @@ from stopgo.actors.slots import Slots
 from stopgo.actors.timers import timers
 from stopgo.actors.tools import ListTools, ServerMessage, Tool
 from stopgo.actors.tree import tree_id
-from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, Node, RouterNode, children_of
+from stopgo.config.model import AgentConfig, McpServerConfig, Node
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.context import Behaviour
@@ -40,6 +39,9 @@ from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervisor import Supervisor, open_supervisor
 from stopgo.runtime.virtual import VirtualActors
+
+if TYPE_CHECKING:
+    import httpx2
 
 logger = logging.getLogger(__name__)
 
@@ -85,15 +87,14 @@ class OpenServer(Protocol):
     ) -> Behaviour[ServerMessage]: ...
 
 
-class OpenModel(Protocol):
-    """Makes a model out of its name. Raises `ModelUnusable`."""
-
-    def __call__(self, name: str, *, folder: Path) -> Model: ...
-
-
 @asynccontextmanager
 async def open_cast(
-    config: AgentConfig, journal: Journal, wall: WallClock, open_server: OpenServer, open_model: OpenModel
+    config: AgentConfig,
+    journal: Journal,
+    wall: WallClock,
+    open_server: OpenServer,
+    open_model: OpenModel | None,
+    model_transport: httpx2.AsyncBaseTransport | None,
 ) -> AsyncIterator[Cast]:
     """Run the actors for the length of the block.
 
@@ -102,9 +103,12 @@ async def open_cast(
     """
     bus = EventBus()
     published = Published()
-    async with open_supervisor(bus, grace=config.shutdown_grace) as kernel:
+    async with (
+        open_client(most_calls(config), model_transport) as client,
+        open_supervisor(bus, grace=config.shutdown_grace) as kernel,
+    ):
         registry_ref = await kernel.start("registry", registry(published.set_catalogue))
-        models = _Models(kernel, config, open_model)
+        models = ModelActors(kernel, config, client, open_model)
         await models.check()
         await _start_servers(kernel, config, open_server, registry_ref, published)
         _warn_of_unasked(config, published.catalogue)
@@ -125,7 +129,7 @@ async def open_cast(
             owner=f"process-{uuid.uuid4()}",
             wall=wall,
             registry=registry_ref,
-            model=models.ref,
+            model=models.get,
             tree_id=current,
             tree=tree,
             wake=lambda id: conversations.wake(id, Wake()),
@@ -136,55 +140,6 @@ async def open_cast(
         )
         await kernel.start("timers", timers(journal, bus, wall, services.wake))
         yield Cast(services, published, conversations, models.names)
-
-
-# ----------------------------------------------------------------------- models
-
-
-@attrs.define(eq=False)
-class _Models:
-    """One actor per model name, started when first asked for."""
-
-    _kernel: Supervisor
-    _config: AgentConfig
-    _open: OpenModel
-    _refs: dict[str, ActorRef[ModelMessage]] = attrs.field(factory=dict)
-    _starting: trio.Lock = attrs.field(factory=trio.Lock)
-
-    async def check(self) -> None:
-        """Start every model the tree names. Raises `StartError` with all that cannot be had."""
-        problems = []
-        for name in dict.fromkeys(_models_of(self._config.agent)):
-            try:
-                await self.ref(name)
-            except ModelFailed as error:
-                problems.append(str(error))
-        if problems:
-            raise StartError("\n".join(problems))
-
-    def names(self) -> Sequence[str]:
-        return tuple(self._refs)
-
-    async def ref(self, name: str) -> ActorRef[ModelMessage]:
-        found = self._refs.get(name)
-        if found is not None:
-            return found
-        async with self._starting:
-            if name not in self._refs:
-                source = self._config.source
-                try:
-                    model = self._open(name, folder=source.parent if source else Path())
-                except ModelUnusable as error:
-                    raise ModelFailed(str(error)) from error
-                self._refs[name] = await self._kernel.start(f"model:{name}", model_actor(model))
-        return self._refs[name]
-
-
-def _models_of(node: Node) -> Iterator[str]:
-    if isinstance(node, LlmNode | RouterNode) and node.model is not None:
-        yield node.model
-    for child in children_of(node):
-        yield from _models_of(child)
 
 
 # ----------------------------------------------------------------- tool servers

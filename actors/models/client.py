@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+import trio
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to reach a provider; how long it may then take is the model's own deadline."""
+CLOSE_GRACE = 5.0
+"""Seconds that connections get to be closed in good order."""
 
 
 class ModelClient:
@@ -42,3 +48,16 @@ class ModelClient:
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+
+@asynccontextmanager
+async def open_client(
+    max_connections: int, transport: httpx2.AsyncBaseTransport | None = None
+) -> AsyncIterator[ModelClient]:
+    """A client for the length of the block; see `ModelClient` for its arguments."""
+    client = ModelClient(max_connections=max_connections, transport=transport)
+    try:
+        yield client
+    finally:
+        with trio.move_on_after(CLOSE_GRACE, shield=True):
+            await client.aclose()

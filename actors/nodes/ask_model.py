@@ -63,7 +63,7 @@ async def _complete(scope: RunScope, execute: Execute, name: str, request: Model
         )
     try:
         model = await services.model(name)
-        reply = await model.ask(Complete(request))
+        reply = await model.ref.ask(Complete(request))
     except ModelFailed as error:
         return _error("model_error", str(error))
     except (ActorCrashed, ActorUnavailable) as error:
