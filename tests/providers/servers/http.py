@@ -1,0 +1,167 @@
+"""A small HTTP/1.1 server on trio and h11 that also does what no server should."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+import h11
+import trio
+
+MAX_BODY = 32 * 1024 * 1024
+
+
+@attrs.frozen
+class Request:
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+@attrs.frozen
+class Pause:
+    """Nothing is sent for so many seconds."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Drop:
+    """The connection closes here, whatever was promised."""
+
+
+Chunk: TypeAlias = bytes | Pause | Drop
+
+
+@attrs.frozen
+class Answer:
+    status: int = 200
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    body: bytes = b""
+    chunks: Iterable[Chunk] | None = None
+    """Sent one by one in place of `body`; may be endless."""
+    length: int | None = None
+    """What `content-length` says of the chunks; without it they go out chunked."""
+    head: tuple[Chunk, ...] | None = None
+    """In place of everything: bytes as they are, then the connection closes."""
+
+    @classmethod
+    def json(cls, value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+        body = json.dumps(value).encode()
+        return cls(status, {"content-type": "application/json", **(headers or {})}, body)
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
+
+
+class _Closed(Exception):
+    """The connection is to be closed, by the client or by a `Drop`."""
+
+
+async def serve(handler: Handler, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+    """Serve on a free port of this machine until cancelled; started with the port."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port: int = listeners[0].socket.getsockname()[1]
+    task_status.started(port)
+    await trio.serve_listeners(partial(_connection, handler), listeners)
+
+
+async def _connection(handler: Handler, stream: trio.SocketStream) -> None:
+    wire = _Wire(stream)
+    try:
+        while await wire.one_exchange(handler):
+            pass
+    except (_Closed, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
+        pass  # a client that leaves is nothing to a server
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+            await stream.aclose()
+
+
+@attrs.define(eq=False)
+class _Wire:
+    _stream: trio.SocketStream
+    _http: h11.Connection = attrs.field(factory=lambda: h11.Connection(h11.SERVER))
+
+    async def one_exchange(self, handler: Handler) -> bool:
+        """Whether another may follow on this connection."""
+        request = await self._request()
+        if request is None:
+            return False
+        answer = await handler(request)
+        if answer.head is not None:
+            await self._send_raw(answer.head)
+            return False
+        await self._send(answer)
+        if self._http.our_state is h11.MUST_CLOSE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def _request(self) -> Request | None:
+        event = await self._event()
+        if not isinstance(event, h11.Request):
+            return None
+        body = bytearray()
+        while isinstance(data := await self._event(), h11.Data):
+            body += data.data
+            assert len(body) <= MAX_BODY
+        path, _, query = event.target.decode().partition("?")
+        headers = {name.decode().lower(): value.decode() for name, value in event.headers}
+        return Request(event.method.decode(), path, query, headers, bytes(body))
+
+    async def _event(self) -> object:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            self._http.receive_data(await self._stream.receive_some(65536))
+
+    async def _send(self, answer: Answer) -> None:
+        chunks = [answer.body] if answer.chunks is None else answer.chunks
+        headers = dict(answer.headers)
+        if answer.chunks is None:
+            headers["content-length"] = str(len(answer.body))
+        elif answer.length is not None:
+            headers["content-length"] = str(answer.length)
+        else:
+            headers["transfer-encoding"] = "chunked"
+        await self._write(h11.Response(status_code=answer.status, headers=list(headers.items())))
+        for chunk in chunks:
+            if await _is_data(chunk) and isinstance(chunk, bytes):
+                await self._write(h11.Data(data=chunk))
+        await self._write(h11.EndOfMessage())
+
+    async def _write(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data:
+            await self._stream.send_all(data)
+
+    async def _send_raw(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            if await _is_data(chunk) and isinstance(chunk, bytes):
+                await self._stream.send_all(chunk)
+
+
+async def _is_data(chunk: Chunk) -> bool:
+    """Whether there is something to send; a pause has passed then."""
+    match chunk:
+        case Pause():
+            await trio.sleep(chunk.seconds)
+            return False
+        case Drop():
+            raise _Closed
+        case _:
+            return bool(chunk)
+
+
+def cut(data: bytes, size: int) -> Iterator[bytes]:
+    """Pieces of so many bytes, wherever that falls."""
+    for start in range(0, len(data), size):
+        yield data[start : start + size]

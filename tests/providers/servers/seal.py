@@ -1,0 +1,40 @@
+"""What a server hands out and wants back unchanged: it tells its own from what was made up or moved."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any
+
+_SECRET = b"known to the servers only"
+
+
+def _mac(*about: Any) -> str:
+    text = json.dumps(about, sort_keys=True)
+    return hmac.new(_SECRET, text.encode(), hashlib.sha256).hexdigest()
+
+
+def seal(*about: Any) -> str:
+    """A signature of what is given, in base64 as providers give theirs."""
+    return base64.b64encode(f"sealed by {_mac(*about)[:24]}".encode()).decode()
+
+
+def is_sealed(signature: str, *about: Any) -> bool:
+    return hmac.compare_digest(signature.encode(), seal(*about).encode())
+
+
+def marked_id(nonce: str, *about: Any) -> str:
+    """An id, 20 letters and digits, that remembers what it came with."""
+    digits = hashlib.sha256(nonce.encode()).hexdigest()[:8]
+    return f"{digits}{_mac(digits)[:4]}{_mac(digits, *about)[:8]}"
+
+
+def is_ours(id: str) -> bool:
+    """Whether it is a marked id, whatever it came with."""
+    return len(id) == 20 and id[8:12] == _mac(id[:8])[:4]
+
+
+def came_with(id: str, *about: Any) -> bool:
+    return is_ours(id) and id[12:] == _mac(id[:8], *about)[:8]
