@@ -1,4 +1,4 @@
-"""Secrets of the tests: used wherever a key or a token is needed, and to be found nowhere afterwards (NFR-005)."""
+"""Secrets of the tests: used wherever a key or token is needed, found nowhere afterwards (NFR-005)."""
 
 from __future__ import annotations
 
