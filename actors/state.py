@@ -195,8 +195,7 @@ def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) 
         settled=None,
     )
     if body["kind"] == "tool":
-        record = run.calls[body["key"]]
-        c.update_call(record, state="waiting", server=body["server"], arguments=body["tool_args"])
+        c.update_call(run.calls[body["key"]], state="waiting")
 
 
 def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:

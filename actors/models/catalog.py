@@ -1,25 +1,46 @@
-"""Which models there are: from everything there is to know about one to the model."""
+"""Which models there are: from what the configuration says of one to the model."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import UnknownProvider
+from stopgo.actors.models.errors import ModelUnusable, UnknownProvider
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.rules import RulesModel
 from stopgo.actors.models.script import ScriptModel
 from stopgo.actors.models.script_reader import load_script
 from stopgo.config.models import ModelSpec
 
+_OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemInstruction", "tools"})
+"""Of a request's body: what the run decides and not the file."""
+
+
+class InvalidOptions(ModelUnusable):
+    """`options` sets what is not the file's to say."""
+
+    code = "invalid_options"
+
 
 def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
-    """The model that `spec` describes; a script's file is looked up from `folder`.
+    """The model a spec describes; a script's file is looked up from `folder`, keys in the environment.
 
-    Reads the script, so for start-up only. Raises `UnknownProvider` or `InvalidScript`.
+    Reads the script or imports what the provider needs, so for start-up only. Raises `ModelUnusable`.
     """
-    if spec.provider == "offline" and spec.model == "rules":
-        return RulesModel()
-    if spec.provider == "script":
-        return ScriptModel(load_script(folder / spec.model))
-    raise UnknownProvider(f'unknown model "{spec.name}": this version runs offline:rules and script:FILE')
+    wrong = sorted(_OURS & spec.options.keys())
+    if wrong:
+        raise InvalidOptions(f'options of model "{spec.name}" may not set {", ".join(wrong)}')
+    match spec.provider:
+        case "offline":
+            if spec.model != "rules":
+                raise UnknownProvider(f'unknown model "{spec.name}": the only offline model is offline:rules')
+            return RulesModel()
+        case "script":
+            return ScriptModel(load_script(folder / spec.model))
+        case "openai" | "mistral" | "openrouter" | "ollama" | "openai_compatible":
+            from stopgo.actors.models.providers.http_model import openai_model
+
+            return openai_model(spec, os.environ, client)
+        case "google" | "anthropic":
+            raise UnknownProvider(f'unknown model "{spec.name}"')

@@ -1,0 +1,97 @@
+"""Where a provider is reached and with which key: from the file and the environment, as a model is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+import attrs
+
+from stopgo.actors.models.errors import ModelUnusable
+from stopgo.config.models import ModelSpec, Provider
+
+
+class MissingApiKey(ModelUnusable):
+    """The environment variable that should hold the key is not set."""
+
+    code: ClassVar[str] = "missing_api_key"
+
+
+class InvalidApiKey(ModelUnusable):
+    """The environment variable holds what cannot be a key."""
+
+    code: ClassVar[str] = "invalid_api_key"
+
+
+class MissingBaseUrl(ModelUnusable):
+    """Nothing says where the server is."""
+
+    code: ClassVar[str] = "missing_base_url"
+
+
+class InvalidBaseUrl(ModelUnusable):
+    """What should be an address is none."""
+
+    code: ClassVar[str] = "invalid_base_url"
+
+
+@attrs.frozen
+class _Place:
+    """What holds of a provider unless the file says otherwise."""
+
+    key_env: str | None
+    url_env: str | None
+    url: str | None
+
+
+_PLACES: Mapping[Provider, _Place] = {
+    "anthropic": _Place("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "google": _Place("GEMINI_API_KEY", "GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
+    "openai": _Place("OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "mistral": _Place("MISTRAL_API_KEY", "MISTRAL_BASE_URL", "https://api.mistral.ai/v1"),
+    "openrouter": _Place("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
+    "ollama": _Place(None, "OLLAMA_BASE_URL", "http://localhost:11434/v1"),
+    "openai_compatible": _Place(None, None, None),
+}
+
+
+@attrs.frozen
+class Endpoint:
+    base_url: str = attrs.field(repr=False)
+    """Without a slash at the end. May hold credentials, so it is not shown."""
+    key: str | None = attrs.field(repr=False)
+
+
+def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
+    """Raises one of the errors of this module."""
+    place = _PLACES[spec.provider]
+    return Endpoint(_base_url(spec, place, environ), _key(spec, place, environ))
+
+
+def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | None:
+    name = spec.api_key_env or place.key_env
+    if name is None:
+        return None
+    key = environ.get(name, "").strip()
+    if not key:
+        raise MissingApiKey(f'model "{spec.name}" needs an API key: set the environment variable {name}')
+    if not re.fullmatch("[!-~]+", key):
+        raise InvalidApiKey(
+            f'the API key of model "{spec.name}", in the environment variable {name}, holds a character that '
+            "no key has"
+        )
+    return key
+
+
+def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str:
+    from_environment = environ.get(place.url_env, "").strip() if place.url_env is not None else ""
+    url = spec.base_url or from_environment or place.url
+    if url is None:
+        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: where its server is, /v1 included')
+    if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url):
+        source = "base_url" if spec.base_url else f"the environment variable {place.url_env}"
+        raise InvalidBaseUrl(
+            f'{source} of model "{spec.name}" is not an address: expected http:// or https:// and a host'
+        )
+    return url.rstrip("/")

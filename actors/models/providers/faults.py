@@ -1,0 +1,155 @@
+"""What providers answer when they do not answer: to the failure a user reads. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+
+from stopgo.actors.models.messages import ModelFailed
+from stopgo.actors.models.providers.wire_json import array, load, mapping
+
+MAX_SENTENCE = 500
+"""Characters of what a provider says that are repeated."""
+
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Of errors inside an answer that began with status 200."""
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")
+"""google.protobuf.Duration in JSON."""
+
+
+def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: float) -> ModelFailed:
+    """The failure behind an HTTP answer that is no success.
+
+    Args:
+        headers: looked up in lower case.
+        raw: the body, whatever it is.
+        now: seconds since the epoch, for a `retry-after` that is a date.
+    """
+    body: Any = None
+    try:
+        body = load(raw)
+        sentence = _sentence(body)
+    except ValueError:
+        text = raw.decode(errors="replace").strip()
+        sentence = "" if text.startswith("<") else text
+    failure = ModelFailed.from_status(
+        _short(sentence) or _phrase(status), status, _retry_after(headers, body, now)
+    )
+    failure.retryable &= not _quota_used_up(body)
+    return failure
+
+
+def from_error(error: object) -> ModelFailed:
+    """The failure behind an error object that came inside an answer."""
+    sentence = _short(_sentence(error)) or "an error without a word"
+    known = mapping(error)
+    for key in ("code", "status_code", "status", "type"):
+        status = _status(known.get(key))
+        if status is not None:
+            failure = ModelFailed.from_status(sentence, status, _retry_after({}, error, 0))
+            failure.retryable &= not _quota_used_up(error)
+            return failure
+    # What breaks off an answer that had begun is the provider's trouble.
+    return ModelFailed(sentence, retryable=True)
+
+
+def _status(word: object) -> int | None:
+    if isinstance(word, str):
+        return int(word) if re.fullmatch("[45][0-9][0-9]", word) else _STATUS_OF.get(word)
+    return word if isinstance(word, int) and 400 <= word <= 599 else None
+
+
+def _sentence(body: object) -> str:
+    """What the error says for people, wherever it says it."""
+    match body:
+        case str():
+            return body
+        case [first, *_]:
+            return _sentence(first)
+        case {"msg": str(sentence)}:  # of a validation error in FastAPI's form
+            where = ".".join(str(part) for part in array(mapping(body).get("loc")))
+            return f"{where}: {sentence}" if where else sentence
+        case {"error": (dict() | list() | str()) as error}:
+            return _sentence(error)
+        case {"message": str(sentence), "metadata": {"raw": str(raw)}}:  # OpenRouter passing on an error
+            return f"{sentence}: {raw}"
+        case {"message": (dict() | list() | str()) as message}:
+            return _sentence(message)
+        case {"detail": (dict() | list() | str()) as detail}:
+            return _sentence(detail)
+    return ""
+
+
+def _short(sentence: str) -> str:
+    sentence = " ".join(sentence.split())
+    return sentence if len(sentence) <= MAX_SENTENCE else sentence[:MAX_SENTENCE] + "..."
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "no reason was given"
+
+
+def _error_of(body: object) -> Mapping[str, Any]:
+    first = mapping(body[0] if isinstance(body, list) and body else body)
+    return mapping(first.get("error")) or first
+
+
+def _quota_used_up(body: object) -> bool:
+    """OpenAI says 429 also when there is no money left; no waiting helps against that."""
+    error = _error_of(body)
+    return "insufficient_quota" in (error.get("code"), error.get("type"))
+
+
+def _retry_after(headers: Mapping[str, str], body: object, now: float) -> float | None:
+    """Seconds to wait: a header in milliseconds, seconds or as a date (RFC 9110 10.2.3), or RetryInfo."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    header = headers.get("retry-after")
+    if header is not None:
+        seconds = _number(header)
+        return seconds if seconds is not None else _until(header, now)
+    for detail in array(_error_of(body).get("details")):
+        delay = mapping(detail).get("retryDelay")
+        if isinstance(delay, str) and (found := _DURATION.fullmatch(delay)):
+            return _number(found[1])
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None
+
+
+def _until(date: str, now: float) -> float | None:
+    try:
+        at = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)

@@ -1,0 +1,55 @@
+"""A model behind an HTTP API that takes a JSON body and answers with one, or with events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from stopgo.actors.models.client import ModelClient
+from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest
+from stopgo.actors.models.providers.codec import Codec
+from stopgo.actors.models.providers.endpoints import endpoint
+from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.reading import read_reply, told_as
+from stopgo.actors.models.providers.wire_json import dump
+from stopgo.config.models import ModelSpec
+
+
+@attrs.frozen
+class HttpModel:
+    name: str
+    url: str = attrs.field(repr=False)
+    headers: Mapping[str, str] = attrs.field(repr=False)
+    key: str | None = attrs.field(repr=False)
+    """Already in the headers; here so that no error shows it."""
+    codec: Codec
+    client: ModelClient = attrs.field(repr=False)
+
+    async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
+        """One reply. Raises `ModelFailed`."""
+        body = dump(self.codec.body(request))
+        http = self.client.get()
+        headers = {"content-type": "application/json", **self.headers}
+        with told_as(self.name, self.key):
+            response = await http.send(
+                http.build_request("POST", self.url, content=body, headers=headers), stream=True
+            )
+            try:
+                return await read_reply(response, self.codec, request, emit)
+            finally:
+                await response.aclose()
+
+
+_TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}
+"""By which OpenRouter knows a program."""
+
+
+def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
+    """A model that speaks chat completions. Raises `ModelUnusable`."""
+    place = endpoint(spec, environ)
+    headers = {"authorization": f"Bearer {place.key}"} if place.key is not None else {}
+    if spec.provider == "openrouter":
+        headers |= _TITLE
+    codec = OpenAICodec(spec, FLAVOURS[spec.provider])
+    return HttpModel(spec.name, f"{place.base_url}/chat/completions", headers, place.key, codec, client)

@@ -1,0 +1,324 @@
+"""Chat completions, as OpenAI defined them and many servers speak them, each in its own way. Pure.
+
+Written from https://platform.openai.com/docs/api-reference/chat and what servers are known to do differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from stopgo.actors.models.messages import (
+    ArgumentsDelta,
+    Emit,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    Usage,
+    Verbatim,
+)
+from stopgo.actors.models.providers.codec import (
+    emit_text,
+    ended_early,
+    event_body,
+    make_reply,
+    merged,
+    not_understood,
+    tool_calls,
+)
+from stopgo.actors.models.providers.faults import from_error
+from stopgo.actors.models.providers.sse import SseEvent
+from stopgo.actors.models.providers.tools import own_names, parameters, wire_name
+from stopgo.actors.models.providers.turns import ModelTurn, Said, UserTurn, turns
+from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
+from stopgo.config.models import ModelSpec, Provider
+
+
+@attrs.frozen
+class Flavour:
+    """How a server differs from the others."""
+
+    max_tokens: str = "max_tokens"
+    """Name of the field."""
+    ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,40}")
+    stream_usage: bool = True
+    """Tells the usage of a stream only when asked to."""
+    user_after_tool: bool = True
+    """Takes a user message right after a result."""
+    returned: tuple[str, ...] = ()
+    """Fields of a message with calls that the server wants back: what the model thought."""
+
+
+_REASONING = ("reasoning_details", "reasoning_content", "reasoning")
+
+FLAVOURS: Mapping[Provider, Flavour] = {
+    "openai": Flavour(max_tokens="max_completion_tokens"),
+    "mistral": Flavour(ids=re.compile(r"[A-Za-z0-9]{9}"), stream_usage=False, user_after_tool=False),
+    "openrouter": Flavour(returned=_REASONING),
+    "ollama": Flavour(returned=_REASONING),
+    "openai_compatible": Flavour(returned=_REASONING),
+}
+
+GO_ON = "I have the results."
+"""Said between a result and a user's message where a server wants something to be said."""
+
+_CUT = ("length", "model_length")
+_WELL = ("stop", "tool_calls", "function_call", *_CUT)
+
+
+@attrs.frozen
+class OpenAICodec:
+    spec: ModelSpec
+    flavour: Flavour
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        spec = self.spec
+        body: dict[str, Any] = {"model": spec.model, "messages": self._messages(request)}
+        if request.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": wire_name(tool.name),
+                        "description": tool.description,
+                        "parameters": parameters(tool),
+                    },
+                }
+                for tool in request.tools
+            ]
+        if spec.max_tokens is not None:
+            body[self.flavour.max_tokens] = spec.max_tokens
+        if spec.temperature is not None:
+            body["temperature"] = spec.temperature
+        if spec.stream:
+            body["stream"] = True
+            if self.flavour.stream_usage:
+                body["stream_options"] = {"include_usage": True}
+        return merged(body, spec.options)
+
+    def _messages(self, request: ModelRequest) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = []
+        if request.system.strip():
+            messages.append({"role": "system", "content": request.system})
+        for turn in turns(request.messages, provider=self.spec.provider, ids=self.flavour.ids):
+            match turn:
+                case UserTurn(results=results, texts=texts):
+                    for result in results:
+                        messages.append(
+                            {"role": "tool", "tool_call_id": result.id, "content": result.content}
+                        )
+                    if texts:
+                        if results and not self.flavour.user_after_tool:
+                            messages.append({"role": "assistant", "content": GO_ON})
+                        messages.append({"role": "user", "content": "\n\n".join(texts)})
+                case ModelTurn(replies=replies):
+                    message = _message(replies[-1])
+                    said = [reply.text for reply in replies if reply.text]
+                    # Templates of many open models insist that user and assistant take turns.
+                    messages.append({**message, "content": "\n\n".join(said) or None})
+        return messages
+
+    def reply(self, body: object, request: ModelRequest) -> ModelReply:
+        answer = mapping(body)
+        usage = _usage(answer.get("usage"))
+        choice = mapping(next(iter(array(answer.get("choices"))), None))
+        error = choice.get("error") or answer.get("error")
+        if error:
+            raise _with_usage(from_error(error), usage)
+        if not choice:
+            raise not_understood("it holds no choices", usage)
+        message = mapping(choice.get("message"))
+        said = _text(message.get("content"))
+        given = [mapping(call) for call in array(message.get("tool_calls"))]
+        calls = tool_calls(
+            ((text(call.get("id")), *_function(call)) for call in given), own_names(request.tools)
+        )
+        reason = text(choice.get("finish_reason"))
+        refusal = text(message.get("refusal"))
+        if refusal:
+            raise ModelFailed(f"the model refused: {refusal}", usage=usage)
+        if reason == "content_filter":
+            raise ModelFailed("the provider's content filter stopped the reply", usage=usage)
+        if reason not in _WELL and not said and not calls:
+            raise not_understood(f'it is empty, and its finish_reason is "{reason}"', usage)
+        verbatim = self._verbatim(message, given)
+        return make_reply(said, calls, usage, cut=reason in _CUT, verbatim=verbatim)
+
+    def _verbatim(self, message: Mapping[str, Any], calls: list[Mapping[str, Any]]) -> Verbatim | None:
+        """Kept for a reply with calls: only while its turn lasts does anybody want to see it again."""
+        kept = {name: message[name] for name in self.flavour.returned if message.get(name)}
+        # Where Gemini's signatures travel in this dialect.
+        if any("extra_content" in call for call in calls):
+            kept["tool_calls"] = [{"extra_content": call.get("extra_content")} for call in calls]
+        return Verbatim(self.spec.provider, kept) if calls and kept else None
+
+    def stream(self, request: ModelRequest, emit: Emit) -> OpenAIStream:
+        return OpenAIStream(self, request, emit)
+
+
+def _message(said: Said) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant"}
+    if not said.calls:
+        return message
+    kept = mapping(said.verbatim)
+    extras = array(kept.get("tool_calls"))
+    calls = []
+    for index, call in enumerate(said.calls):
+        function = {"name": wire_name(call.name), "arguments": dump(call.arguments).decode()}
+        wired: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
+        if index < len(extras) and extras[index]["extra_content"] is not None:
+            wired |= extras[index]
+        calls.append(wired)
+    return {**message, **kept, "tool_calls": calls}
+
+
+def _function(call: Mapping[str, Any]) -> tuple[str, object]:
+    function = mapping(call.get("function"))
+    return text(function.get("name")), function.get("arguments")
+
+
+def _text(content: object) -> str:
+    """Of a text, or of a list of chunks, of which only the texts are for the user."""
+    if isinstance(content, list):
+        return "".join(text(mapping(chunk).get("text")) for chunk in content)
+    return text(content)
+
+
+def _usage(usage: object) -> Usage:
+    told = mapping(usage)
+    details = mapping(told.get("prompt_tokens_details"))
+    return Usage(
+        input_tokens=count(told.get("prompt_tokens")),
+        output_tokens=count(told.get("completion_tokens")),
+        cached_tokens=count(details.get("cached_tokens")),
+        cache_write_tokens=count(details.get("cache_write_tokens")),
+    )
+
+
+def _with_usage(failure: ModelFailed, usage: Usage) -> ModelFailed:
+    failure.usage = usage
+    return failure
+
+
+class OpenAIStream:
+    """Puts the message together again; what it then means is the codec's business."""
+
+    def __init__(self, codec: OpenAICodec, request: ModelRequest, emit: Emit) -> None:
+        self._codec = codec
+        self._request = request
+        self._emit = emit
+        self._own_names = own_names(request.tools)
+        self._text: list[str] = []
+        self._calls: list[_CallPieces] = []
+        self._extras: dict[str, Any] = {}
+        self._refusal: list[str] = []
+        self._finish: object = None
+        self._usage: object = None
+        self.ended = False
+
+    @property
+    def usage(self) -> Usage | None:
+        return _usage(self._usage) if self._usage else None
+
+    def feed(self, event: SseEvent) -> None:
+        if event.data.strip() == "[DONE]":
+            self.ended = True
+            return
+        chunk = mapping(event_body(event))
+        if chunk.get("error"):
+            raise from_error(chunk["error"])
+        self._usage = chunk.get("usage") or self._usage
+        choice = mapping(next(iter(array(chunk.get("choices"))), None))
+        if choice.get("error"):
+            raise from_error(choice["error"])
+        self._finish = choice.get("finish_reason") or self._finish
+        delta = mapping(choice.get("delta"))
+        said = _text(delta.get("content"))
+        if said:
+            self._text.append(said)
+            emit_text(self._emit, said)
+        self._refusal.append(text(delta.get("refusal")))
+        for name in self._codec.flavour.returned:
+            if delta.get(name):
+                self._extras[name] = _joined(self._extras.get(name), delta[name])
+        for piece in array(delta.get("tool_calls")):
+            self._piece_of_call(mapping(piece))
+
+    def _piece_of_call(self, piece: Mapping[str, Any]) -> None:
+        index, id = piece.get("index"), text(piece.get("id"))
+        name, arguments = _function(piece)
+        call = self._call(index if isinstance(index, int) else None, id, name)
+        call.id = call.id or id
+        call.name = call.name or name
+        if "extra_content" in piece:
+            call.extra = {"extra_content": piece["extra_content"]}
+        json = arguments if isinstance(arguments, str) else dump(arguments).decode() if arguments else ""
+        call.arguments.append(json)
+        if json:
+            own = self._own_names.get(call.name, call.name)
+            self._emit(ArgumentsDelta(self._calls.index(call), own, json))
+
+    def _call(self, index: int | None, id: str, name: str) -> _CallPieces:
+        """The call that a piece belongs to. Not every server numbers its calls, or numbers them well."""
+        if index is None:
+            found = self._calls[-1] if self._calls and not name else None
+        else:
+            # The last by that number: a second one differs in its id.
+            found = next((call for call in reversed(self._calls) if call.index == index), None)
+        if found is None or (id and found.id and id != found.id):
+            found = _CallPieces(index)
+            self._calls.append(found)
+        return found
+
+    def reply(self) -> ModelReply:
+        if not self.ended and self._finish is None:
+            raise ended_early(self.usage)
+        message = {
+            **self._extras,
+            "content": "".join(self._text),
+            "refusal": "".join(self._refusal),
+            "tool_calls": [call.whole() for call in self._calls],
+        }
+        choice = {"message": message, "finish_reason": self._finish}
+        return self._codec.reply({"choices": [choice], "usage": self._usage}, self._request)
+
+
+@attrs.define(eq=False)
+class _CallPieces:
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = attrs.field(factory=list)
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def whole(self) -> dict[str, Any]:
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function, **self.extra}
+
+
+def _joined(before: Any, piece: Any) -> Any:
+    """Pieces of what the model thought: a text goes on, and so does the last entry of a list."""
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    if not isinstance(before, list) or not isinstance(piece, list):
+        return piece
+    joined = list(before)
+    for entry in piece:
+        last = joined[-1] if joined else None
+        if not isinstance(last, dict) or not isinstance(entry, dict) or not _goes_on(last, entry):
+            joined.append(entry)
+            continue
+        texts = {key: last[key] + entry[key] for key in _TEXTS if key in last and key in entry}
+        joined[-1] = {**last, **{key: value for key, value in entry.items() if value is not None}, **texts}
+    return joined
+
+
+_TEXTS = ("text", "summary", "data")
+
+
+def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    alike = last.get("type") == entry.get("type") and last.get("index") == entry.get("index")
+    return alike and all(isinstance(each.get(key, ""), str) for key in _TEXTS for each in (last, entry))

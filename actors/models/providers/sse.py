@@ -1,0 +1,71 @@
+"""Server-sent events as they arrive, https://html.spec.whatwg.org/multipage/server-sent-events.html. Pure."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""A carriage return at the very end may be half of a line end."""
+
+
+@attrs.frozen
+class SseEvent:
+    data: str
+    type: str = "message"
+
+
+class EventTooLarge(Exception):
+    """An event of more than `MAX_EVENT_BYTES`."""
+
+
+class SseParser:
+    """Fed with bytes however they were cut; gives the events that are complete.
+
+    As the specification wants it, an event without its closing blank line does not count.
+    """
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._scanned = 0
+        self._data: list[str] = []
+        self._size = 0
+        self._type = ""
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """Raises `EventTooLarge`."""
+        pending = self._pending
+        pending += chunk
+        if not self._begun and len(pending) >= 3:
+            self._begun = True
+            if pending.startswith(b"\xef\xbb\xbf"):
+                del pending[:3]
+        events: list[SseEvent] = []
+        start = 0
+        for end in _LINE_END.finditer(pending, self._scanned):
+            self._line(bytes(pending[start : end.start()]), events)
+            start = end.end()
+        del pending[:start]
+        # What was looked at holds no line end; only a last carriage return may still become one.
+        self._scanned = max(0, len(pending) - 1)
+        if len(pending) + self._size > MAX_EVENT_BYTES:
+            raise EventTooLarge
+        return events
+
+    def _line(self, line: bytes, events: list[SseEvent]) -> None:
+        if not line:
+            if self._data:
+                events.append(SseEvent("\n".join(self._data), self._type or "message"))
+            self._data, self._type, self._size = [], "", 0
+            return
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value.decode(errors="replace"))
+            self._size += len(value)
+        elif name == b"event":
+            self._type = value.decode(errors="replace")

@@ -1,0 +1,146 @@
+"""A provider of this process: answers with the bytes it is told, over a real socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from stopgo.actors.models.client import ModelClient
+from stopgo.actors.models.messages import (
+    ChatMessage,
+    Delta,
+    ModelRequest,
+    ModelTool,
+    UserMessage,
+)
+
+ADD = ModelTool("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+
+
+def request(
+    *messages: ChatMessage, system: str = "Be brief.", tools: Sequence[ModelTool] = (ADD,)
+) -> ModelRequest:
+    return ModelRequest(
+        system=system,
+        messages=messages or (UserMessage("hi"),),
+        tools=tuple(tools),
+        user="hi",
+        node="main",
+        turn=1,
+        call=1,
+    )
+
+
+class Heard:
+    """What was emitted."""
+
+    def __init__(self) -> None:
+        self.deltas: list[Delta] = []
+
+    def __call__(self, delta: Delta) -> None:
+        self.deltas.append(delta)
+
+
+@attrs.frozen
+class Wait:
+    """Before the next piece of an answer: for the event, or for ever."""
+
+    event: trio.Event | None = None
+
+
+Piece = bytes | Wait
+
+
+def head(status: int = 200, type: str = "application/json", **headers: object) -> bytes:
+    """Of an answer that ends with its connection, unless a length is told."""
+    lines = [f"HTTP/1.1 {status} Reason", f"content-type: {type}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def whole(body: object, status: int = 200, type: str = "application/json", **headers: object) -> list[Piece]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return [head(status, type, content_length=len(raw), **headers) + raw]
+
+
+def chunk(raw: bytes) -> bytes:
+    return f"{len(raw):x}\r\n".encode() + raw + b"\r\n"
+
+
+def events(*bodies: object, ends: bool = True) -> list[Piece]:
+    """Server-sent events, one chunk each; without the last chunk the connection breaks."""
+    pieces: list[Piece] = [head(type="text/event-stream", transfer_encoding="chunked")]
+    for body in bodies:
+        data = body if isinstance(body, str) else json.dumps(body)
+        pieces.append(chunk(f"data: {data}\n\n".encode()))
+    return [*pieces, b"0\r\n\r\n"] if ends else pieces
+
+
+@attrs.define(eq=False)
+class Provider:
+    url: str
+    answers: list[list[Piece]] = attrs.field(factory=list)
+    """One for each request, in order."""
+    heads: list[bytes] = attrs.field(factory=list)
+    bodies: list[Any] = attrs.field(factory=list)
+    connections: int = 0
+    gone: trio.Event = attrs.field(factory=trio.Event)
+    """The client closed a connection."""
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        buffer = b""
+        try:
+            while True:
+                while b"\r\n\r\n" not in buffer:
+                    if not (more := await stream.receive_some()):
+                        return
+                    buffer += more
+                head, _, buffer = buffer.partition(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+                while len(buffer) < length:
+                    buffer += await stream.receive_some()
+                self.heads.append(head)
+                self.bodies.append(json.loads(buffer[:length]))
+                buffer = buffer[length:]
+                if not await self._answer(stream, self.answers.pop(0)):
+                    return
+        except trio.BrokenResourceError:
+            pass
+        finally:
+            self.gone.set()
+            await trio.aclose_forcefully(stream)
+
+    async def _answer(self, stream: trio.SocketStream, pieces: list[Piece]) -> bool:
+        """Whether the connection is still good."""
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                await stream.send_all(piece)
+            elif piece.event is not None:
+                await piece.event.wait()
+            else:
+                # Until the client leaves.
+                return bool(await stream.receive_some())
+        head, _, body = b"".join(piece for piece in pieces if isinstance(piece, bytes)).partition(b"\r\n\r\n")
+        return body.endswith(b"0\r\n\r\n") or f"content-length: {len(body)}".encode() in head
+
+
+@pytest.fixture
+async def provider(nursery: trio.Nursery) -> Provider:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    found = Provider(f"http://127.0.0.1:{port}")
+    nursery.start_soon(trio.serve_listeners, found.serve, [listener])
+    return found
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[ModelClient]:
+    made = ModelClient(max_connections=16)
+    yield made
+    await made.aclose()

@@ -1,0 +1,170 @@
+"""The seven kinds over real sockets, as far as they are hand-written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.actors.models.catalog import open_model
+from stopgo.actors.models.client import ModelClient
+from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, UserMessage, unheard
+from stopgo.actors.models.model import Model
+from stopgo.actors.models.providers import reading
+from stopgo.config.models import ModelSpec
+
+from .conftest import Heard, Piece, Provider, Wait, chunk, events, head, request, whole
+
+KEY = "sk-canary-0123456789"
+ANSWER = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
+CHUNKS = [
+    {"choices": [{"delta": {"content": "hel"}}]},
+    {"choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}]},
+    "[DONE]",
+]
+
+
+@pytest.fixture
+def model(provider: Provider, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Model:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+    return open_model(ModelSpec("openai:gpt", "openai", "gpt"), folder=tmp_path, client=client)
+
+
+async def failure(model: Model) -> ModelFailed:
+    with trio.fail_after(5):
+        with pytest.raises(ModelFailed) as failed:
+            await model.complete(request(), unheard)
+    assert KEY not in str(failed.value)
+    assert str(failed.value).startswith("openai:gpt: ")
+    return failed.value
+
+
+async def test_a_reply_in_events(model: Model, provider: Provider) -> None:
+    provider.answers = [events(*CHUNKS)]
+    heard = Heard()
+    assert await model.complete(request(), heard) == ModelReply("hello")
+    assert heard.deltas == [TextDelta("hel"), TextDelta("lo")]
+    (sent,) = provider.heads
+    assert sent.startswith(b"POST /chat/completions HTTP/1.1\r\n")
+    assert f"authorization: bearer {KEY}".encode() in sent.lower()
+    assert provider.bodies[0]["stream"] is True
+
+
+async def test_a_reply_that_comes_whole_though_events_were_asked_for(
+    model: Model, provider: Provider
+) -> None:
+    provider.answers = [whole(ANSWER)]
+    assert await model.complete(request(), unheard) == ModelReply("hello")
+
+
+async def test_one_connection_serves_many_calls(model: Model, provider: Provider) -> None:
+    provider.answers = [events(*CHUNKS), whole(ANSWER), whole({}, 500), events(*CHUNKS)]
+    assert (await model.complete(request(), unheard)).text == "hello"
+    assert (await model.complete(request(), unheard)).text == "hello"
+    assert (await failure(model)).status == 500
+    assert (await model.complete(request(), unheard)).text == "hello"
+    assert provider.connections == 1
+
+
+async def test_an_answer_that_is_complete_need_not_end(model: Model, provider: Provider) -> None:
+    open_end = events(*CHUNKS, ends=False)
+    provider.answers = [[*open_end, Wait()], open_end]
+    for _ in range(2):
+        with trio.fail_after(5):
+            assert (await model.complete(request(), unheard)).text == "hello"
+
+
+async def test_an_error(model: Model, provider: Provider) -> None:
+    body = {"error": {"message": f"no such key: {KEY}"}}
+    provider.answers = [whole(body, 429, retry_after="7")]
+    failed = await failure(model)
+    assert str(failed) == "openai:gpt: no such key: *** (status 429)"
+    assert (failed.status, failed.retryable, failed.retry_after) == (429, True, 7.0)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [],
+        [b"HTTP/1.1 20"],
+        [head(content_length=100)],
+        [head(content_length=100) + b'{"choices": ['],
+        events(ends=False),
+        events(CHUNKS[0], ends=False),
+        [*events(CHUNKS[0], ends=False), chunk(b'data: {"choi')],
+        [head(type="text/event-stream") + b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'],
+        [b"nonsense\r\n\r\n"],
+    ],
+)
+async def test_a_connection_that_breaks_is_worth_a_retry(
+    model: Model, provider: Provider, broken: list[Piece]
+) -> None:
+    provider.answers = [broken]
+    failed = await failure(model)
+    assert failed.retryable
+    assert failed.status is None
+
+
+async def test_nobody_there(client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://user:{KEY}@127.0.0.1:{port}")
+    model = open_model(ModelSpec("openai:gpt", "openai", "gpt"), folder=tmp_path, client=client)
+    failed = await failure(model)
+    assert str(failed) == "openai:gpt: the provider cannot be reached"
+    assert failed.retryable
+    assert KEY not in repr(model)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole(b"<html>Welcome</html>", type="text/html"),
+        whole(b"hello"),
+        whole(b""),
+        whole(b"\xff\xfe"),
+        whole([]),
+        events("nonsense"),
+    ],
+)
+async def test_garbage_is_not_asked_for_again(model: Model, provider: Provider, answer: list[Piece]) -> None:
+    provider.answers = [answer]
+    failed = await failure(model)
+    assert "not understood" in str(failed)
+    assert not failed.retryable
+
+
+async def test_a_redirect_is_not_followed(model: Model, provider: Provider) -> None:
+    provider.answers = [whole(b"", 307, location="https://elsewhere.example/")]
+    assert str(await failure(model)) == "openai:gpt: Temporary Redirect (status 307)"
+
+
+@pytest.mark.parametrize("type", ["application/json", "text/event-stream"])
+async def test_an_answer_is_bounded(
+    model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch, type: str
+) -> None:
+    monkeypatch.setattr(reading, "MAX_ANSWER_BYTES", 1_000)
+    body = b": a comment\n\n" * 100 if type.startswith("text") else b" " * 1_001
+    provider.answers = [whole(body, type=type)]
+    assert "the answer is larger than" in str(await failure(model))
+
+
+async def test_an_error_is_bounded_too(model: Model, provider: Provider) -> None:
+    provider.answers = [[head(500, "text/plain"), *[b"x" * 1024] * 80, Wait()]]
+    assert len(str(await failure(model))) < 1_000
+
+
+@pytest.mark.parametrize(
+    "pieces", [[Wait()], [head(type="text/event-stream"), Wait()], [*events(CHUNKS[0], ends=False), Wait()]]
+)
+async def test_leaving_closes_the_connection(model: Model, provider: Provider, pieces: list[Piece]) -> None:
+    provider.answers = [pieces]
+    with trio.move_on_after(0.3) as scope:
+        await model.complete(request(UserMessage("hi")), unheard)
+    assert scope.cancelled_caught
+    with trio.fail_after(5):
+        await provider.gone.wait()

@@ -1,0 +1,397 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stopgo.actors.models.messages import (
+    ArgumentsDelta,
+    AssistantMessage,
+    ModelFailed,
+    ModelReply,
+    ModelTool,
+    TextDelta,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    Verbatim,
+    unheard,
+)
+from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
+from stopgo.actors.models.providers.sse import SseEvent
+from stopgo.config.models import ModelSpec, Provider
+
+from .conftest import Heard, request
+
+CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
+COUNTED = Usage(10, 5, 4)
+HISTORY = (
+    UserMessage("add 1"),
+    AssistantMessage("I add.", (ToolCall("call_1", "add", {"a": 1}),)),
+    ToolMessage("call_1", "add", "1"),
+)
+
+
+def codec(provider: Provider = "openai_compatible", **more: Any) -> OpenAICodec:
+    more.setdefault("stream", False)
+    return OpenAICodec(ModelSpec("m", provider, "gpt", **more), FLAVOURS[provider])
+
+
+def answer(message: dict[str, Any], finish: str | None = "stop", **more: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": USAGE, **more}
+
+
+def read(body: object, provider: Provider = "openai_compatible") -> ModelReply:
+    return codec(provider).reply(body, request())
+
+
+def streamed(*chunks: object, heard: Heard | None = None, done: bool = True) -> ModelReply:
+    stream = codec().stream(request(), heard or unheard)
+    for chunk in chunks:
+        stream.feed(SseEvent(chunk if isinstance(chunk, str) else json.dumps(chunk)))
+    if done:
+        stream.feed(SseEvent("[DONE]"))
+    return stream.reply()
+
+
+def piece(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def call_piece(**fields: Any) -> dict[str, Any]:
+    function = {key: fields.pop(key) for key in ("name", "arguments") if key in fields}
+    return piece({"tool_calls": [{**fields, "function": function}]})
+
+
+# ------------------------------------------------------------------------- requests
+
+
+def test_a_request() -> None:
+    assert codec(max_tokens=100, temperature=0.5).body(request(*HISTORY)) == {
+        "model": "gpt",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "add 1"},
+            {
+                "role": "assistant",
+                "content": "I add.",
+                "tool_calls": [{**CALL, "function": {"name": "add", "arguments": '{"a":1}'}}],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": "1"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "add",
+                    "description": "Add two numbers.",
+                    "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+                },
+            }
+        ],
+        "max_tokens": 100,
+        "temperature": 0.5,
+    }
+
+
+def test_what_is_not_there_is_not_sent() -> None:
+    body = codec().body(request(system=" ", tools=()))
+    assert body == {"model": "gpt", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def test_options_are_merged() -> None:
+    options = {"reasoning_effort": "low", "max_tokens": 7, "stream_options": {"extra": 1}}
+    body = codec(stream=True, max_tokens=100, options=options).body(request())
+    assert body["reasoning_effort"] == "low"
+    assert body["max_tokens"] == 7
+    assert body["stream_options"] == {"include_usage": True, "extra": 1}
+    assert body["stream"] is True
+
+
+def test_flavours() -> None:
+    assert codec("openai", max_tokens=5).body(request())["max_completion_tokens"] == 5
+    assert "stream_options" not in codec("mistral", stream=True).body(request())
+    assert codec("ollama", stream=True).body(request())["stream_options"] == {"include_usage": True}
+
+
+def test_mistral_gets_ids_it_takes_and_never_a_user_after_a_result() -> None:
+    messages = codec("mistral").body(request(*HISTORY, UserMessage("thanks")))["messages"]
+    *_, asked, result, bridge, user = messages
+    assert result["tool_call_id"] == asked["tool_calls"][0]["id"]
+    assert len(result["tool_call_id"]) == 9
+    assert bridge == {"role": "assistant", "content": GO_ON}
+    assert user == {"role": "user", "content": "thanks"}
+
+
+def test_neighbours_of_one_side_are_one_message() -> None:
+    call = AssistantMessage("two", (ToolCall("call_1", "add", {}),))
+    history = (UserMessage("a"), UserMessage("b"), AssistantMessage("one"), call)
+    _, user, assistant, _ = codec().body(request(*history))["messages"]
+    assert user == {"role": "user", "content": "a\n\nb"}
+    assert assistant["content"] == "one\n\ntwo"
+    assert assistant["tool_calls"][0]["id"] == "call_1"
+
+
+def test_names_a_provider_refuses_are_translated_there_and_back() -> None:
+    tools = [ModelTool("files.read", "", {})]
+    history = (UserMessage("x"), AssistantMessage("", (ToolCall("1", "files.read", {}),)))
+    body = codec().body(request(*history, tools=tools))
+    told = body["tools"][0]["function"]["name"]
+    assert told.startswith("t_files_read_")
+    assert body["messages"][2]["tool_calls"][0]["function"]["name"] == told
+    assert body["messages"][2]["content"] is None
+    call = {**CALL, "function": {"name": told, "arguments": "{}"}}
+    (read_back,) = codec().reply(answer({"tool_calls": [call]}), request(tools=tools)).tool_calls
+    assert read_back.name == "files.read"
+
+
+# -------------------------------------------------------------------------- replies
+
+
+def test_a_text() -> None:
+    assert read(answer({"role": "assistant", "content": "hello", "refusal": None})) == ModelReply(
+        "hello", usage=COUNTED
+    )
+
+
+@pytest.mark.parametrize("finish", ["tool_calls", "stop", "function_call", "strange", None])
+def test_calls_are_what_counts_and_not_the_reason(finish: str | None) -> None:
+    reply = read(answer({"content": None, "tool_calls": [CALL]}, finish))
+    assert reply == ModelReply("", (ToolCall("call_1", "add", {"a": 1}),), COUNTED, "tool_calls")
+
+
+def test_arguments_as_an_object_malformed_or_absent() -> None:
+    functions = [{"name": "add", "arguments": raw} for raw in ({"a": 1}, '{"a": ', "")] + [{"name": "add"}]
+    calls = [{"id": f"{n}", "function": function} for n, function in enumerate(functions)]
+    whole, broken, empty, absent = read(answer({"tool_calls": calls})).tool_calls
+    assert (whole.arguments, whole.problem) == ({"a": 1}, None)
+    assert broken.problem is not None
+    assert broken.problem.startswith("the arguments are not valid JSON")
+    assert (empty.arguments, empty.problem) == (absent.arguments, absent.problem) == ({}, None)
+
+
+def test_missing_and_repeated_ids_are_made_up() -> None:
+    calls = [{**CALL, "id": id} for id in ("same", "same", None, "")]
+    ids = [call.id for call in read(answer({"tool_calls": calls})).tool_calls]
+    assert ids[0] == "same"
+    assert len(set(ids)) == 4
+    assert all(ids)
+
+
+def test_only_the_texts_of_chunks_are_for_the_user() -> None:
+    content = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "x"},
+    ]
+    assert read(answer({"content": content}), "mistral").text == "x"
+
+
+@pytest.mark.parametrize("finish", ["length", "model_length"])
+def test_a_reply_that_was_cut(finish: str) -> None:
+    assert read(answer({"content": "half"}, finish)).stop == "max_tokens"
+    assert read(answer({"tool_calls": [CALL]}, finish)).stop == "max_tokens"
+    with pytest.raises(ModelFailed, match="limit of tokens was reached before") as failed:
+        read(answer({"content": ""}, finish))
+    assert failed.value.usage == COUNTED
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence", "retryable"),
+    [
+        (answer({"refusal": "I cannot."}), "the model refused: I cannot.", False),
+        (answer({"content": "so"}, "content_filter"), "content filter", False),
+        (answer({"content": ""}, "strange"), 'not understood: .*"strange"', False),
+        ({"choices": [], "usage": USAGE}, "no choices", False),
+        ({"usage": USAGE}, "no choices", False),
+        ({"error": {"message": "upstream", "code": 502}, "usage": USAGE}, "upstream", True),
+        (answer({}, "error") | {"error": "boom"}, "boom", True),
+        ({"choices": [{"error": {"message": "no", "code": 400}}], "usage": USAGE}, "no", False),
+    ],
+)
+def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None:
+    with pytest.raises(ModelFailed, match=sentence) as failed:
+        read(body)
+    assert failed.value.retryable is retryable
+    assert failed.value.usage == COUNTED
+
+
+@pytest.mark.parametrize("body", [None, 3, "x", [], [1], {"choices": {}}, {"choices": ["x"]}])
+def test_json_of_another_shape(body: object) -> None:
+    with pytest.raises(ModelFailed, match="not understood"):
+        read(body)
+
+
+def test_an_empty_text_is_an_answer() -> None:
+    assert read(answer({"content": None})) == ModelReply("", usage=COUNTED)
+
+
+# --------------------------------------------------------------------- sent back
+
+
+THOUGHT = {"reasoning_content": "hm", "reasoning": None}
+SIGNED = {**CALL, "extra_content": {"google": {"thought_signature": "SIG"}}}
+
+
+def sent_back(reply: ModelReply, provider: Provider = "openai_compatible") -> dict[str, Any]:
+    history = (UserMessage("x"), AssistantMessage(reply.text, reply.tool_calls, reply.verbatim))
+    message: dict[str, Any] = codec(provider).body(request(*history))["messages"][2]
+    return message
+
+
+def test_what_the_model_thought_goes_back_with_its_calls() -> None:
+    reply = read(answer({"content": "t", "tool_calls": [SIGNED], **THOUGHT}))
+    assert reply.verbatim is not None
+    json.dumps(reply.verbatim.content)
+    message = sent_back(reply)
+    assert message["reasoning_content"] == "hm"
+    assert message["tool_calls"][0]["extra_content"] == SIGNED["extra_content"]
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"a":1}'
+    assert "reasoning_content" not in sent_back(reply, "openai")
+
+
+def test_nothing_is_kept_that_nobody_wants_back() -> None:
+    assert read(answer({"content": "t", **THOUGHT})).verbatim is None
+    assert read(answer({"tool_calls": [CALL], **THOUGHT}), "openai").verbatim is None
+    assert read(answer({"tool_calls": [CALL], "annotations": []})).verbatim is None
+
+
+def test_edited_arguments_go_back_with_the_signature_of_the_call() -> None:
+    kept = read(answer({"tool_calls": [SIGNED]})).verbatim
+    edited = AssistantMessage("", (ToolCall("call_1", "add", {"a": 2}),), kept)
+    message = codec().body(request(UserMessage("x"), edited))["messages"][2]
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"a":2}'
+    assert message["tool_calls"][0]["extra_content"] == SIGNED["extra_content"]
+
+
+def test_verbatim_of_another_provider_is_not_sent() -> None:
+    foreign = AssistantMessage(
+        "t", (ToolCall("1", "add", {}),), Verbatim("anthropic", [{"type": "thinking"}])
+    )
+    message = codec().body(request(UserMessage("x"), foreign))["messages"][2]
+    assert message.keys() == {"role", "content", "tool_calls"}
+
+
+# -------------------------------------------------------------------------- streams
+
+
+def test_a_text_in_pieces() -> None:
+    heard = Heard()
+    chunks = [
+        piece({"role": "assistant", "content": ""}),
+        piece({"content": "Hel"}),
+        piece({"content": "lo"}),
+    ]
+    reply = streamed(*chunks, piece({}, "stop"), {"choices": [], "usage": USAGE}, heard=heard)
+    assert reply == ModelReply("Hello", usage=COUNTED)
+    assert heard.deltas == [TextDelta("Hel"), TextDelta("lo")]
+
+
+def test_calls_in_pieces() -> None:
+    heard = Heard()
+    reply = streamed(
+        call_piece(index=0, id="call_1", name="add", arguments=""),
+        call_piece(index=0, arguments='{"a":'),
+        call_piece(index=1, id="call_2", name="sub", arguments="{}"),
+        call_piece(index=0, arguments=" 1}"),
+        piece({}, "tool_calls"),
+        heard=heard,
+    )
+    assert reply.tool_calls == (ToolCall("call_1", "add", {"a": 1}), ToolCall("call_2", "sub", {}))
+    assert reply.stop == "tool_calls"
+    assert heard.deltas == [
+        ArgumentsDelta(0, "add", '{"a":'),
+        ArgumentsDelta(1, "sub", "{}"),
+        ArgumentsDelta(0, "add", " 1}"),
+    ]
+
+
+A = {"id": "a", "name": "add"}
+B = {"id": "b", "name": "sub", "arguments": "{}"}
+OPEN, CLOSE = {"arguments": "{"}, {"arguments": "}"}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([{"index": 0, **A}, {"index": 0, **B}], id="all numbered 0"),
+        pytest.param([{**A, **OPEN}, CLOSE, B], id="not numbered"),
+        pytest.param(
+            [{"index": 0, **A, **OPEN}, {"index": 1, **B}, {"index": 0, **A, **CLOSE}], id="always with id"
+        ),
+        pytest.param([{**A, "arguments": {}}, {**B, "arguments": {}}], id="arguments as an object"),
+    ],
+)
+def test_servers_that_number_calls_their_own_way(pieces: list[dict[str, Any]]) -> None:
+    reply = streamed(*(call_piece(**each) for each in pieces), piece({}, "stop"))
+    assert reply.tool_calls == (ToolCall("a", "add", {}), ToolCall("b", "sub", {}))
+
+
+def test_calls_without_ids_and_numbers_are_told_apart_by_their_names() -> None:
+    reply = streamed(*[call_piece(name="add", arguments='{"a": 1}')] * 2, piece({}, "stop"))
+    assert [call.arguments for call in reply.tool_calls] == [{"a": 1}, {"a": 1}]
+
+
+def test_thoughts_in_pieces() -> None:
+    details = [
+        {"type": "reasoning.text", "index": 0, "text": "h"},
+        {"type": "reasoning.text", "index": 0, "text": "m", "signature": "S"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "E"},
+    ]
+    reply = streamed(
+        *(piece({"reasoning_details": [each], "reasoning_content": "x"}) for each in details),
+        call_piece(index=0, id="call_1", name="add", arguments="{}", extra_content={"s": 1}),
+        piece({}, "tool_calls"),
+    )
+    assert reply.verbatim is not None
+    assert reply.verbatim.content == {
+        "reasoning_details": [
+            {"type": "reasoning.text", "index": 0, "text": "hm", "signature": "S"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "E"},
+        ],
+        "reasoning_content": "xxx",
+        "tool_calls": [{"extra_content": {"s": 1}}],
+    }
+
+
+def test_the_end_is_a_reason_or_done() -> None:
+    assert streamed(piece({"content": "x"}, "stop"), done=False).text == "x"
+    assert streamed(piece({"content": "x"})).text == "x"
+    with pytest.raises(ModelFailed, match="ended before it was complete") as failed:
+        streamed({"choices": [], "usage": USAGE}, piece({"content": "x"}), done=False)
+    assert failed.value.retryable
+    assert failed.value.usage == COUNTED
+    with pytest.raises(ModelFailed, match="ended before"):
+        streamed(done=False)
+
+
+@pytest.mark.parametrize(
+    "chunk", [{"error": {"message": "boom", "code": 502}}, {"choices": [{"error": "boom"}]}]
+)
+def test_an_error_in_the_middle(chunk: object) -> None:
+    with pytest.raises(ModelFailed, match="boom") as failed:
+        streamed(piece({"content": "x"}), chunk)
+    assert failed.value.retryable
+
+
+def test_an_event_that_is_not_json() -> None:
+    with pytest.raises(ModelFailed, match="an event is not JSON"):
+        streamed("<html>")
+
+
+@pytest.mark.parametrize(
+    "chunk", ["3", "[]", '{"choices": [3]}', '{"choices": [{"delta": {"tool_calls": 3}}]}']
+)
+def test_events_of_another_shape_say_nothing(chunk: str) -> None:
+    assert streamed(chunk, piece({"content": "x"}, "stop")).text == "x"
+
+
+def test_a_stream_says_what_the_whole_answer_says() -> None:
+    refusal = [piece({"refusal": "I "}), piece({"refusal": "cannot."}, "stop")]
+    with pytest.raises(ModelFailed, match=r"the model refused: I cannot\."):
+        streamed(*refusal)
+    assert (
+        streamed(call_piece(index=0, name="add", arguments='{"a'), piece({}, "length")).stop == "max_tokens"
+    )

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import re
+
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Verbatim,
+)
+from stopgo.actors.models.providers.turns import (
+    NO_RESULT,
+    NO_TEXT,
+    NOT_SHOWN,
+    ModelTurn,
+    Result,
+    Said,
+    Turn,
+    UserTurn,
+    turns,
+)
+
+IDS = re.compile("[a-z0-9]+")
+ONE = ToolCall("one", "add", {"a": 1})
+TWO = ToolCall("two", "add", {"a": 2})
+USER = UserMessage("hi")
+ASKED = UserTurn(texts=("hi",))
+
+
+def of(*messages: ChatMessage) -> tuple[Turn, ...]:
+    return turns(messages, provider="anthropic", ids=IDS)
+
+
+def result(id: str, content: str) -> ToolMessage:
+    return ToolMessage(id, "add", content)
+
+
+def test_a_conversation_with_a_tool() -> None:
+    exchange: list[ChatMessage] = [
+        USER,
+        AssistantMessage("let me", (ONE,)),
+        result("one", "1"),
+        AssistantMessage("it is 1"),
+    ]
+    assert of(*exchange, UserMessage("thanks")) == (
+        ASKED,
+        ModelTurn((Said("let me", (ONE,), None),)),
+        UserTurn(results=(Result("one", "add", "1", False),)),
+        ModelTurn((Said("it is 1", (), None),)),
+        UserTurn(texts=("thanks",)),
+    )
+
+
+def test_results_come_in_the_order_of_the_calls_and_before_any_text() -> None:
+    both = AssistantMessage("", (ONE, TWO))
+    *_, last = of(USER, both, result("two", "2"), result("one", "1"), UserMessage("go on"))
+    assert last == UserTurn((Result("one", "add", "1", False), Result("two", "add", "2", False)), ("go on",))
+
+
+def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_dropped() -> None:
+    *_, last = of(USER, AssistantMessage("", (ONE, TWO)), result("two", "2"), result("three", "3"))
+    missing = Result("one", "add", NO_RESULT, is_error=True)
+    assert last == UserTurn(results=(missing, Result("two", "add", "2", False)))
+    assert of(USER, result("one", "late")) == (ASKED,)
+
+
+def test_neighbours_of_one_side_are_one_turn() -> None:
+    assert of(USER, UserMessage("are you there?")) == (UserTurn(texts=("hi", "are you there?")),)
+    _, turn = of(USER, AssistantMessage("yes"), AssistantMessage("", (ONE,)))[:2]
+    assert turn == ModelTurn((Said("yes", (), None), Said("", (ONE,), None)))
+
+
+def test_a_user_begins() -> None:
+    assert of(AssistantMessage("hello"), USER)[0] == UserTurn(texts=(NOT_SHOWN,))
+    assert of() == (UserTurn(texts=(NOT_SHOWN,)),)
+
+
+def test_no_text_is_empty() -> None:
+    assert of(UserMessage(" \n")) == (UserTurn(texts=(NO_TEXT,)),)
+    assert of(USER, AssistantMessage("  ")) == (ASKED,)
+    assert of(USER, AssistantMessage(" ", (ONE,)))[1] == ModelTurn((Said("", (ONE,), None),))
+
+
+def test_ids_are_valid_and_unique_in_the_whole_history_and_results_follow() -> None:
+    odd = AssistantMessage("", (ToolCall("SAME", "add", {}), ToolCall("SAME", "add", {})))
+    found = of(USER, odd, result("SAME", "1"), result("SAME", "2"), odd, result("SAME", "3"))
+    calls = [call.id for turn in found if isinstance(turn, ModelTurn) for call in turn.replies[0].calls]
+    results = [each for turn in found if isinstance(turn, UserTurn) for each in turn.results]
+    assert len(set(calls)) == 4
+    assert all(IDS.fullmatch(id) for id in calls)
+    assert [each.id for each in results] == calls
+    assert [each.content for each in results] == ["1", "2", "3", NO_RESULT]
+
+
+def test_verbatim_content_counts_for_its_own_provider_only() -> None:
+    def said(provider: str) -> object:
+        turn = of(USER, AssistantMessage("hello", (), Verbatim(provider, ["kept"])))[1]
+        assert isinstance(turn, ModelTurn)
+        return turn.replies[0].verbatim
+
+    assert said("anthropic") == ["kept"]
+    assert said("google") is None
