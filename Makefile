@@ -15,12 +15,13 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check crash simulate mutants bench build lock npm npm-servers setup clean
+.PHONY: help run test check providers crash simulate mutants bench build lock npm npm-servers setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
 	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
 	@echo "make check        format, lint, types, tests: what a change must pass"
+	@echo "make providers    every model provider against everything that can go wrong with it"
 	@echo "make crash        kill the server, replay every crash point"
 	@echo "make simulate     two thousand seeded stories of people, failures and crashes (ARGS=17 tells that one)"
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
@@ -36,7 +37,7 @@ run: $(RUNTIME)
 
 # Two halves side by side: what runs in this process, and what waits for other processes. Selecting tests with
 # ARGS may leave a half without any (exit code 5).
-FAST := -m "not crash and not bench and not npm"
+FAST := -m "not providers and not crash and not bench and not npm"
 INSIDE := actors config crash runtime simulation
 OUTSIDE := $(filter-out $(addprefix $(ROOT)/tests/,$(INSIDE) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
@@ -49,6 +50,9 @@ test: $(SETUP)
 
 check:
 	@./check
+
+providers: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m providers $(ARGS)
 
 crash: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m crash $(ARGS)

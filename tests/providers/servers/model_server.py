@@ -177,9 +177,12 @@ class ModelServer:
         said = fault.said if isinstance(fault, Say) else self.answered(heard)
         match fault:
             case Fail():
-                given = fault.body or json.dumps(self.dialect.error(fault.status, fault.why)).encode()
-                kind = "application/json" if fault.body is None else "text/html"
-                return Answer(fault.status, {"content-type": kind, **fault.headers}, given)
+                if fault.body is None:
+                    return Answer.json(
+                        self.dialect.error(fault.status, fault.why), fault.status, fault.headers
+                    )
+                headers = {"content-type": "text/html", **fault.headers}
+                return Answer(fault.status, headers, fault.body)
             case Raw():
                 return Answer(fault.status, {"content-type": fault.content_type}, chunks=fault.chunks)
             case Broken(at="head"):

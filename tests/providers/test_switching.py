@@ -1,0 +1,231 @@
+"""Any conversation, with the provider changed at any point, is taken by each provider and understood."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stopgo.actors.models.catalog import open_model
+from stopgo.actors.models.client import ModelClient
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ModelReply,
+    ModelRequest,
+    ModelTool,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    unheard,
+)
+from stopgo.actors.models.model import Model
+from stopgo.config.models import ModelSpec
+from tests.providers.servers.model_server import MODELS, Say
+from tests.providers.servers.talk import Json, Said, SaidCall
+from tests.providers.servers.transport import ServersTransport, servers_without_sockets
+
+KINDS = ("openai", "mistral", "openrouter", "ollama", "openai_compatible")
+NAMES = ("resources_add", "read-file", "x")
+TOOLS = tuple(
+    ModelTool(name, f"Does {name}", {"type": "object", "properties": {"a": {"type": "string"}}})
+    for name in NAMES
+)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+spoken = texts.filter(lambda text: bool(text.strip()))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+arguments = st.dictionaries(texts, values, max_size=3)
+results = st.tuples(texts, st.booleans())
+"""What a tool says, and whether it failed."""
+# Of models that are none of ours: scripts, or those of an embedding program.
+foreign_ids = st.sampled_from(["call_1_0", "functions.x:0", "a b/c", "ü", 60 * "long"]) | spoken
+
+
+@attrs.frozen
+class Spoken:
+    """One reply of some provider's model, and what became of its calls."""
+
+    kind: str
+    said: Said
+    stream: bool
+    thinks: bool
+    results: tuple[tuple[str, bool], ...]
+    edited: Json | None
+    """By a human, in place of the first call's arguments."""
+
+
+@attrs.frozen
+class Foreign:
+    """A reply of a model that no provider of ours gave."""
+
+    text: str
+    calls: tuple[tuple[str, str, Json], ...]
+    results: tuple[tuple[str, bool], ...]
+
+
+Step: TypeAlias = str | Spoken | Foreign
+"""A text is what the user says."""
+
+
+@st.composite
+def spoken_steps(draw: st.DrawFn) -> Spoken:
+    calls = draw(st.lists(st.builds(SaidCall, st.sampled_from(NAMES), arguments), max_size=3))
+    said = Said(
+        draw(spoken if not calls else texts.filter(lambda text: text == "" or bool(text.strip()))),
+        tuple(calls),
+        nonce=str(draw(st.integers(0, 10**9))),
+        tokens_in=50,
+        tokens_out=9,
+    )
+    count = len(calls)
+    return Spoken(
+        draw(st.sampled_from(KINDS)),
+        said,
+        draw(st.booleans()),
+        draw(st.booleans()),
+        tuple(draw(st.lists(results, min_size=count, max_size=count))),
+        draw(st.none() | arguments),
+    )
+
+
+@st.composite
+def foreign_steps(draw: st.DrawFn) -> Foreign:
+    ids = draw(st.lists(foreign_ids, max_size=3, unique=True))
+    calls = tuple((id, draw(st.sampled_from(NAMES)), draw(arguments)) for id in ids)
+    count = len(calls)
+    given = tuple(draw(st.lists(results, min_size=count, max_size=count)))
+    return Foreign(draw(texts if calls else spoken), calls, given)
+
+
+steps = st.lists(spoken | spoken_steps() | foreign_steps(), min_size=1, max_size=7)
+
+
+@attrs.define(eq=False)
+class Talk:
+    """A conversation as the product keeps it, and the models it is held with."""
+
+    transport: ServersTransport
+    models: dict[tuple[str, bool, bool], Model]
+    messages: list[ChatMessage] = attrs.field(factory=lambda: [UserMessage("begin")])
+    calls: int = 0
+
+    def request(self) -> ModelRequest:
+        self.calls += 1
+        return ModelRequest(
+            system="You help.",
+            messages=tuple(self.messages),
+            tools=TOOLS,
+            user="begin",
+            node="main",
+            turn=1,
+            call=self.calls,
+        )
+
+    async def ask(self, kind: str, said: Said, *, stream: bool, thinks: bool) -> ModelReply:
+        server = self.transport.servers[kind]
+        server.plan = [Say(said)]
+        reply = await self.models[kind, stream, thinks].complete(self.request(), unheard)
+        assert server.refusals == []
+        return reply
+
+    def keep(self, text: str, calls: tuple[ToolCall, ...], given: Any, **more: Any) -> None:
+        if not text and not calls:
+            return
+        self.messages.append(AssistantMessage(text, calls, **more))
+        for call, (content, is_error) in zip(calls, given, strict=True):
+            self.messages.append(ToolMessage(call.id, call.name, content, is_error))
+
+
+OPTIONS: dict[str, Json] = {
+    "anthropic": {"thinking": {"type": "adaptive"}},
+    "google": {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
+}
+
+
+@asynccontextmanager
+async def talk() -> AsyncIterator[Talk]:
+    transport = servers_without_sockets(**{kind: kind for kind in KINDS})
+    client = ModelClient(max_connections=4, transport=transport)
+    models: dict[tuple[str, bool, bool], Model] = {}
+    for kind in KINDS:
+        for stream in (False, True):
+            for thinks in (False, True):
+                spec = ModelSpec(
+                    name=kind,
+                    provider=kind,  # type: ignore[arg-type]
+                    model=MODELS[kind],
+                    base_url=transport.servers[kind].base_url,
+                    stream=stream,
+                    options=OPTIONS.get(kind, {}) if thinks else {},
+                )
+                models[kind, stream, thinks] = open_model(spec, folder=Path(), client=client)
+    try:
+        yield Talk(transport, models)
+    finally:
+        await client.aclose()
+
+
+async def hold(steps: list[Step]) -> None:
+    async with talk() as held:
+        for step in steps:
+            match step:
+                case str():
+                    held.messages.append(UserMessage(step))
+                case Foreign():
+                    if isinstance(held.messages[-1], AssistantMessage):
+                        held.messages.append(UserMessage("and"))
+                    calls = tuple(ToolCall(*call) for call in step.calls)
+                    held.keep(step.text, calls, step.results)
+                case Spoken():
+                    await speak(held, step)
+        if isinstance(held.messages[-1], AssistantMessage):
+            held.messages.append(UserMessage("well?"))
+        for kind in KINDS:
+            for stream in (False, True):
+                said = Said("Indeed.", nonce=f"{kind}{stream}", tokens_in=50, tokens_out=3)
+                reply = await held.ask(kind, said, stream=stream, thinks=stream)
+                assert reply.text == "Indeed."
+                assert reply.usage.output_tokens == 3
+
+
+async def speak(held: Talk, step: Spoken) -> None:
+    if isinstance(held.messages[-1], AssistantMessage):
+        held.messages.append(UserMessage("and"))
+    said = attrs.evolve(step.said, thinking="Hm … 🤔" if step.thinks and step.kind in OPTIONS else "")
+    reply = await held.ask(step.kind, said, stream=step.stream, thinks=step.thinks)
+
+    assert reply.text == said.text
+    assert [call.name for call in reply.tool_calls] == [call.name for call in said.calls]
+    assert [dict(call.arguments) for call in reply.tool_calls] == [call.arguments for call in said.calls]
+    assert [call.problem for call in reply.tool_calls] == [None] * len(said.calls)
+    assert reply.stop == ("tool_calls" if said.calls else "end")
+    calls = reply.tool_calls
+    if step.edited is not None and calls:
+        calls = (attrs.evolve(calls[0], arguments=step.edited), *calls[1:])
+    held.keep(reply.text, calls, step.results, verbatim=reply.verbatim)
+
+
+@pytest.mark.providers
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_any_history_is_taken_by_every_provider(steps: list[Step]) -> None:
+    trio.run(partial(hold, steps))
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_a_few_histories_are_taken_by_every_provider(steps: list[Step]) -> None:
+    trio.run(partial(hold, steps))
