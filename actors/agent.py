@@ -69,8 +69,6 @@ class Agent:
     _cast: Cast
     _journal: Journal
     _sender: Sender
-    _edits: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(2))
-    """Edited arguments that are checked at the same time: some take a process."""
 
     @property
     def draining(self) -> trio.Event:
@@ -178,8 +176,7 @@ class Agent:
         return Turn(conversation, Result.from_json(result) if result else None)
 
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
-        async with self._edits:
-            await check_edit(arguments, question.body["input_schema"])
+        await check_edit(arguments, question.body["input_schema"])
         found = await self._cast.services.registry.ask(Resolve(question.body["tool_name"]))
         if isinstance(found, Resolved):
             above = root_place(self.config)

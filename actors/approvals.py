@@ -8,9 +8,7 @@ A decision is kept in one of two forms, whatever words it came in:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from stopgo.actors.description import describe
@@ -25,10 +23,6 @@ _OUTCOMES = ("retry", "done", "failed")
 
 MAX_TEXT = 4000
 """Characters of a reason or of who decided."""
-MAX_MISTAKES = 20
-"""Mistakes in edited arguments that are told."""
-MAX_MISTAKE = 500
-"""Characters of one of them: it may quote what was sent."""
 
 
 def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +43,7 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
             if kind != "tool":
                 raise AgentError("invalid_arguments", "this approval has no arguments to edit")
             if not isinstance(arguments, Mapping):
-                raise AgentError("invalid_arguments", "arguments must be an object", hint=_EDIT_HINT)
+                raise AgentError("invalid_arguments", "arguments must be an object", hint=EDIT_HINT)
             decision["arguments"] = arguments
     for name in ("reason", "decided_by"):
         if words.get(name) is not None:
@@ -57,7 +51,7 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
     return decision
 
 
-_EDIT_HINT = "Edited arguments replace the shown ones in full."
+EDIT_HINT = "Edited arguments replace the shown ones in full."
 _DECISION_HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or their opposites.'
 _OUTCOME_HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
 
@@ -95,52 +89,6 @@ def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
     if limit is not None and len(value) > limit:
         raise AgentError("invalid_request", f"{name} is longer than {limit} characters")
     return value
-
-
-AS_IT_IS = "Approve or reject the call as it is."
-
-
-def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check edited arguments against the schema that was shown with the approval (JSON Schema 2020-12).
-
-    Raises `AgentError` ``invalid_arguments``, with the mistakes under ``errors``.
-    """
-    import jsonschema  # here: it is needed rarely, and takes a while to import
-    import referencing.exceptions
-    import referencing.jsonschema
-
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-        # A registry of nothing: a reference must not make us fetch anything.
-        nothing = referencing.jsonschema.EMPTY_REGISTRY
-        validator = jsonschema.Draft202012Validator(dict(schema), registry=nothing)
-        mistakes = [_mistake(error) for error in islice(validator.iter_errors(arguments), MAX_MISTAKES)]
-    except (
-        jsonschema.SchemaError,
-        referencing.exceptions.Unresolvable,
-        re.error,  # a pattern
-        RecursionError,  # a reference to itself
-        ValueError,  # an id that is no address
-        ArithmeticError,  # a number that no float can hold, and `multipleOf`
-    ) as error:
-        raise AgentError(
-            "invalid_arguments",
-            "the edited arguments cannot be checked against the tool's schema",
-            hint=AS_IT_IS,
-        ) from error
-    if mistakes:
-        raise AgentError(
-            "invalid_arguments",
-            f"the edited arguments do not fit the tool: {mistakes[0]}",
-            hint=_EDIT_HINT,
-            details={"errors": mistakes},
-        )
-
-
-def _mistake(error: Any) -> str:
-    where = ".".join(str(part) for part in error.absolute_path)
-    text = f"{where}: {error.message}" if where else str(error.message)
-    return text if len(text) <= MAX_MISTAKE else f"{text[: MAX_MISTAKE - 1]}…"
 
 
 def tool_question(

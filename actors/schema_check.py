@@ -1,76 +1,78 @@
-"""Checking edited arguments without being held up by the schema.
+"""Checking arguments against a tool's schema, in a bounded time.
 
-A regular expression in a schema can take longer than anybody lives, nothing interrupts Python's matcher, and
-it lets no other thread run meanwhile. So a schema with patterns is applied by a process of its own, which can
-be ended.
+Here as long as it takes little, which is nearly always; else in a process of its own, which can be ended.
 """
 
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import trio
 
-from stopgo.actors.approvals import AS_IT_IS, check_arguments
+from stopgo.actors import schema_process
+from stopgo.actors.approvals import EDIT_HINT
 from stopgo.actors.errors import AgentError
+from stopgo.actors.json_schema import Checker, TooMuchWork, Uncheckable, Work
 
-PATIENCE = 5.0
-"""Seconds a check may take in a process of its own, its start included."""
+AS_IT_IS = "Approve or reject the call as it is."
+
+
+_processes = trio.CapacityLimiter(2)
+"""They take the whole of a processor each; whoever comes then waits."""
+
+
+class TooSlow(Uncheckable):
+    """The time was up."""
+
+
+async def find_mistakes(arguments: Mapping[str, Any], checker: Checker) -> list[str]:
+    """What is wrong with the arguments, and where; empty when they fit.
+
+    Raises:
+        Uncheckable
+    """
+    try:
+        return checker.mistakes(arguments, Work())
+    except TooMuchWork:
+        pass
+    try:
+        request = json.dumps([arguments, checker.schema]).encode()
+    except RecursionError as error:
+        raise Uncheckable("the arguments are nested too deep") from error
+    async with _processes:
+        return await _in_process(request)
+
+
+async def _in_process(request: bytes) -> list[str]:
+    # -P: the working directory is nobody's place to bring modules from.
+    command = [sys.executable, "-P", "-m", schema_process.__name__]
+    with trio.move_on_after(schema_process.PATIENCE):
+        done = await trio.run_process(command, stdin=request, capture_stdout=True)
+        answer = json.loads(done.stdout)
+        if "uncheckable" in answer:
+            raise Uncheckable(answer["uncheckable"])
+        return list(answer["mistakes"])
+    raise TooSlow(f"applying it took longer than {schema_process.PATIENCE:g} s")
 
 
 async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """`check_arguments`, within a bounded time. Raises `AgentError` ``invalid_arguments``."""
-    if not _has_patterns(schema):
-        check_arguments(arguments, schema)
-        return
-    # -P: the working directory is nobody's place to bring modules from.
-    command = [sys.executable, "-P", "-m", __name__]
-    request = json.dumps([arguments, schema]).encode()
-    with trio.move_on_after(PATIENCE):
-        done = await trio.run_process(command, stdin=request, capture_stdout=True)
-        if refusal := json.loads(done.stdout):
-            raise AgentError(
-                "invalid_arguments", refusal["message"], hint=refusal["hint"], details=refusal["details"]
-            )
-        return
-    raise AgentError(
-        "invalid_arguments",
-        f"checking the edited arguments against the tool's schema took longer than {PATIENCE:g} s",
-        hint=AS_IT_IS,
-    )
+    """Check edited arguments against the schema that was shown with the approval.
 
-
-def _has_patterns(schema: object) -> bool:
-    match schema:
-        case Mapping():
-            return (
-                "pattern" in schema
-                or "patternProperties" in schema
-                or any(_has_patterns(each) for each in schema.values())
-            )
-        case str():
-            return False
-        case Sequence():
-            return any(_has_patterns(each) for each in schema)
-        case _:
-            return False
-
-
-def main() -> None:
-    """Arguments and schema on stdin; null on stdout, or what `check_arguments` has against them."""
-    signal.alarm(int(2 * PATIENCE))  # should whoever started us be killed, nobody else would end us
-    arguments, schema = json.load(sys.stdin)
-    refusal = None
+    Raises:
+        AgentError: ``invalid_arguments``, with the mistakes under ``errors``.
+    """
     try:
-        check_arguments(arguments, schema)
-    except AgentError as error:
-        refusal = {"message": error.message, "hint": error.hint, "details": error.details}
-    json.dump(refusal, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
+        mistakes = await find_mistakes(arguments, Checker(schema))
+    except Uncheckable as error:
+        text = f"the edited arguments cannot be checked against the tool's schema: {error}"
+        raise AgentError("invalid_arguments", text, hint=AS_IT_IS) from error
+    if mistakes:
+        raise AgentError(
+            "invalid_arguments",
+            f"the edited arguments do not fit the tool: {mistakes[0]}",
+            hint=EDIT_HINT,
+            details={"errors": mistakes},
+        )

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import attrs
 
+from stopgo.actors.arguments import Arguments
 from stopgo.actors.models.actors import StartedModel
 from stopgo.actors.models.messages import ModelTool
 from stopgo.actors.pulse import Pulse
@@ -63,5 +64,6 @@ class Services:
     """Tell a conversation that there may be something in its inbox."""
     catalogue: Callable[[], tuple[tuple[Tool, ModelTool], ...]]
     """All tools, each as models are told of it, as the registry last published them."""
+    arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, Conversation] = attrs.field(factory=dict)
     """The folds of the conversations that are active in this process, for readers."""

@@ -195,7 +195,8 @@ def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) 
         settled=None,
     )
     if body["kind"] == "tool":
-        c.update_call(run.calls[body["key"]], state="waiting")
+        record = run.calls[body["key"]]
+        c.update_call(record, state="waiting", server=body["server"], arguments=body["tool_args"])
 
 
 def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
@@ -35,7 +36,7 @@ class Tool:
     title: str | None = None
     hints: Hints = Hints()
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Changes when anything a human was shown or the gate looked at changes."""
         shown = [self.name, self.description, self.input_schema, self.server, attrs.astuple(self.hints)]

@@ -15,6 +15,7 @@ import attrs
 
 from stopgo.actors import events as e
 from stopgo.actors.approvals import tool_question
+from stopgo.actors.arguments import Unfit
 from stopgo.actors.gate import Place, effect_class, judge, offered
 from stopgo.actors.head import is_rejection
 from stopgo.actors.log import ConversationLog
@@ -79,7 +80,7 @@ class Calls:
         log = self.scope.log
         if (end := end_of(log, key)) is None:
             if call.problem is not None:
-                await self._unsent(key, "invalid", f"Invalid arguments: {call.problem}. Nothing was done.")
+                await self._unsent(key, "invalid", _invalid(call.problem))
             elif call.name == EXIT_LOOP and self.spec.can_exit_loop:
                 await self._unsent(key, "exit_loop", "The loop ends.")
             else:
@@ -136,9 +137,17 @@ class Calls:
                 nearest = found.nearest if isinstance(found, NotFound) else ()
                 await self._unsent(key, "not_found", _not_found(call.name, NotFound(nearest)))
                 return None
-            verdict = judge(found.tool, arguments, self.place)
             question = f"{key}~{asked}"
             id = log.run.asked.get(question)
+            if id is not None:
+                arguments = log.state.approvals[id].body["tool_args"]
+            elif not asked:
+                fit = await self.scope.services.arguments.fit(found.tool, arguments)
+                if isinstance(fit, Unfit):
+                    await self._unsent(key, "invalid", _invalid("; ".join(fit.mistakes)))
+                    return None
+                arguments = fit
+            verdict = judge(found.tool, arguments, self.place)
             if id is not None and log.state.approvals[id].state == "void":
                 asked, replaces = asked + 1, id
                 continue
@@ -223,6 +232,10 @@ class Calls:
         await self.scope.log.save(
             e.step_finished(key, "call", self.spec.name, fingerprint, outcome=outcome, content=content)
         )
+
+
+def _invalid(problem: str) -> str:
+    return f"Invalid arguments: {problem}. Nothing was done."
 
 
 def _not_found(name: str, found: NotFound) -> str:

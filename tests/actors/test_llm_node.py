@@ -284,6 +284,59 @@ async def test_a_call_with_useless_arguments_is_told_so_and_never_made(
     assert (batch["succeeded"], batch["failed"]) == (1, 1)
 
 
+async def test_a_call_that_does_not_fit_its_tool_is_told_so_and_nobody_is_asked(
+    world: World, autojump_clock: MockClock
+) -> None:
+    count = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    world.tool("wipe", DESTRUCTIVE, schema=count)
+    world.settings["approval"] = {"rules": [{"tool": "wipe", "then": "deny"}]}
+    world.plan("agent", use(call("wipe"), call("wipe", n="all")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        log = await events(world.journal, turn.conversation.id)
+    assert (answer(turn).response, world.ledger, turn.conversation.approvals) == ("done", [], {})
+    results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    assert [m.content for m in results] == [
+        "Invalid arguments: 'n' is a required property. Nothing was done.",
+        "Invalid arguments: n: 'all' is not of type 'integer'. Nothing was done.",
+    ]
+    steps = [event.body for event in log if event.body.get("kind") == "call"]
+    assert {step["outcome"] for step in steps} == {"invalid"}
+    assert not any(event.type.startswith(("tool.", "approval.")) for event in log)
+
+
+async def test_gate_human_journal_and_tool_see_arguments_of_the_types_the_tool_asks_for(
+    world: World, autojump_clock: MockClock
+) -> None:
+    schema = {"properties": {"name": {"type": "string"}, "n": {"type": "integer"}}}
+    world.tool("wipe", HARMLESS, schema=schema)
+    rule = {"tool": "wipe", "arguments": {"n": {"above": 3}, "name": {"matches": "^7$"}}, "then": "ask"}
+    world.settings["approval"] = {"rules": [rule]}
+    world.plan("agent", use(call("wipe", name=7, n="4")), say("done"))
+    right = {"name": "7", "n": 4}
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        [asked] = turn.conversation.head.pending
+        assert turn.conversation.approvals[asked].body["tool_args"] == right
+        [waiting] = [m.call for m in turn.conversation.messages if m.call is not None]
+        assert (waiting.state, waiting.arguments, waiting.server) == ("waiting", right, "tools")
+    # What was shown is what is sent, also when the tool is another by then and it has to be asked again.
+    world.tool("wipe", HARMLESS, schema=schema, description="Wipes more.")
+    async with world.agent() as agent:
+        turn = await agent.decide(asked, {"approved": True})
+        [again] = turn.conversation.head.pending
+        assert turn.conversation.approvals[again].body["tool_args"] == right
+    async with world.agent() as agent:
+        turn = await agent.decide(again, {"approved": True})
+        log = await events(world.journal, turn.conversation.id)
+    assert world.ledger == [("wipe", right)]
+    [started] = [event.body for event in log if event.type == "tool.started"]
+    assert started["arguments"] == right
+    said = world.requests[-1].messages[1]
+    assert isinstance(said, AssistantMessage)
+    assert said.tool_calls[0].arguments == right
+
+
 async def test_a_loop_is_not_left_by_a_call_with_useless_arguments(
     world: World, autojump_clock: MockClock
 ) -> None:

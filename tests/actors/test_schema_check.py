@@ -1,4 +1,4 @@
-"""Checks of edited arguments that nothing but the end of a process ends."""
+"""Checks of arguments that nothing but the end of a process ends."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 import psutil
 import pytest
 
-from stopgo.actors import schema_check
+from stopgo.actors import schema_process
 from stopgo.actors.errors import AgentError
-from stopgo.actors.schema_check import check_edit
+from stopgo.actors.json_schema import Checker, Uncheckable
+from stopgo.actors.schema_check import check_edit, find_mistakes
 
 NAME: dict[str, Any] = {
     "type": "object",
-    "properties": {"name": {"type": "string", "pattern": "^([a-z]+-?)+$"}},
+    "properties": {"name": {"type": "string", "pattern": "^(?:[a-z]|-)+$"}},
     "patternProperties": {"^x-": {"type": "integer"}},
 }
 
 
-async def test_a_schema_with_patterns_is_applied() -> None:
+async def test_a_schema_with_patterns_of_names_is_applied() -> None:
     await check_edit({"name": "web-one", "x-n": 1}, NAME)
     with pytest.raises(AgentError, match="do not fit") as caught:
         await check_edit({"name": "A \ud800", "x-n": "b"}, NAME)
@@ -29,8 +30,8 @@ async def test_a_schema_with_patterns_is_applied() -> None:
 
 @pytest.mark.parametrize("place", ["items", "oneOf"])
 async def test_a_pattern_that_does_not_end_is_ended(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_check, "PATIENCE", 2.0)
-    inner = NAME["properties"]["name"]
+    monkeypatch.setattr(schema_process, "PATIENCE", 2.0)
+    inner = {"pattern": "^(?:a|aa)+$"}
     schema = {"properties": {"v": {place: inner if place == "items" else [inner]}}}
     value = "a" * 60 + "!"
     with pytest.raises(AgentError, match="took longer") as caught:
@@ -38,3 +39,25 @@ async def test_a_pattern_that_does_not_end_is_ended(place: str, monkeypatch: pyt
     assert caught.value.code == "invalid_arguments"
     assert caught.value.hint
     assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize("schema", [{"required": "name"}, {"patternProperties": {"(": {}}}], ids=str)
+async def test_an_edit_that_cannot_be_checked_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(AgentError, match="cannot be checked") as caught:
+        await check_edit({"name": "x"}, schema)
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint
+
+
+async def test_more_than_is_done_here_is_done_elsewhere() -> None:
+    many = Checker({"properties": {"v": {"items": {"type": "integer"}}}})
+    assert await find_mistakes({"v": [1] * 20_000}, many) == []
+    assert await find_mistakes({"v": [1] * 20_000 + ["x"]}, many) == ["v.20000: 'x' is not of type 'integer'"]
+
+
+async def test_what_cannot_even_be_written_down_is_an_answer() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"next": deep}
+    with pytest.raises(Uncheckable):
+        await find_mistakes({"v": deep}, Checker({"patternProperties": {"x": {}}}))
