@@ -83,10 +83,9 @@ def step_finished(key: str, kind: str, node: str, fingerprint: str, **outcome: A
     )
 
 
-def batch_finished(key: str, node: str, *, size: int, succeeded: int, failed: int) -> NewEvent:
-    """All tool calls of the model reply `key` are settled."""
-    body = {"key": key, "node": node, "size": size, "succeeded": succeeded, "failed": failed}
-    return NewEvent(BATCH_FINISHED, body)
+def batch_finished(key: str, node: str, figures: Mapping[str, Any]) -> NewEvent:
+    """All tool calls of the model reply `key` are settled; `figures` are those of `stopgo.actors.batch`."""
+    return NewEvent(BATCH_FINISHED, {"key": key, "node": node, **figures})
 
 
 def tool_started(

@@ -67,6 +67,8 @@ class Checker:
             Uncheckable: it needs what cannot be had, or is nested too deep.
             TooMuchWork
         """
+        if self._validator is None and work.seconds is not None:
+            raise TooMuchWork
         validator = self._validator or self._compile(work)
         with _limited(work):
             found = islice(validator.iter_errors(dict(arguments)), MAX_MISTAKES)

@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from stopgo.actors.batch import Tally
+
 CallState: TypeAlias = Literal[
     "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
 ]
@@ -50,6 +52,8 @@ class CallRecord:
     result: Mapping[str, Any] | None = None
     reason: str = ""
     """Why its outcome is unknown."""
+    left: float = 0.0
+    """When its last attempt did."""
 
 
 @attrs.define
@@ -78,6 +82,9 @@ class Run:
     decisions: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     """By approval id."""
     batches: set[str] = attrs.field(factory=set)
+    """Keys of the replies whose calls are all settled."""
+    tallies: dict[str, Tally] = attrs.field(factory=dict)
+    """Of the replies whose calls are not all settled, by key."""
     worked: dict[str, float] = attrs.field(factory=dict)
     """Seconds of work when it last began to wait, of the executions that have a limit, by key."""
 

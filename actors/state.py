@@ -17,6 +17,7 @@ import attrs
 
 from stopgo.actors import events as e
 from stopgo.actors.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
+from stopgo.actors.batch import Tally
 from stopgo.actors.head import Head, advance, is_rejection
 from stopgo.actors.record import CallRecord, CallView, Exchange, Message, Run
 from stopgo.runtime.journal.protocol import Event, Question
@@ -149,11 +150,16 @@ def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
 
 
 def _batch_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    _live(c).batches.add(body["key"])
+    run = _live(c)
+    run.batches.add(body["key"])
+    run.tallies.pop(body["key"], None)
 
 
 def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    record = _live(c).calls[body["key"]]
+    run = _live(c)
+    record = run.calls[body["key"]]
+    run.tallies.setdefault(_reply(body["key"]), Tally()).leave(event.at)
+    record.left = event.at
     record.attempts[body["attempt"]] = "started"
     record.started = body
     record.need = None
@@ -161,8 +167,7 @@ def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
 
 
 def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    record = _live(c).calls[body["key"]]
-    record.attempts[body["attempt"]] = "finished"
+    record = _over(c, event, "finished")
     if "need" in body:
         record.need = body["need"]
         c.update_call(record, state="waiting")
@@ -173,11 +178,24 @@ def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
 
 
 def _tool_unknown(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    record = _live(c).calls[body["key"]]
-    record.attempts[body["attempt"]] = "unknown"
+    record = _over(c, event, "unknown")
     record.reason = body["reason"]
     text = unknown_text(body["reason"])
     c.update_call(record, text, state="unknown", result=text, is_error=True)
+
+
+def _over(c: Conversation, event: Event, how: str) -> CallRecord:
+    """An attempt of a call is not under way any more."""
+    run, key = _live(c), event.body["key"]
+    record = run.calls[key]
+    record.attempts[event.body["attempt"]] = how
+    run.tallies[_reply(key)].come_back(record.left, event.at)
+    return record
+
+
+def _reply(call: str) -> str:
+    """The key of the model's reply that asked for this call."""
+    return call.rpartition(".")[0]
 
 
 def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from stopgo.actors import events as e
+from stopgo.actors.batch import Tally
 from stopgo.actors.gate import Place, descend, offered
 from stopgo.actors.models.messages import ModelTool, ToolCall
 from stopgo.actors.nodes.ask_model import ask_model
@@ -18,6 +20,8 @@ from stopgo.actors.result import CANCELLED
 from stopgo.actors.slots import Slots
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.context import Behaviour, Context
+
+logger = logging.getLogger("stopgo.tools")
 
 EXIT_TOOL = ModelTool(
     EXIT_LOOP,
@@ -104,10 +108,9 @@ class _Llm:
         jobs = [partial(calls.settle, f"{key}.{index}", call, limiter) for index, call in enumerate(asked)]
         ends = await log.gather(*jobs, meters=calls.execute.meters)
         if key not in log.run.batches:
-            failed = sum(end.is_error for end in ends)
-            log.note(
-                e.batch_finished(
-                    key, self._spec.name, size=len(ends), succeeded=len(ends) - failed, failed=failed
-                )
-            )
+            tally = log.run.tallies.get(key, Tally())
+            figures = tally.figures([not end.is_error for end in ends])
+            log.note(e.batch_finished(key, self._spec.name, figures))
+            said = " ".join(f"{name}={value}" for name, value in figures.items())
+            logger.info('calls of node "%s" settled: %s conversation=%s', self._spec.name, said, log.state.id)
         return ends

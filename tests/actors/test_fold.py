@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors import events as e
+from stopgo.actors.batch import Tally
 from stopgo.actors.head import Head, fold_head, head_of_summary
 from stopgo.actors.state import Conversation, fold
 from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
@@ -51,7 +52,7 @@ class Story:
             tell(e.step_finished(step, "model", "n", "model n", **outcome))
             for index in range(len(calls)):
                 self.call(run, f"{step}.{index}")
-            tell(e.batch_finished(step, "n", size=len(calls), succeeded=0, failed=0))
+            tell(e.batch_finished(step, "n", Tally().figures([False] * len(calls))))
             if draw(st.booleans()):
                 tell(e.state_set("key", draw(TEXT), "n"))
         self.end(run)

@@ -232,16 +232,6 @@ async def test_one_failure_is_told_and_fails_nothing_else(
     assert world.called("bad") == 1
 
 
-async def test_a_batch_is_summed_up_in_the_log(world: World, autojump_clock: MockClock) -> None:
-    world.tool("good")
-    world.plan("agent", use(call("good"), call("missing"), call("good")), say("done"))
-    async with world.agent() as agent:
-        turn = await agent.start_conversation("go")
-        log = await events(world.journal, turn.conversation.id)
-    [batch] = [event.body for event in log if event.type == "batch.finished"]
-    assert (batch["size"], batch["succeeded"], batch["failed"], batch["node"]) == (3, 2, 1, "agent")
-
-
 async def test_an_invented_tool_is_a_result_with_the_nearest_names(
     world: World, autojump_clock: MockClock
 ) -> None:
