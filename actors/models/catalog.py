@@ -42,5 +42,9 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
             from stopgo.actors.models.providers.http_model import openai_model
 
             return openai_model(spec, os.environ, client)
-        case "google" | "anthropic":
+        case "google":
+            from stopgo.actors.models.providers.http_model import google_model
+
+            return google_model(spec, os.environ, client)
+        case "anthropic":
             raise UnknownProvider(f'unknown model "{spec.name}"')

@@ -10,6 +10,7 @@ from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.endpoints import endpoint
+from stopgo.actors.models.providers.google_codec import GoogleCodec, path
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.actors.models.providers.reading import read_reply, told_as
 from stopgo.actors.models.providers.wire_json import dump
@@ -39,6 +40,14 @@ class HttpModel:
                 return await read_reply(response, self.codec, request, emit)
             finally:
                 await response.aclose()
+
+
+def google_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
+    """A Gemini model. Raises `ModelUnusable`."""
+    place = endpoint(spec, environ)
+    # Not in the URL, which others log.
+    headers = {"x-goog-api-key": place.key} if place.key is not None else {}
+    return HttpModel(spec.name, place.base_url + path(spec), headers, place.key, GoogleCodec(spec), client)
 
 
 _TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}

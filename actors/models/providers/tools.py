@@ -11,6 +11,8 @@ from stopgo.actors.models.messages import ModelTool
 
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What all of them take."""
+ANY_ID = re.compile(r".*", re.DOTALL)
+"""For who tells no ids of ours."""
 
 
 def wire_name(name: str) -> str:

@@ -103,7 +103,9 @@ class _Builder:
                 waiting = self._open.get(message.call_id)
                 if waiting:
                     call = waiting.pop(0)
-                    self._results[call.id] = Result(call.id, call.name, message.content, message.is_error)
+                    empty_error = message.is_error and not message.content.strip()
+                    content = NO_TEXT if empty_error else message.content
+                    self._results[call.id] = Result(call.id, call.name, content, message.is_error)
 
     def finish(self) -> tuple[Turn, ...]:
         self._settle()

@@ -52,6 +52,50 @@ async def test_a_reply_in_events(model: Model, provider: Provider) -> None:
     assert provider.bodies[0]["stream"] is True
 
 
+@pytest.mark.parametrize(
+    ("stream", "method"), [(True, "streamGenerateContent?alt=sse"), (False, "generateContent")]
+)
+async def test_gemini(
+    provider: Provider,
+    client: ModelClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
+    stream: bool,
+    method: str,
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    monkeypatch.setenv("GEMINI_BASE_URL", provider.url)
+    spec = ModelSpec("google:gemini", "google", "gemini", stream=stream)
+    answer = {"candidates": [{"content": {"parts": [{"text": "hello"}]}, "finishReason": "STOP"}]}
+    provider.answers = [events(answer) if stream else whole(answer)]
+    model = open_model(spec, folder=tmp_path, client=client)
+    assert await model.complete(request(), unheard) == ModelReply("hello")
+    (sent,) = provider.heads
+    assert sent.startswith(f"POST /v1beta/models/gemini:{method} HTTP/1.1\r\n".encode())
+    assert f"x-goog-api-key: {KEY}".encode() in sent.lower()
+
+
+async def test_openrouter_is_told_who_asks(
+    provider: Provider, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
+    monkeypatch.setenv("OPENROUTER_BASE_URL", provider.url)
+    provider.answers = [events(*CHUNKS)]
+    model = open_model(ModelSpec("openrouter:x", "openrouter", "x"), folder=tmp_path, client=client)
+    await model.complete(request(), unheard)
+    assert b"x-title: agent stop and go" in provider.heads[0].lower()
+
+
+async def test_a_server_without_a_key_is_sent_none(
+    provider: Provider, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    provider.answers = [events(*CHUNKS)]
+    spec = ModelSpec("local", "openai_compatible", "llama", base_url=provider.url)
+    await open_model(spec, folder=tmp_path, client=client).complete(request(), unheard)
+    assert b"authorization" not in provider.heads[0].lower()
+
+
 async def test_a_reply_that_comes_whole_though_events_were_asked_for(
     model: Model, provider: Provider
 ) -> None:
