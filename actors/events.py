@@ -74,7 +74,8 @@ def run_started(
 def step_finished(key: str, kind: str, node: str, fingerprint: str, **outcome: Any) -> NewEvent:
     """Work whose outcome a replay must not redo.
 
-    `kind` is ``model`` (`text`, `tool_calls`, `usage`, or `error`), ``node`` (`end`, or `error`), ``attempt``
+    `kind` is ``model`` (`text`, `tool_calls`, `model`: who answered, `verbatim`: what its provider wants
+    back, or `error`; `usage`; `hops`: models that failed before), ``node`` (`end`, or `error`), ``attempt``
     (a failed one, `error`), ``route`` (`choice`, the index of a child) or ``call``, a tool call that was not
     sent (`outcome`: denied, not_found, invalid or exit_loop, `content`).
     """

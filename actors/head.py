@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stopgo.actors import events as e
+from stopgo.actors.usage import NOTHING, Spent, stored
 from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
 
 Status: TypeAlias = Literal["active", "waiting_approval", "completed"]
@@ -23,10 +24,9 @@ class RunHead(NamedTuple):
     state: RunState = "running"
     code: str | None = None
     """Why it failed."""
-    input_tokens: int = 0
-    output_tokens: int = 0
     rejected: bool = False
     """A human said no to something in it."""
+    used: Spent = NOTHING
     auth: Mapping[str, Any] | None = None
     """During `auth_required`: which server wants a token, and what it said (`Wanted` as JSON)."""
 
@@ -43,6 +43,8 @@ class Head(NamedTuple):
     """The current run, else the last one."""
     pending: tuple[str, ...] = ()
     """Pending approvals, oldest first."""
+    used: Spent = NOTHING
+    """By all of its runs."""
 
     @property
     def status(self) -> Status:
@@ -56,18 +58,26 @@ class Head(NamedTuple):
             status=self.status,
             title=self.title,
             open=run is not None and run.state == "running",
-            body={"session_id": self.session_id, "run": run._asdict() if run else None},
+            body={
+                "session_id": self.session_id,
+                "run": {**run._asdict(), "used": list(run.used)} if run else None,
+                "used": list(self.used),
+            },
         )
 
 
 def head_of_summary(summary: Summary) -> Head:
     """The head a summary was made of, but for `pending`, which the journal's questions tell."""
     run = summary.body.get("run")
+    if run is not None:
+        fields, used = stored(run)
+        run = RunHead(**fields, used=used)
     return Head(
         session_id=summary.body.get("session_id", ""),
         title=summary.title,
         completed=summary.status == "completed",
-        run=RunHead(**run) if run else None,
+        run=run,
+        used=Spent(*summary.body.get("used", ())),
     )
 
 
@@ -97,12 +107,8 @@ def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
             pending = tuple(id for id in head.pending if id != body["id"])
             return head._replace(pending=pending, run=run)
         case e.STEP_FINISHED if run and "usage" in body:
-            used = body["usage"]
-            run = run._replace(
-                input_tokens=run.input_tokens + used["input_tokens"],
-                output_tokens=run.output_tokens + used["output_tokens"],
-            )
-            return head._replace(run=run)
+            run = run._replace(used=run.used.plus(body["usage"]))
+            return head._replace(run=run, used=head.used.plus(body["usage"]))
     state = RUN_STATES.get(type)
     if run is None or state is None:
         return head

@@ -11,6 +11,7 @@ from stopgo.actors.errors import ErrorCode
 from stopgo.actors.head import RunHead
 from stopgo.actors.needs import Wanted
 from stopgo.actors.state import CANCELLED_RUN, Conversation
+from stopgo.actors.usage import NOTHING, Spent, stored
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]
 
@@ -29,8 +30,8 @@ class Result:
     """Ids of the approvals that were pending then, oldest first."""
     auth: Mapping[str, Any] | None = None
     """Which server wants a bearer token, and what it said (`Wanted` as JSON)."""
-    input_tokens: int = 0
-    output_tokens: int = 0
+    used: Spent = NOTHING
+    """By the run so far."""
 
     @property
     def waiting_approval(self) -> bool:
@@ -41,11 +42,15 @@ class Result:
         return self.code == "auth_required"
 
     def to_json(self) -> dict[str, Any]:
-        return attrs.asdict(self) | {"approvals": list(self.approvals)}
+        return attrs.asdict(self, recurse=False) | {
+            "approvals": list(self.approvals),
+            "used": list(self.used),
+        }
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Result:
-        return cls(**{**body, "approvals": tuple(body["approvals"])})
+        fields, used = stored(body)
+        return cls(**{**fields, "approvals": tuple(body["approvals"]), "used": used})
 
 
 @attrs.frozen(eq=False)
@@ -109,7 +114,7 @@ def queued(run: RunHead, pending: tuple[str, ...]) -> Result:
 
 
 def _of(run: RunHead, text: str, state: ResultState) -> Result:
-    return Result(text, state, run_id=run.id, input_tokens=run.input_tokens, output_tokens=run.output_tokens)
+    return Result(text, state, run_id=run.id, used=run.used)
 
 
 def reply_of(result: Result | None) -> dict[str, Any]:

@@ -33,6 +33,7 @@ ITEM: dict[str, Any] = {
     "updated_at": AT,
     "title": "add a server web-1 with value 42",
     "last_seq": 5,
+    "usage": USAGE,
     "pending_approvals": [APPROVAL],
     "approvals": [APPROVAL],
     "pending_approval": APPROVAL,
@@ -66,6 +67,7 @@ NEW: dict[str, Any] = {
     **_QUIET,
     "title": "",
     "last_seq": 1,
+    "usage": USAGE,
     "messages": WAITING["messages"][:1],
 }
 ENDED: dict[str, Any] = {

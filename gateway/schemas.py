@@ -55,6 +55,7 @@ _CONVERSATION = {
     "updated_at": TIME,
     "title": STRING,
     "last_seq": COUNT,
+    "usage": ref("Usage"),
     "pending_approvals": array(ref("Approval")),
     "approvals": array(ref("Approval")),
 }
@@ -94,7 +95,10 @@ SCHEMAS: Mapping[str, Schema] = {
         "description": "A bearer token without which the run cannot go on.",
         **shape({"server": STRING}, {"status": COUNT, "challenge": STRING}),
     },
-    "Usage": shape({"input_tokens": COUNT, "output_tokens": COUNT}, {"cost_usd": {"type": "number"}}),
+    "Usage": shape(
+        {"input_tokens": COUNT, "output_tokens": COUNT},
+        {"cached_tokens": COUNT, "cache_write_tokens": COUNT, "cost_usd": {"type": "number", "minimum": 0}},
+    ),
     "Approval": shape(
         {
             "uuid": STRING,

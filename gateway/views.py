@@ -73,6 +73,7 @@ def _conversation(
         "updated_at": timestamp(updated),
         "title": head.title,
         "last_seq": last_seq,
+        "usage": head.used.to_json(),
         "pending_approvals": [approval_view(question) for question in waiting],
         "approvals": [approval_view(question) for question in approvals],
     }
@@ -98,7 +99,7 @@ def run_view(run: RunHead) -> Json:
     view: Json = {
         "id": run.id,
         "state": run.state,
-        "usage": {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens},
+        "usage": run.used.to_json(),
     }
     if run.code is not None:
         view["code"] = run.code
@@ -183,7 +184,7 @@ def result_view(result: Result, approvals: Mapping[str, Question]) -> Json:
         view["code"] = result.code
     if result.run_id is not None:
         view["run_id"] = result.run_id
-        view["usage"] = {"input_tokens": result.input_tokens, "output_tokens": result.output_tokens}
+        view["usage"] = result.used.to_json()
     if result.auth is not None:
         view["auth"] = dict(result.auth)
     return view

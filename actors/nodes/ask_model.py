@@ -1,14 +1,24 @@
-"""One model call of a node: bounded by the run's limits, recorded before anything is done about it."""
+"""One model call of a node: bounded by the run's limits, recorded before anything is done about it.
+
+When a model fails, the next of the node's models is asked. Only a limit ends the call at once: it was set
+for all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
+
+from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.log import topic
 from stopgo.actors.models.messages import (
     ChatMessage,
     Complete,
+    Delta,
     ModelFailed,
     ModelReply,
     ModelRequest,
@@ -16,7 +26,12 @@ from stopgo.actors.models.messages import (
     ToolCall,
 )
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
+from stopgo.actors.usage import NOTHING, Spent, spent_by
+from stopgo.config.nodes import LlmNode, RouterNode
+from stopgo.config.resolve import chain_of
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
+
+logger = logging.getLogger(__name__)
 
 MAX_CALLS = 64
 """Tool calls in one reply; a reply with more is not acted upon."""
@@ -25,70 +40,133 @@ MAX_CALLS = 64
 async def ask_model(
     scope: RunScope,
     execute: Execute,
+    spec: LlmNode | RouterNode,
     *,
-    node: str,
-    model: str,
     call: int,
     system: str,
     messages: tuple[ChatMessage, ...],
     tools: tuple[ModelTool, ...],
 ) -> Mapping[str, Any]:
-    """The reply as it is recorded: `text`, `tool_calls`, `usage`. Raises `NodeFailed`."""
+    """The reply as it is recorded: `text`, `tool_calls`, `usage`, `model`, and more. Raises `NodeFailed`."""
+    config = scope.services.config
     request = ModelRequest(
         system=system,
         messages=messages,
         tools=tools,
         user=scope.user,
-        node=node,
+        node=spec.name,
         turn=scope.turn,
         call=call,
         iteration=max(1, execute.iteration),
         step=f"{execute.key}:{call}",
     )
-    work = partial(_complete, scope, execute, model, request)
+    chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
+    asking = _Asking(scope, execute, chain, request)
     # Whatever follows saves first: an intent, a question, or the node's end.
-    recorded = await scope.log.step(f"{execute.key}:{call}", "model", node, work, with_next=True)
+    recorded = await scope.log.step(request.step, "model", spec.name, asking.outcome, with_next=True)
     if "error" in recorded:
         raise NodeFailed.from_json(recorded["error"])
     return recorded
 
 
-async def _complete(scope: RunScope, execute: Execute, name: str, request: ModelRequest) -> Mapping[str, Any]:
-    services = scope.services
-    await scope.log.admit(execute.meters)
-    limit = services.config.limits.max_turns
-    if not scope.log.take("model_calls", limit):
-        return _error(
-            "limit_reached", f"the run stopped after {limit} model calls (limits.max_turns)", fatal=True
-        )
-    try:
-        model = await services.model(name)
-        reply = await model.ref.ask(Complete(request))
-    except ModelFailed as error:
-        return _error("model_error", str(error))
-    except (ActorCrashed, ActorUnavailable) as error:
-        return _error("model_error", f'model "{name}" is not available: {error}')
-    return _recorded(reply, request.call)
+@attrs.define(eq=False)
+class _Asking:
+    scope: RunScope
+    execute: Execute
+    chain: Sequence[str]
+    """Names of the models, in the order in which they are asked."""
+    request: ModelRequest
+    hops: list[dict[str, Any]] = attrs.field(factory=list)
+    """Models that failed, and why."""
+    spent: Spent = NOTHING
+    """By all of them: what failed may be billed, too."""
+    tries: int = 0
+
+    async def outcome(self) -> Mapping[str, Any]:
+        """What is recorded of the call."""
+        try:
+            await self.scope.log.admit(self.execute.meters)
+            self._bound()
+            for name in self.chain:
+                await self.scope.log.admit(self.execute.meters)
+                try:
+                    return self._recorded(name, await self._ask(name))
+                except ModelFailed as error:
+                    self._failed(name, error)
+            raise NodeFailed("model_error", self._why())
+        except NodeFailed as error:
+            return self._with_hops({"error": error.to_json()})
+
+    def _bound(self) -> None:
+        limit = self.scope.services.config.limits.max_turns
+        if not self.scope.log.take("model_calls", limit):
+            text = f"the run stopped after {limit} model calls (limits.max_turns)"
+            raise NodeFailed("limit_reached", text, fatal=True)
+
+    def _failed(self, name: str, error: ModelFailed) -> None:
+        hop = {"model": name, "message": str(error)}
+        self.hops.append(hop if error.status is None else {**hop, "status": error.status})
+        left = self.chain[len(self.hops) :]
+        if left:
+            logger.warning("node %s: model %s failed, asking %s: %s", self.request.node, name, left[0], error)
+
+    async def _ask(self, name: str) -> ModelReply:
+        """A reply that may be acted upon. Raises `ModelFailed`, and `NodeFailed` for a limit."""
+        model = await self.scope.services.model(name)
+        try:
+            reply = await model.ref.ask(Complete(self.request, partial(self._tell, name, self.tries)))
+        except ModelFailed as error:
+            if error.usage is not None:
+                self._count(spent_by(error.usage, model.prices))
+            raise
+        except (ActorCrashed, ActorUnavailable) as error:
+            raise ModelFailed(f'model "{name}" is not available: {error}') from error
+        self._count(spent_by(reply.usage, model.prices))
+        _check(reply)
+        return reply
+
+    def _count(self, spent: Spent) -> None:
+        self.spent = self.spent.plus(spent.to_json())
+
+    def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:
+        log = self.scope.log
+        self.tries = before + attempt
+        told = ModelDelta(log.state.id, self.request.step, self.request.node, name, self.tries, delta)
+        self.scope.services.bus.publish(topic(log.state.id), told)
+
+    def _why(self) -> str:
+        if len(self.hops) == 1:
+            return str(self.hops[0]["message"])
+        reasons = "; ".join(f'"{hop["model"]}": {hop["message"]}' for hop in self.hops)
+        return f"none of the models answered: {reasons}"
+
+    def _recorded(self, name: str, reply: ModelReply) -> Mapping[str, Any]:
+        recorded: dict[str, Any] = {
+            "text": reply.text,
+            "tool_calls": _with_unique_ids(reply.tool_calls, self.request.call),
+            "model": name,
+        }
+        if reply.verbatim is not None:
+            recorded["verbatim"] = attrs.asdict(reply.verbatim)
+        return self._with_hops(recorded)
+
+    def _with_hops(self, recorded: dict[str, Any]) -> Mapping[str, Any]:
+        if "error" not in recorded or self.spent != NOTHING:
+            recorded["usage"] = self.spent.to_json()
+        if self.hops and len(self.chain) > 1:
+            recorded["hops"] = self.hops
+        return recorded
 
 
-def _error(code: str, message: str, *, fatal: bool = False) -> Mapping[str, Any]:
-    return {"error": NodeFailed(code, message, fatal=fatal).to_json()}
-
-
-def _recorded(reply: ModelReply, call: int) -> Mapping[str, Any]:
-    """What is kept of a reply; a broken one is an error, so that nothing of it is acted upon."""
+def _check(reply: ModelReply) -> None:
+    """See that nothing is done about a reply that is not whole."""
     if reply.stop == "max_tokens" and reply.tool_calls:
-        return _error("model_error", "the reply was cut off in the middle of its tool calls")
+        raise ModelFailed("the reply was cut off in the middle of its tool calls")
+    if reply.stop == "refusal" and (reply.tool_calls or not reply.text):
+        raise ModelFailed("the model refused to answer")
     if len(reply.tool_calls) > MAX_CALLS:
-        count = len(reply.tool_calls)
-        return _error(
-            "limit_reached", f"the model asked for {count} tool calls at once; {MAX_CALLS} are allowed"
-        )
-    return {
-        "text": reply.text,
-        "tool_calls": _with_unique_ids(reply.tool_calls, call),
-        "usage": {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens},
-    }
+        text = f"the model asked for {len(reply.tool_calls)} tool calls at once; {MAX_CALLS} are allowed"
+        raise NodeFailed("limit_reached", text)
 
 
 def _with_unique_ids(calls: tuple[ToolCall, ...], number: int) -> list[dict[str, Any]]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Verbatim,
+)
 from stopgo.actors.nodes.call import end_of
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.config.nodes import LlmNode
@@ -56,5 +63,7 @@ def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
         calls.append(ToolCall(call["id"], call["name"], end.arguments, call.get("problem")))
         results.append(ToolMessage(call["id"], call["name"], end.content, end.is_error))
     if recorded["text"] or calls:
-        yield AssistantMessage(recorded["text"], tuple(calls))
+        verbatim = recorded.get("verbatim")
+        kept = None if verbatim is None else Verbatim(verbatim["provider"], verbatim["content"])
+        yield AssistantMessage(recorded["text"], tuple(calls), kept)
         yield from results

@@ -54,8 +54,7 @@ class _Llm:
             recorded = await ask_model(
                 scope,
                 execute,
-                node=spec.name,
-                model=spec.model,
+                spec,
                 call=number,
                 system=system,
                 messages=tuple(messages),

@@ -51,8 +51,7 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
     recorded = await ask_model(
         scope,
         execute,
-        node=spec.name,
-        model=spec.model or scope.services.config.llm.model,
+        spec,
         call=1,
         system=f"{system}\n\n{_described(spec.agents)}",
         messages=(UserMessage(scope.user),),

@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 
 from stopgo.actors import events as e
 from stopgo.actors.batch import Tally
-from stopgo.actors.head import Head, fold_head, head_of_summary
+from stopgo.actors.head import Head, RunHead, fold_head, head_of_summary
 from stopgo.actors.state import Conversation, fold
+from stopgo.actors.usage import NOTHING, Spent
 from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
 
 TEXT = st.text(max_size=20)
-USAGE = st.builds(lambda i, o: {"input_tokens": i, "output_tokens": o}, st.integers(0, 9), st.integers(0, 9))
+COUNT = st.integers(0, 9)
+USAGE = st.fixed_dictionaries(
+    {"input_tokens": COUNT, "output_tokens": COUNT},
+    optional={"cached_tokens": COUNT, "cache_write_tokens": COUNT, "cost_usd": st.integers(0, 9).map(float)},
+)
 
 
 class Story:
@@ -209,17 +214,28 @@ def test_an_unknown_event_makes_it_read_only_and_changes_nothing_else(
 
 
 @given(histories())
-def test_tokens_of_a_turn_add_up(history: list[Event]) -> None:
-    head, total = Head(), [0, 0]
+def test_what_was_used_adds_up(history: list[Event]) -> None:
+    head, run, all_runs = Head(), NOTHING, NOTHING
     for event in history:
         head = fold_head(head, [event])
         if event.type == e.RUN_STARTED:
-            total = [0, 0]
+            run = NOTHING
         if "usage" in event.body:
-            total[0] += event.body["usage"]["input_tokens"]
-            total[1] += event.body["usage"]["output_tokens"]
+            run, all_runs = run.plus(event.body["usage"]), all_runs.plus(event.body["usage"])
+        assert head.used == all_runs
         if head.run is not None:
-            assert [head.run.input_tokens, head.run.output_tokens] == total
+            assert head.run.used == run
+    steps = [event.body["usage"] for event in history if "usage" in event.body]
+    assert all_runs.input_tokens == sum(usage["input_tokens"] for usage in steps)
+    assert all_runs.cached_tokens == sum(usage.get("cached_tokens", 0) for usage in steps)
+    assert (all_runs.cost_usd or 0) == sum(usage.get("cost_usd", 0) for usage in steps)
+
+
+def test_a_summary_of_an_older_version_is_read() -> None:
+    run = {"id": "r", "turn": 2, "state": "failed", "code": "x", "input_tokens": 3, "output_tokens": 4}
+    head = head_of_summary(Summary("active", "t", False, {"session_id": "s", "run": run}))
+    assert head.run == RunHead("r", 2, "failed", "x", used=Spent(3, 4))
+    assert head.used == NOTHING
 
 
 # ---------------------------------------------------------------------------- by example

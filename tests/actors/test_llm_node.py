@@ -19,6 +19,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
 )
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from stopgo.actors.usage import Spent
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -50,7 +51,7 @@ async def test_a_first_message_is_answered_at_once(world: World, autojump_clock:
         turn = await agent.start_conversation("hi")
         result = answer(turn)
         assert (result.response, result.state, result.waiting_approval) == ("Hello.", "finished", False)
-        assert (result.input_tokens, result.output_tokens) == (3, 4)
+        assert result.used == Spent(3, 4, unpriced=True)
         assert [(m.role, m.content, m.node) for m in turn.conversation.messages] == [
             ("system", "You help.", None),
             ("user", "hi", None),

@@ -94,7 +94,11 @@ class World:
     journal: Journal = attrs.field(factory=lambda: MemoryJournal(wall))
     tools: dict[str, tuple[Tool, Work]] = attrs.field(factory=dict)
     plans: dict[tuple[str, int | None], Sequence[Step]] = attrs.field(factory=dict)
+    models: dict[str, list[Step]] = attrs.field(factory=dict)
+    """What a model of this name says, try by try, whoever asks; then the plans count again."""
     requests: list[ModelRequest] = attrs.field(factory=list)
+    replies: list[tuple[str, ModelRequest]] = attrs.field(factory=list)
+    """The same with the model that was asked."""
     ledger: list[tuple[str, Mapping[str, Any]]] = attrs.field(factory=list)
     """Calls as they arrived at their tools."""
     bearers: list[str | None] = attrs.field(factory=list)
@@ -208,24 +212,31 @@ class World:
         return result if isinstance(result, ToolResult) else ToolResult(result)
 
     def open_model(self, name: str, *, folder: Path) -> Model:
-        return _Model(self)
+        return _Model(self, name)
 
 
 @attrs.define(eq=False)
 class _Model:
     _world: World
+    _name: str
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         self._world.requests.append(request)
+        self._world.replies.append((self._name, request))
         await trio.lowlevel.checkpoint()
+        if own := self._world.models.get(self._name):
+            return await _do(own.pop(0), request)
         plans = self._world.plans
         steps = plans.get((request.node, request.turn)) or plans.get((request.node, None), ())
         if request.call > len(steps):
             return say(f"{request.node} done")
-        step = steps[request.call - 1]
-        if isinstance(step, Exception):
-            raise step
-        return step if isinstance(step, ModelReply) else await step(request)
+        return await _do(steps[request.call - 1], request)
+
+
+async def _do(step: Step, request: ModelRequest) -> ModelReply:
+    if isinstance(step, Exception):
+        raise step
+    return step if isinstance(step, ModelReply) else await step(request)
 
 
 def wall() -> float:

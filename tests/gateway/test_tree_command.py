@@ -100,9 +100,11 @@ def test_an_agent_without_a_tree_is_one_node(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_router_says_which_model_picks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
-    path.write_text("agent: {type: router, name: r, prompt: p, agents: [{type: llm, name: a, model: m:n}]}")
+    path.write_text(
+        "agent: {type: router, name: r, prompt: p, agents: [{type: llm, name: a, model: 'openai:n'}]}"
+    )
     assert tree("--config", path) == 0
-    assert "r  [router]  google:gemini-2.5-flash\n└─ a  [llm]  m:n\n" in capsys.readouterr().out
+    assert "r  [router]  google:gemini-2.5-flash\n└─ a  [llm]  openai:n\n" in capsys.readouterr().out
 
 
 def test_the_default_is_the_shipped_agent(

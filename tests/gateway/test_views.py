@@ -13,6 +13,7 @@ from stopgo.actors import events
 from stopgo.actors.listing import ListedTool
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.tools import Hints, Tool
+from stopgo.actors.usage import Spent
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
 from stopgo.runtime.journal.protocol import Question
@@ -134,9 +135,7 @@ def test_an_approval_with_all_there_is() -> None:
     ],
 )
 def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, auth: bool) -> None:
-    view = views.result_view(
-        Result("said", state, run_id="r", code=code, input_tokens=1, output_tokens=2), {}
-    )
+    view = views.result_view(Result("said", state, run_id="r", code=code, used=Spent(1, 2)), {})
     assert view == {
         "response": "said",
         "waiting_approval": waiting,

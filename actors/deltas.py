@@ -1,0 +1,22 @@
+"""What is published of a model's reply while it comes. It is in no journal: who misses it misses nothing."""
+
+from __future__ import annotations
+
+import attrs
+
+from stopgo.actors.models.messages import Delta
+
+
+@attrs.frozen
+class ModelDelta:
+    """A further piece of a reply. Nothing is done about it before the whole reply is there."""
+
+    conversation: str
+    key: str
+    """Of the model call; the ``step.finished`` that ends it has the same."""
+    node: str
+    model: str
+    """Who says it."""
+    attempt: int
+    """Which try of this call, from 1, over all models that are asked: a higher one begins the reply anew."""
+    delta: Delta

@@ -1,0 +1,82 @@
+"""What models were used: tokens, and what they cost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from stopgo.actors.models.messages import Usage
+from stopgo.config.models import Prices
+
+_PER = 1_000_000
+"""Prices are for so many tokens."""
+_DIGITS = 9
+"""Of dollars behind the point that are kept: a token costs at least some billionths."""
+
+
+class Spent(NamedTuple):
+    """The sum of some calls: of a step, a run or a conversation."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = None
+    """Of the calls of which it is known; None when there were none."""
+    unpriced: bool = False
+    """Whether there were calls of which nobody knows what they cost."""
+
+    def plus(self, usage: Mapping[str, Any]) -> Spent:
+        """With one more call; `usage` is what `to_json` gives."""
+        cost = usage.get("cost_usd")
+        tokens = usage["input_tokens"] + usage["output_tokens"]
+        return Spent(
+            self.input_tokens + usage["input_tokens"],
+            self.output_tokens + usage["output_tokens"],
+            self.cached_tokens + usage.get("cached_tokens", 0),
+            self.cache_write_tokens + usage.get("cache_write_tokens", 0),
+            self.cost_usd if cost is None else round((self.cost_usd or 0.0) + cost, _DIGITS),
+            self.unpriced or (cost is None and tokens > 0),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What is said of it: the cost only when all of it is known, the rest when there is any."""
+        said: dict[str, Any] = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+        for key in ("cached_tokens", "cache_write_tokens"):
+            if count := getattr(self, key):
+                said[key] = count
+        if self.cost_usd is not None and not self.unpriced:
+            said["cost_usd"] = self.cost_usd
+        return said
+
+
+NOTHING = Spent()
+
+
+def spent_by(usage: Usage, prices: Prices | None) -> Spent:
+    """One call of a model with these prices; None: nobody knows them."""
+    tokens = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
+    if not any(tokens):
+        return NOTHING
+    return Spent(*tokens, None if prices is None else _cost(usage, prices), prices is None)
+
+
+def _cost(usage: Usage, prices: Prices) -> float:
+    cached = prices.input if prices.cached_input is None else prices.cached_input
+    written = prices.input if prices.cache_write is None else prices.cache_write
+    fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+    dollars = (
+        fresh * prices.input
+        + usage.cached_tokens * cached
+        + usage.cache_write_tokens * written
+        + usage.output_tokens * prices.output
+    )
+    return round(dollars / _PER, _DIGITS)
+
+
+def stored(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Spent]:
+    """A record without its `used`, and that. Older records have two counts in its place."""
+    rest = dict(body)
+    counts = (rest.pop("input_tokens", 0), rest.pop("output_tokens", 0))
+    used = rest.pop("used", None)
+    return rest, Spent(*(counts if used is None else used))
