@@ -29,6 +29,7 @@ class Caller:
 
     def __init__(self, config: McpServerConfig, line: Line) -> None:
         self._config = config
+        self._name = f'MCP server "{config.name}"'
         self._line = line
 
     async def call(self, request: CallTool) -> ToolResult:
@@ -51,7 +52,7 @@ class Caller:
             return await self._call_over(await self._reach(), request)
 
     async def _reach(self) -> Link:
-        link = self._line.link or await self._line.wait(self._config.timeout)
+        link = self._line.link or await self._line.wait(self._config.timeout, self._config.max_retries)
         if link is None:
             raise self._unavailable()
         return link
@@ -71,7 +72,7 @@ class Caller:
             return error_result(f"the server's result is not valid: {validation_text(error)}")
         except RuntimeError as error:
             return error_result(f"the server's result is not valid: {first_line(error)}")
-        raise ToolOutcomeUnknown(f"timed out after {self._config.timeout:g} s")
+        raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
 
     def _check_unchanged(self, name: str, shown: Tool) -> None:
         listed = next((tool for tool in self._line.tools if tool.name == name), None)
@@ -89,13 +90,15 @@ class Caller:
                 raise self._unavailable() from error
             case "connection_lost":
                 self._lose(link, error.message)
-                raise ToolOutcomeUnknown(f"connection lost: {error.message}") from error
+                raise ToolOutcomeUnknown(f"{self._name} connection lost: {link.loss}") from error
+            case "reply_lost":
+                raise ToolOutcomeUnknown(f"{self._name} connection lost: {error.message}") from error
             case "outcome_unknown":
-                raise ToolOutcomeUnknown(error.message) from error
+                raise ToolOutcomeUnknown(f"{self._name} failed: {error.message}") from error
 
     def _lose(self, link: Link, why: str) -> None:
         link.lose(why)
         self._line.close(link)
 
     def _unavailable(self) -> ToolUnavailable:
-        return ToolUnavailable(f'MCP server "{self._config.name}" not connected')
+        return ToolUnavailable(f"{self._name} not connected")

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from stopgo.actors.mcp.changes import listen_for_changes, tells_of_changes
 from stopgo.actors.mcp.dial import (
+    NOT_SPOKEN,
     ConnectFailed,
-    Mode,
+    Manner,
     NoAnswer,
     client,
     connect_failure,
     is_expected,
+    settle_era,
     transport,
 )
-from stopgo.actors.mcp.failures import first_line
+from stopgo.actors.mcp.failures import first_line, meaning
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
@@ -28,14 +31,15 @@ from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff, Streak
 
 if TYPE_CHECKING:
-    from mcp import Client
+    import httpx2
 
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
 """While a server that may not be up yet is waited for at the start."""
-REPAIRS = Backoff(healthy=10.0, jitter=0.5)
-"""While a lost connection is repaired."""
+REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=3.0)
+"""While a lost connection is repaired. The first three attempts, which a call waits for by default,
+bridge the restart of a server; one that dies as soon as it is up is not started over and over."""
 
 
 class Connection:
@@ -45,22 +49,34 @@ class Connection:
     Everything else may be called from any task.
     """
 
-    def __init__(self, config: McpServerConfig, report: Callable[[ServerStatus], None]) -> None:
+    def __init__(
+        self,
+        config: McpServerConfig,
+        report: Callable[[ServerStatus], None],
+        auth: httpx2.Auth | None = None,
+    ) -> None:
+        """
+        Args:
+            report: called at every change of state or tools; must not wait.
+            auth: of every HTTP request; sees refusals, with their headers, before anything else does.
+        """
         self._config = config
         self._report = report
+        self._auth = auth
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
         self.line = Line()
         """Where callers find the link."""
         self._attempt = trio.CancelScope()
         """Around connecting, and only around that."""
-        self._mode: Mode = "auto"
+        self._manner = Manner.first(config)
+        self._last_error: str | None = None
         self._first = trio.Event()
         self._failure: ServerStartFailed | None = None
         self._stopping = trio.Event()
         self._closed = trio.Event()
 
     async def started(self) -> None:
-        """Wait for the first connection.
+        """Wait for the first connection, or, with `required: false`, for the first attempt at one.
 
         Raises:
             ServerStartFailed: it could not be made within `connect_timeout`.
@@ -92,7 +108,7 @@ class Connection:
             self._closed.set()
 
     async def _connect_first(self) -> bool:
-        """Live the first connection to its end; False when it never came to be."""
+        """Live the first connection to its end, if it comes to be; False when there is no use in going on."""
         deadline = trio.current_time() + self._config.connect_timeout
         streak = Streak(START_RETRIES)
         reason: str | None = None
@@ -105,6 +121,9 @@ class Connection:
                 if reason is None or not isinstance(failure, NoAnswer):
                     reason = str(failure)
                 self._tell("disconnected", reason)
+                if not self._config.required:
+                    self._first.set()
+                    return True
                 if not failure.retry or trio.current_time() + delay >= deadline:
                     self._failure = ServerStartFailed(self._config.name, reason)
                     return False
@@ -122,6 +141,7 @@ class Connection:
                 served = trio.current_time() - began
             except ConnectFailed as failure:
                 served = 0.0
+                self.line.fail()
                 self._tell("disconnected", str(failure))
 
     async def _pause(self, seconds: float) -> None:
@@ -129,7 +149,7 @@ class Connection:
             await self._stopping.wait()
 
     async def _live(self, deadline: float) -> None:
-        """One connection, from opening to closing.
+        """One connection, from opening to closing, in the manner the server was last found to speak.
 
         Raises:
             ConnectFailed: it was not there and listed by `deadline`.
@@ -137,14 +157,33 @@ class Connection:
         if self._stopping.is_set():
             return
         self._tell("connecting")
+        try:
+            await self._live_once(deadline)
+        except ConnectFailed as failure:
+            spoken = self._manner
+            if failure.answered or isinstance(failure, NoAnswer):
+                self._manner = Manner.first(self._config)
+            may_be_older = self._config.transport is None and spoken.kind == "http"
+            if not may_be_older or failure.status not in NOT_SPOKEN:
+                raise
+            self._manner = Manner("sse", legacy=True)
+            try:
+                await self._live_once(deadline)
+            except ConnectFailed as older:
+                self._manner = Manner.first(self._config)
+                raise ConnectFailed(f"{failure} (as an older SSE server: {older})") from older
+
+    async def _live_once(self, deadline: float) -> None:
         link = Link()
-        way = transport(self._config, link, self._log)
+        way = await transport(self._config, self._manner, link, self._log, self._auth)
         opened = False
         error: BaseException | None = None
         try:
             with trio.CancelScope(deadline=deadline) as scope:
                 self._attempt = scope
-                async with client(way, link, self._mode, self._log) as link.client:
+                async with client(self._config, self._manner, way, link, self._log) as link.client:
+                    await settle_era(link.client, self._config)
+                    link.announces = tells_of_changes(link.client)
                     self.line.tools = await list_tools(link.client, self._config.name, self._log)
                     opened = True
                     # The scope stays, to bound the leaving: it must enclose both ends of the client.
@@ -157,51 +196,65 @@ class Connection:
             error = leaf(group)
             if not is_expected(error):
                 self._log.error("the connection failed unexpectedly", exc_info=error)
+        if self._stopping.is_set():
+            return
         if not opened:
-            self._mode = "auto"
-            if not self._stopping.is_set():
-                raise connect_failure(error, way.account_of_end(), self._config.connect_timeout)
-        elif not self._stopping.is_set():
-            how = first_line(error) if error is not None else "connection lost"
-            self._tell("disconnected", way.account_of_end() or link.loss or how)
+            raise connect_failure(error, way, self._config.connect_timeout)
+        how = first_line(error) if error is not None else "connection lost"
+        self._tell("disconnected", way.account_of_end() or link.loss or how)
 
     async def _tend(self, link: Link) -> None:
         """Let calls through until the connection is lost or not wanted, and those in flight end."""
         from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-        # Next time an older server is not asked again how modern it is: some take ten seconds to
-        # not answer that.
+        # Next time an older server is not asked again how modern it is: some take seconds to not
+        # answer that.
         older = link.client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
-        self._mode = "legacy" if older else "auto"
+        self._manner = Manner(self._manner.kind, legacy=older)
         self.line.open(link)
         self._first.set()
         self._tell("connected")
-        try:
-            while link.loss is None and not self._stopping.is_set():
-                if link.stale:
-                    link.stale = False
-                    await self._list_again(link.client)
-                else:
-                    await link.wait_for_news()
-        finally:
-            self.line.close(link)
+        async with trio.open_nursery() as nursery:
+            if link.announces and not older:
+                nursery.start_soon(listen_for_changes, link)
+            try:
+                while link.loss is None and not self._stopping.is_set():
+                    if link.stale:
+                        link.stale = False
+                        await self._list_again(link)
+                    else:
+                        await link.wait_for_news()
+            finally:
+                self.line.close(link)
+            nursery.cancel_scope.cancel()
         while link.calls:
             await link.wait_for_news()
 
-    async def _list_again(self, client: Client) -> None:
+    async def _list_again(self, link: Link) -> None:
         from mcp import MCPError
         from pydantic import ValidationError
 
         try:
             with trio.fail_after(self._config.timeout):
-                self.line.tools = await list_tools(client, self._config.name, self._log)
+                tools = await list_tools(link.client, self._config.name, self._log)
         except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
-            self._log.warning("its tools have changed, but listing them failed: %s", first_line(error))
+            self._log.warning("its tools may have changed, but listing them failed: %s", first_line(error))
+            if isinstance(error, MCPError) and meaning(error.code, error.message, error.data) in (
+                "never_ran",
+                "connection_lost",
+            ):
+                link.lose(first_line(error))
         else:
-            self._tell("connected")
+            if tools != self.line.tools:
+                self.line.tools = tools
+                self._tell("connected")
 
     def _tell(self, state: ServerState, error: str | None = None) -> None:
-        level = logging.WARNING if error else logging.INFO
+        # A server that stays away is said once to be away, not at every attempt.
+        known = self._last_error is not None and (state == "connecting" or error == self._last_error)
+        if state != "connecting":
+            self._last_error = error
+        level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
         self._log.log(level, "%s%s", state, f": {error}" if error else "")
         self._report(ServerStatus(self._config.name, state, error, self.line.tools))
 

@@ -5,37 +5,65 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
+import trio
 
 from stopgo.actors.mcp.command import CommandNotFound, find_command
-from stopgo.actors.mcp.failures import first_line, worth_retrying
+from stopgo.actors.mcp.environment import EnvFileError, read_env_file
+from stopgo.actors.mcp.failures import first_line, http_status, meaning, worth_retrying
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import repaired
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
 
-Mode: TypeAlias = Literal["auto", "legacy"]
+Kind: TypeAlias = Literal["stdio", "http", "sse"]
+
+NOT_SPOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+"""How a server of the older HTTP kind answers a POST (MCP 2025-11-25, "Backwards Compatibility")."""
 
 
 class ConnectFailed(Exception):
     """An attempt to connect failed; the text is the reason."""
 
-    def __init__(self, reason: str, *, retry: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, retry: bool = False, answered: bool = False, status: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.retry = retry
         """The server may merely not be up yet."""
+        self.answered = answered
+        """The server itself said no."""
+        self.status = status
+        """Of the HTTP response in which it did."""
 
 
 class NoAnswer(ConnectFailed):
     """The time was up."""
+
+
+@attrs.frozen
+class Manner:
+    """How a server is spoken to: remembered from one life of its connection to the next."""
+
+    kind: Kind
+    legacy: bool
+    """With a handshake, as up to 2025-11-25."""
+
+    @classmethod
+    def first(cls, config: McpServerConfig) -> Manner:
+        """What to try as long as nothing is known."""
+        kind = config.transport or ("http" if config.command is None else "stdio")
+        return cls(kind, legacy=config.mode == "legacy" or (kind == "sse" and config.mode == "auto"))
 
 
 @attrs.frozen
@@ -44,66 +72,117 @@ class Transport:
 
     streams: AbstractAsyncContextManager[TransportStreams]
     account_of_end: Callable[[], str | None] = lambda: None
+    last_words: Callable[[], str] = str
 
 
-def transport(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
+async def transport(
+    config: McpServerConfig, manner: Manner, link: Link, log: logging.Logger, auth: httpx2.Auth | None
+) -> Transport:
     """The way to the server for one life of its connection.
 
     Raises:
-        ConnectFailed: there is no such command.
+        ConnectFailed: there is no such command, or its `env_file` is of no use.
     """
-    if config.url is not None:
-        from stopgo.actors.mcp.http import streamable_http
+    if config.url is None:
+        return await _child(config, link, log)
+    from stopgo.actors.mcp.http import http_client, streamable_http
+    from stopgo.actors.mcp.sse import legacy_sse
 
-        return Transport(streamable_http(config.url, max_connections=config.max_concurrency))
-    assert config.command is not None
-    try:
-        command = find_command(config.command, search_path=config.env.get("PATH"))
-    except CommandNotFound as error:
-        raise ConnectFailed(str(error)) from error
-    stdio = StdioTransport(
-        [command, *config.args],
-        env=config.env,
-        log=log,
-        on_end=lambda: link.lose("its output ended"),
+    client = http_client(
+        max_connections=config.max_concurrency,
+        headers=config.headers,
+        auth=auth,
+        on_lost=link.lose,
+        on_stream=link.stream_begins,
     )
-    return Transport(stdio.open(), stdio.account_of_end)
+    if manner.kind == "sse":
+        return Transport(legacy_sse(config.url, client, link.lose))
+    return Transport(streamable_http(config.url, client))
 
 
-def client(transport: Transport, link: Link, mode: Mode, log: logging.Logger) -> Client:
+async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
+    assert config.command is not None
+    env = dict(config.env)
+    try:
+        if config.env_file is not None:
+            env = await trio.to_thread.run_sync(read_env_file, config.env_file) | env
+        command = find_command(config.command, search_path=env.get("PATH"))
+    except (CommandNotFound, EnvFileError) as error:
+        raise ConnectFailed(str(error)) from error
+    stdio = StdioTransport([command, *config.args], env=env, cwd=config.cwd, log=log, on_end=link.lose)
+    return Transport(stdio.open(), stdio.account_of_end, stdio.last_words)
+
+
+def client(
+    config: McpServerConfig, manner: Manner, way: Transport, link: Link, log: logging.Logger
+) -> Client:
     """The SDK's client on this transport; to be entered and left by one task."""
     from mcp import Client
     from mcp_types import Implementation, ToolListChangedNotification
+    from mcp_types.version import LATEST_MODERN_VERSION
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
-            link.stale = True
-            link.news.set()
+            link.refresh()
 
+    # A version by name is taken for granted: there is no probe, and no falling back.
+    otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
     return Client(
-        repaired(transport.streams, lambda: link.client.protocol_version, log),
-        mode=mode,
+        repaired(way.streams, lambda: link.client.protocol_version, log),
+        mode="legacy" if manner.legacy else otherwise,
         client_info=Implementation(name="stopgo", version=version("agent-stop-and-go")),
         message_handler=on_message,
         cache=None,
     )
 
 
-def connect_failure(error: BaseException | None, account: str | None, timeout: float) -> ConnectFailed:
+async def settle_era(client: Client, config: McpServerConfig) -> None:
+    """See to it that a server which is to be modern is: what is taken for granted would fail in odd ways.
+
+    Raises:
+        MCPError: it is not, or refuses.
+        ValueError: its answer is none; RuntimeError: no version that it speaks is one of ours.
+    """
+    from mcp import MCPError
+    from mcp_types import REQUEST_TIMEOUT, DiscoverResult
+    from mcp_types.version import LATEST_MODERN_VERSION
+
+    while config.mode == "modern":
+        try:
+            raw = await client.session.send_discover(LATEST_MODERN_VERSION)
+        except MCPError as error:
+            if error.code == REQUEST_TIMEOUT:
+                continue  # it may be slow to start; how slow is the caller's to say
+            if meaning(error.code, error.message, error.data) != "answered":
+                raise
+            text = f"it does not speak MCP {LATEST_MODERN_VERSION}: {error.message}"
+            raise MCPError(error.code, text, error.data) from error
+        client.session.adopt(DiscoverResult.model_validate(raw))
+        return
+
+
+def connect_failure(error: BaseException | None, way: Transport, timeout: float) -> ConnectFailed:
     """Why a connection did not come to be.
 
     Args:
         error: what the SDK raised; None when the time was up.
-        account: how the transport says that it ended.
     """
     from mcp import MCPError
 
+    account = way.account_of_end()
     if account is not None:
         return ConnectFailed(account)
     if error is None:
-        return NoAnswer(f"no answer within {timeout:g} s")
-    retry = isinstance(error, MCPError) and worth_retrying(error.code)
-    return ConnectFailed(first_line(error), retry=retry)
+        words = way.last_words()
+        return NoAnswer(f"no answer within {timeout:g} s" + (f": {words}" if words else ""))
+    if not isinstance(error, MCPError):
+        return ConnectFailed(first_line(error))
+    return ConnectFailed(
+        first_line(error),
+        retry=worth_retrying(error.code),
+        answered=meaning(error.code, error.message, error.data) == "answered",
+        status=http_status(error.code, error.data),
+    )
 
 
 def is_expected(error: BaseException) -> bool:

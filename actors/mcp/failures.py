@@ -10,16 +10,20 @@ REQUEST_REFUSED = -31400
 """An HTTP 4xx that is no answer of the tool server's."""
 SESSION_LOST = -31404
 """The server does not know our session, and therefore did nothing."""
+NOT_UNDERSTOOD = -31422
+"""The reply is not a valid one."""
 SERVER_FAILED = -31500
 """An HTTP 5xx that is no answer of the tool server's."""
 UNREACHABLE = -31503
 """The request failed on its way; `data["sent"]` says whether it may have arrived."""
 
 _CLOSED = -32000
-_CLOSED_MESSAGES = ("Connection closed", "SSE stream")
-"""Servers use that code for errors of their own; these are the texts of the SDK's."""
+# Servers use that code for errors of their own; these are the texts of the SDK's.
+_CLOSED_MESSAGE = "Connection closed"
+_REPLY_CUT_MESSAGE = "SSE stream"
 
-Meaning: TypeAlias = Literal["answered", "never_ran", "connection_lost", "outcome_unknown"]
+Meaning: TypeAlias = Literal["answered", "never_ran", "connection_lost", "reply_lost", "outcome_unknown"]
+"""A lost reply takes nothing else with it: over HTTP, every call has a connection of its own."""
 
 
 def meaning(code: int, message: str, data: object) -> Meaning:
@@ -28,17 +32,25 @@ def meaning(code: int, message: str, data: object) -> Meaning:
         return "never_ran"
     if code == UNREACHABLE:
         sent = not isinstance(data, Mapping) or data.get("sent") is not False
-        return "connection_lost" if sent else "never_ran"
+        return "reply_lost" if sent else "never_ran"
     if code == SERVER_FAILED:
         return "outcome_unknown"
-    if code == _CLOSED and message.startswith(_CLOSED_MESSAGES):
+    if code == _CLOSED and message.startswith(_CLOSED_MESSAGE):
         return "connection_lost"
+    if code == _CLOSED and message.startswith(_REPLY_CUT_MESSAGE):
+        return "reply_lost"
     return "answered"
 
 
 def worth_retrying(code: int) -> bool:
     """Whether a server that refused to connect like this may merely not be up yet."""
     return code in (UNREACHABLE, SERVER_FAILED)
+
+
+def http_status(code: int, data: object) -> int | None:
+    """The HTTP status behind a refusal; None when it was none."""
+    status = data.get("http_status") if code == REQUEST_REFUSED and isinstance(data, Mapping) else None
+    return status if isinstance(status, int) else None
 
 
 def first_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP underneath a Streamable HTTP server's connection.
+"""The HTTP underneath the connection to a server that speaks it.
 
 The SDK's session does not survive an HTTP client that raises: one failed POST would take every
 other call in flight with it, and a status code never reaches the caller. So failures are turned
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -22,9 +22,10 @@ from stopgo.actors.mcp.failures import REQUEST_REFUSED, SERVER_FAILED, SESSION_L
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-# These log the address of every request, and an address may carry a key.
-for _logger in ("httpx2", "mcp.client.streamable_http"):
-    logging.getLogger(_logger).setLevel(logging.WARNING)
+# This logs the address of every request, and an address may carry a key.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
+# And this, with a traceback, what reaches us as the error of a request anyway.
+logging.getLogger("mcp.client.streamable_http").setLevel(logging.CRITICAL)
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of the longest reply."""
@@ -32,23 +33,37 @@ CONNECT_TIMEOUT = 10.0
 SIDE_TIMEOUT = 2.0
 """Seconds for a notification or the end of a session: the SDK waits for these inline."""
 
+SESSION_UNKNOWN = "the server does not know this session any more"
+
+_KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
-_Kind: TypeAlias = Literal["request", "notification", "other"]
+_Kind: TypeAlias = Literal["request", "notification", "stream", "other"]
+"""The last is what an `httpx2.Auth` sends for itself: it may go anywhere, and none of ours with it."""
 
 
 class McpTransport(httpx2.AsyncBaseTransport):
     """Sends an MCP client's requests; forwards the bearer of the call at hand."""
 
-    def __init__(self, max_connections: int) -> None:
-        # Beside the calls there are the server's own stream to us, and notifications.
-        limits = httpx2.Limits(max_connections=max_connections + 2)
+    def __init__(
+        self, max_connections: int, on_lost: Callable[[str], None], on_stream: Callable[[], None]
+    ) -> None:
+        """
+        Args:
+            on_lost: told why, when the server's own stream to us shows that the session is gone.
+            on_stream: called whenever that stream begins; what was said before it did is lost.
+        """
+        # Beside the calls there are the server's own stream to us, notifications, and what gets a token.
+        limits = httpx2.Limits(max_connections=max_connections + 3)
         self._inner = httpx2.AsyncHTTPTransport(limits=limits)
+        self._on_lost = on_lost
+        self._on_stream = on_stream
+        self._streamed = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        bearer = current_bearer()
-        if bearer is not None:
-            request.headers["authorization"] = f"Bearer {bearer}"
         kind = _kind(request)
+        bearer = current_bearer()
+        if bearer is not None and kind != "other":
+            request.headers["authorization"] = f"Bearer {bearer}"
         if kind == "notification" or request.method == "DELETE":
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SIDE_TIMEOUT)
         try:
@@ -56,35 +71,67 @@ class McpTransport(httpx2.AsyncBaseTransport):
             if kind == "request" and not _is_stream(response):
                 response = await _read(response, request)
         except httpx2.TransportError as error:
-            if kind == "notification":
-                return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
-            if kind == "other":
-                raise  # the SDK expects that of its own stream and of the end of a session
-            sent = not isinstance(error, _NOT_SENT)
-            return _error(
-                request, HTTPStatus.SERVICE_UNAVAILABLE, UNREACHABLE, _reason(error), {"sent": sent}
-            )
+            return self._failed(request, kind, error)
+        if kind == "stream":
+            self._watch(request, response)
         return _explained(request, response) if kind == "request" else response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
+    def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
+        if kind == "notification":
+            return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
+        sent = not isinstance(error, _NOT_SENT)
+        if kind == "request":
+            return _error(
+                request, HTTPStatus.SERVICE_UNAVAILABLE, UNREACHABLE, transport_text(error), {"sent": sent}
+            )
+        if self._streamed and isinstance(error, httpx2.ConnectError):
+            self._on_lost(transport_text(error))
+        raise error  # the SDK expects that of the server's stream and of the end of a session
 
-@asynccontextmanager
-async def streamable_http(url: str, *, max_connections: int) -> AsyncIterator[TransportStreams]:
-    """A transport of the SDK for the server at `url`.
+    def _watch(self, request: httpx2.Request, response: httpx2.Response) -> None:
+        """The SDK opens the server's stream again when it ends, and would not tell how that went."""
+        if request.method == "GET" and response.status_code == HTTPStatus.OK:
+            self._streamed = True
+            self._on_stream()
+        elif self._streamed and response.status_code == HTTPStatus.NOT_FOUND:
+            self._on_lost(SESSION_UNKNOWN)
+
+
+def http_client(
+    *,
+    max_connections: int,
+    headers: Mapping[str, str],
+    auth: httpx2.Auth | None,
+    on_lost: Callable[[str], None],
+    on_stream: Callable[[], None],
+) -> httpx2.AsyncClient:
+    """A client for one server.
 
     Reads have no timeout: every call is bounded by its caller, and the server's own stream to us
     may be silent for as long as it likes.
-    """
-    from mcp.client.streamable_http import streamable_http_client
 
-    client = httpx2.AsyncClient(
-        transport=McpTransport(max_connections),
+    Args:
+        headers: sent with every message to the server.
+        auth: sees every response before anything else does, with its status and headers.
+        on_lost, on_stream: see `McpTransport`.
+    """
+    return httpx2.AsyncClient(
+        transport=McpTransport(max_connections, on_lost, on_stream),
         timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
         # What is bounded is what is sent: a compressed body could unpack to any size.
-        headers={"accept-encoding": "identity"},
+        headers={**headers, "accept-encoding": "identity"},
+        auth=auth,
     )
+
+
+@asynccontextmanager
+async def streamable_http(url: str, client: httpx2.AsyncClient) -> AsyncIterator[TransportStreams]:
+    """A transport of the SDK for the server at `url`; closes the client."""
+    from mcp.client.streamable_http import streamable_http_client
+
     async with (
         client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_BODY) as streams,
@@ -93,12 +140,17 @@ async def streamable_http(url: str, *, max_connections: int) -> AsyncIterator[Tr
 
 
 def _kind(request: httpx2.Request) -> _Kind:
-    if request.method != "POST":
+    if request.method == "DELETE":
+        return "stream"
+    if request.method == "GET":
+        return "stream" if "text/event-stream" in request.headers.get("accept", "") else "other"
+    try:
+        message: Any = json.loads(request.content)
+    except ValueError:
         return "other"
-    message: Any = json.loads(request.content)
-    return (
-        "request" if isinstance(message, dict) and "id" in message and "method" in message else "notification"
-    )
+    if not isinstance(message, dict) or "jsonrpc" not in message:
+        return "other"
+    return "request" if "id" in message and "method" in message else "notification"
 
 
 def _is_stream(response: httpx2.Response) -> bool:
@@ -127,14 +179,20 @@ def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Res
     """The response, or what its status means to an MCP client."""
     status = response.status_code
     if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
-        return _error(request, status, SESSION_LOST, "the server does not know this session any more", {})
-    if status < 400 or _is_rpc_error(response.content):
+        return _error(request, status, SESSION_LOST, SESSION_UNKNOWN, {}, response.headers)
+    if status < 400 or is_rpc_error(response.content):
         return response
-    code = SERVER_FAILED if status >= 500 else REQUEST_REFUSED
-    return _error(request, status, code, _status_line(status), {"http_status": status})
+    text, data = status_line(status), {"http_status": status}
+    return _error(request, status, refusal(status), text, data, response.headers)
 
 
-def _is_rpc_error(body: bytes) -> bool:
+def refusal(status: int) -> int:
+    """Our code for an HTTP status that is no answer of the tool server's."""
+    return SERVER_FAILED if status >= 500 else REQUEST_REFUSED
+
+
+def is_rpc_error(body: bytes) -> bool:
+    """Whether the body of an error response is an answer of the tool server's."""
     try:
         message: Any = json.loads(body)
     except ValueError:
@@ -142,20 +200,31 @@ def _is_rpc_error(body: bytes) -> bool:
     return isinstance(message, dict) and isinstance(message.get("error"), dict) and "jsonrpc" in message
 
 
-def _status_line(status: int) -> str:
+def status_line(status: int) -> str:
+    """As it is written: number and phrase."""
     try:
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     except ValueError:
         return f"HTTP {status}"
 
 
-def _reason(error: httpx2.TransportError) -> str:
-    # Some have no text. None has the URL, which may carry a key, in it.
+def transport_text(error: httpx2.TransportError) -> str:
+    """What went wrong; some have no text, and none has the URL, which may carry a key, in it."""
     return str(error) or type(error).__name__
 
 
 def _error(
-    request: httpx2.Request, status: int, code: int, text: str, data: dict[str, Any]
+    request: httpx2.Request,
+    status: int,
+    code: int,
+    text: str,
+    data: dict[str, Any],
+    headers: httpx2.Headers | None = None,
 ) -> httpx2.Response:
+    """A response whose body is the error, with the headers that an `httpx2.Auth` may look for."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text, "data": data}}
-    return httpx2.Response(status, json=body, request=request)
+    response = httpx2.Response(status, json=body, request=request)
+    if headers is not None:
+        for name in _KEPT_HEADERS & headers.keys():
+            response.headers[name] = headers[name]
+    return response

@@ -28,7 +28,9 @@ class Link:
     loss: str | None = None
     """Why it is lost."""
     stale: bool = False
-    """The server says that its tools have changed."""
+    """The server's tools may have changed."""
+    announces: bool = False
+    """The server says that it tells of such changes."""
     news: trio.Event = attrs.field(factory=trio.Event)
     """Something of the above has changed; the owner looks, and waits for the next."""
 
@@ -36,6 +38,16 @@ class Link:
         if self.loss is None:
             self.loss = why
         self.news.set()
+
+    def refresh(self) -> None:
+        """Have the tools listed again."""
+        self.stale = True
+        self.news.set()
+
+    def stream_begins(self) -> None:
+        """From here on the server can tell of changes; before, it may have told nobody."""
+        if self.announces:
+            self.refresh()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -55,34 +67,45 @@ class Link:
 
 @attrs.define(eq=False)
 class Line:
-    """The link that takes calls at present, or since when there is none."""
+    """The link that takes calls at present; if there is none, since when, and how often one was tried."""
 
     link: Link | None = None
     tools: tuple[Tool, ...] = ()
     """What the server last listed."""
     down_since: float = -math.inf
-    _up: trio.Event = attrs.field(factory=trio.Event)
+    failures: int = 0
+    """Attempts to connect that have failed since."""
+    _news: trio.Event = attrs.field(factory=trio.Event)
 
     def open(self, link: Link) -> None:
         """Let calls over this link."""
         self.link = link
-        self._up.set()
+        self.failures = 0
+        self._tell()
 
     def close(self, link: Link) -> None:
         """Let no further call over this link."""
         link.closed = True
         if self.link is link:
             self.link = None
-            self._up = trio.Event()
             self.down_since = trio.current_time()
 
-    async def wait(self, patience: float) -> Link | None:
-        """The link that takes calls; None when there has been none for `patience` seconds.
+    def fail(self) -> None:
+        """Count an attempt to connect that failed."""
+        self.failures += 1
+        self._tell()
+
+    async def wait(self, patience: float, attempts: int) -> Link | None:
+        """The link that takes calls; None when there was none for `patience` seconds or so many attempts.
 
         Counted from the loss, not from the call: after a long absence, a queue of callers is
         refused at once and not one after the other.
         """
         with trio.CancelScope(deadline=self.down_since + patience):
-            while self.link is None:
-                await self._up.wait()
+            while self.link is None and self.failures < attempts:
+                await self._news.wait()
         return self.link
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = trio.Event()

@@ -6,7 +6,6 @@ stderr), frames in linear time, survives what is not a message, and leaves no gr
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -14,12 +13,14 @@ import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import trio
 
 from stopgo.actors.mcp.framing import LineFramer
+from stopgo.actors.mcp.message import error_reply, parse_message
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -34,11 +35,19 @@ MAX_MESSAGE = 64 * 1024 * 1024
 MAX_STDERR_LINE = 2_000
 STDERR_TAIL = 20
 """Lines of stderr that are remembered."""
+MAX_LAST_WORDS = 2_000
+"""Characters of them that go into an error."""
 
+PROBE_TIMEOUT = 2.0
+"""Seconds for an answer to `server/discover`: older servers may ignore what they do not know, and
+then the SDK waits for ten. One that answers late, because it is slow to start, is still understood:
+it refuses the handshake that follows, and is asked again."""
 EXIT_GRACE = 2.0
 """Seconds a child gets to leave after its stdin was closed, and again after SIGTERM."""
 DRAIN_GRACE = 0.5
 """Seconds to read what a child that has exited left in its pipes."""
+LAST_WORDS_GRACE = 0.2
+"""Seconds from the end of its output to hear how a child ended, before its callers are told."""
 REAP_GRACE = 2.0
 """Seconds for the kernel to deliver a SIGKILL."""
 
@@ -51,18 +60,21 @@ class StdioTransport:
         argv: Sequence[str],
         *,
         env: Mapping[str, str],
+        cwd: Path | None = None,
         log: logging.Logger,
-        on_end: Callable[[], None],
+        on_end: Callable[[str], None],
     ) -> None:
         """
         Args:
             argv: the command; the first item is a path.
             env: added to the few variables that are safe to inherit; nothing else is.
+            cwd: where it runs; None, where we do.
             log: gets each line of the child's stderr.
-            on_end: called when no further message can come, perhaps more than once.
+            on_end: told why, when no further message can come, perhaps more than once.
         """
         self._argv = list(argv)
         self._env = env
+        self._cwd = cwd
         self._log = log
         self._on_end = on_end
         self._last_words: deque[str] = deque(maxlen=STDERR_TAIL)
@@ -80,7 +92,12 @@ class StdioTransport:
             how = f"was killed by {signal.Signals(-self._exit_code).name}"
         else:
             how = f"exited with code {self._exit_code}"
-        return ": ".join([how, "\n".join(self._last_words)]) if self._last_words else how
+        words = self.last_words()
+        return f"{how}: {words}" if words else how
+
+    def last_words(self) -> str:
+        """The end of what it wrote to stderr."""
+        return "\n".join(self._last_words)[-MAX_LAST_WORDS:]
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[TransportStreams]:
@@ -100,7 +117,7 @@ class StdioTransport:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump_stdout, process, incoming)
-                nursery.start_soon(self._pump_stdin, process, outgoing, incoming)
+                nursery.start_soon(self._pump_stdin, process, outgoing, incoming, nursery)
                 nursery.start_soon(self._pump_stderr, process)
                 nursery.start_soon(self._watch, process, incoming)
                 try:
@@ -124,6 +141,7 @@ class StdioTransport:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**get_default_environment(), **self._env},
+            cwd=self._cwd,
             # A group of its own, to be stopped as one; and Ctrl-C at our terminal reaches only us,
             # who still need the child to finish the calls in flight.
             start_new_session=True,
@@ -141,13 +159,14 @@ class StdioTransport:
                         self._log.error("a message is longer than %d bytes", MAX_MESSAGE)
                         return
                 self._read_to_end.set()
+                await self._hear_out(process)
         finally:
             self._end(incoming)
 
     async def _deliver(self, line: bytes, incoming: Incoming) -> None:
         if not line.strip():
             return
-        message = _parse(line)
+        message = parse_message(line)
         if message is None:
             # Said once: what prints its log to stdout would fill ours.
             level = logging.DEBUG if self._garbage_seen else logging.WARNING
@@ -158,16 +177,31 @@ class StdioTransport:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await incoming.send(message)
 
-    async def _pump_stdin(self, process: trio.Process, outgoing: Outgoing, incoming: Incoming) -> None:
+    async def _pump_stdin(
+        self, process: trio.Process, outgoing: Outgoing, incoming: Incoming, nursery: trio.Nursery
+    ) -> None:
+        from mcp_types import JSONRPCRequest
+
         assert process.stdin is not None
         try:
             async for item in outgoing:
+                if isinstance(item.message, JSONRPCRequest) and item.message.method == "server/discover":
+                    nursery.start_soon(self._bound_probe, item.message.id, incoming)
                 body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send_all(body.encode() + b"\n")
         except trio.BrokenResourceError:
+            await self._hear_out(process)
             self._end(incoming)  # whoever no longer listens will answer nothing more
         except trio.ClosedResourceError:
             pass  # closed by `_stop`
+
+    async def _bound_probe(self, request_id: int | str, incoming: Incoming) -> None:
+        """Answer in the server's place; if it has answered itself, the second answer is ignored."""
+        from mcp_types import REQUEST_TIMEOUT
+
+        await trio.sleep(PROBE_TIMEOUT)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await incoming.send(error_reply(request_id, REQUEST_TIMEOUT, "no answer"))
 
     async def _pump_stderr(self, process: trio.Process) -> None:
         assert process.stderr is not None
@@ -198,13 +232,20 @@ class StdioTransport:
             await self._read_to_end.wait()
         self._end(incoming)
 
+    async def _hear_out(self, process: trio.Process) -> None:
+        """Give one that is leaving a moment to say how."""
+        with trio.move_on_after(LAST_WORDS_GRACE):
+            await process.wait()
+            self._note_exit(process)
+            await self._heard_to_end.wait()
+
     def _note_exit(self, process: trio.Process) -> None:
         if not self._told_to_go:
             self._exit_code = process.returncode
 
     def _end(self, incoming: Incoming) -> None:
+        self._on_end(self.account_of_end() or "its output ended")
         incoming.close()
-        self._on_end()
 
     async def _stop(self, process: trio.Process) -> None:
         assert process.stdin is not None
@@ -228,24 +269,6 @@ class StdioTransport:
             await self._heard_to_end.wait()
         await process.stdout.aclose()
         await process.stderr.aclose()
-
-
-def _parse(line: bytes) -> SessionMessage | None:
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
-
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        pass
-    # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript does:
-    # an answer with a wrong letter beats an answer lost.
-    try:
-        text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
-        repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired, by_name=False))
-    except (ValueError, RecursionError):
-        return None
 
 
 async def _exits_within(seconds: float, process: trio.Process) -> bool:

@@ -5,6 +5,7 @@
     mixed        one malformed tool among good ones, and one without a schema type
     pages        the tools in two pages, and a cursor that repeats
     mute         answers nothing at all
+    selective    ignores the methods it does not know, as some older servers do
     exit         writes a reason to stderr and exits with code 3 before it answers
     stubborn     ignores SIGTERM and the end of its input
     family       starts a grandchild that ignores SIGTERM; its pid goes to the file named by `FAMILY`
@@ -26,10 +27,12 @@ GOOD: list[dict[str, Any]] = [
     {"name": "big", "description": "A long text", "inputSchema": OBJECT},
     {"name": "broken_utf8", "description": "A text that is not UTF-8", "inputSchema": OBJECT},
     {"name": "broken_pair", "description": "A text cut in a surrogate pair", "inputSchema": OBJECT},
-    {"name": "environment", "description": "The names of the environment variables", "inputSchema": OBJECT},
+    {"name": "environment", "description": "The environment variables", "inputSchema": OBJECT},
+    {"name": "directory", "description": "Where it runs", "inputSchema": OBJECT},
     {"name": "fails", "description": "An error result", "inputSchema": OBJECT},
     {"name": "refuses", "description": "A JSON-RPC error", "inputSchema": OBJECT},
     {"name": "invalid", "description": "A result that is no result", "inputSchema": OBJECT},
+    {"name": "no_reply", "description": "A reply that is no JSON-RPC", "inputSchema": OBJECT},
     {
         "name": "structured",
         "description": "Not what its schema says",
@@ -81,7 +84,9 @@ def call(request_id: int, name: str, arguments: dict[str, Any]) -> None:
         case "broken_pair":
             result = text("caf\ud83d")
         case "environment":
-            result = text("\n".join(sorted(os.environ)))
+            result = text(json.dumps(dict(os.environ)))
+        case "directory":
+            result = text(os.getcwd())
         case "fails":
             result = text("the disk is full", isError=True)
         case "refuses":
@@ -89,6 +94,9 @@ def call(request_id: int, name: str, arguments: dict[str, Any]) -> None:
             return
         case "invalid":
             result = {"content": "not a list"}
+        case "no_reply":
+            send({"id": request_id, "result": "just a text"})
+            return
         case "relist":
             extra_tools.append({"name": "fresh", "inputSchema": OBJECT})
             send({"method": "notifications/tools/list_changed"})
@@ -112,7 +120,7 @@ def answer(message: dict[str, Any]) -> None:
             send({"id": request_id, "result": tools_page(params.get("cursor"))})
         case "tools/call":
             call(request_id, params["name"], params.get("arguments") or {})
-        case method:
+        case method if "selective" not in MODES:
             send({"id": request_id, "error": {"code": -32601, "message": f"Method not found: {method}"}})
 
 

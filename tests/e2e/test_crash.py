@@ -128,7 +128,8 @@ def test_a_tool_server_that_crashes_is_told_in_the_conversation(serve: Serve, tm
     assert crashed["result"]["state"] == "finished"
     call = crashed["conversation"]["messages"][2]["tool_call"]
     assert (call["name"], call["state"]) == ("crash", "unknown")
-    assert crashed["result"]["response"].startswith("the tool said: The outcome is unknown: connection lost")
+    said = 'the tool said: The outcome is unknown: MCP server "brittle" connection lost: exited with code 7'
+    assert crashed["result"]["response"].startswith(said)
 
     assert server.say(id, "echo")["result"]["response"] == "the tool said: still here"
     assert server.get("/health/ready")["mcp_servers"] == [{"name": "brittle", "state": "connected"}]

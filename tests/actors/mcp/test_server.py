@@ -31,6 +31,7 @@ from stopgo.actors.tools import (
 )
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -89,7 +90,9 @@ async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_st
     echo: Config, serving: Open, ledger: Path, statuses: list[ServerStatus]
 ) -> None:
     async with serving(echo()) as server:
-        with pytest.raises(ToolOutcomeUnknown, match=r"^connection lost"):
+        with pytest.raises(
+            ToolOutcomeUnknown, match=r'^MCP server "echo" connection lost: exited with code 7$'
+        ):
             await server.ask(CallTool("crash", {}))
         assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
     assert executed(ledger) == ["crash", "echo"]
@@ -131,7 +134,7 @@ async def test_a_call_that_takes_too_long_is_unknown_and_harms_nobody(
 ) -> None:
     async with serving(echo(timeout=0.3)) as server:
         before = child().pid
-        with pytest.raises(ToolOutcomeUnknown, match=r"^timed out after 0\.3 s$"):
+        with pytest.raises(ToolOutcomeUnknown, match=r'^MCP server "echo" timed out after 0\.3 s$'):
             await server.ask(CallTool("slow", {"seconds": 60}))
         assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
         assert child().pid == before
@@ -149,19 +152,27 @@ async def test_cancelling_the_asker_cancels_the_call(echo: Config, serving: Open
             assert (await server.ask(CallTool("echo", {"text": "free"}))).content == "free"
 
 
-async def test_a_call_waits_for_the_repair_and_no_longer_than_a_call_may_take(
-    echo: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
+@pytest.mark.parametrize(
+    "patience", [{"timeout": 1.0, "max_retries": 100}, {"timeout": 60.0, "max_retries": 2}]
+)
+async def test_a_call_waits_for_the_repair_no_longer_than_a_call_may_take_and_no_more_attempts_than_it_may(
+    echo: Config,
+    serving: Open,
+    tmp_path: Path,
+    statuses: list[ServerStatus],
+    monkeypatch: pytest.MonkeyPatch,
+    patience: dict[str, Any],
 ) -> None:
-    config = echo(timeout=1.0)
-    script = Path(shutil.copy(config.args[1], tmp_path / "server.py"))
-    async with serving(echo(timeout=1.0, args=("-S", str(script)))) as server:
+    monkeypatch.setattr("stopgo.actors.mcp.connection.REPAIRS", Backoff(first=0.1, limit=0.2))
+    script = Path(shutil.copy(echo().args[1], tmp_path / "server.py"))
+    async with serving(echo(args=("-S", str(script)), **patience)) as server:
         parked = tmp_path / "parked.py"
         os.rename(script, parked)
         child().kill()
         await until(lambda: statuses[-1].state == "disconnected")
         with trio.fail_after(5), pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected$'):
             await server.ask(CallTool("echo", {"text": "too early"}))
-        # It has been gone for long enough: nobody else waits as well.
+        # It has been gone for long enough: nobody else waits as well, but the attempts go on.
         with trio.fail_after(0.5), pytest.raises(ToolUnavailable, match="not connected"):
             await server.ask(CallTool("echo", {"text": "too early"}))
         assert "exited with code 2" in (statuses[-1].error or statuses[-2].error or "")
@@ -229,6 +240,15 @@ async def test_a_command_that_cannot_run_fails_at_once(echo: Config, serving: Op
             pass
 
 
+async def test_a_server_that_ignores_the_probe_is_not_waited_for_ten_seconds(
+    unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stopgo.actors.mcp.stdio.PROBE_TIMEOUT", 0.2)
+    with trio.fail_after(8):
+        async with serving(unruly("selective")) as server:
+            assert (await server.ask(CallTool("environment", {}))).content
+
+
 async def test_garbage_between_messages_is_survived(unruly: Config, serving: Open) -> None:
     async with serving(unruly("noise")) as server:
         assert (await server.ask(CallTool("broken_utf8", {}))).content == "caf\ufffd"
@@ -268,7 +288,7 @@ async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
 ) -> None:
     async with serving(unruly("pages")) as server:
         names = [tool.name for tool in await server.ask(ListTools())]
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 11
 
 
 @pytest.mark.parametrize(
@@ -277,6 +297,7 @@ async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
         ("fails", "the disk is full"),
         ("refuses", "database is locked"),
         ("invalid", "the server's result is not valid: content: Input should be a valid list"),
+        ("no_reply", "the server's reply is not a valid JSON-RPC message"),
         ("structured", "the server's result is not valid: .*'seven' is not of type 'integer'"),
     ],
 )
@@ -301,9 +322,63 @@ async def test_a_child_gets_the_safe_environment_and_its_own_variables(
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     async with serving(unruly(env={"OWN": "1"})) as server:
-        names = set((await server.ask(CallTool("environment", {}))).content.split())
+        names = set(json.loads((await server.ask(CallTool("environment", {}))).content))
     assert {"OWN", "UNRULY", "PATH"} <= names
     assert "SOME_API_KEY" not in names
+
+
+async def test_a_childs_variables_come_from_its_file_and_then_from_its_configuration(
+    unruly: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
+) -> None:
+    file = tmp_path / "server.env"
+    file.write_text("# for the server\nFIRST='of the file'\nSECOND=of the file\n")
+    async with serving(unruly(env={"SECOND": "of the configuration"}, env_file=file)) as server:
+        variables = json.loads((await server.ask(CallTool("environment", {}))).content)
+    assert variables["FIRST"] == "of the file"
+    assert variables["SECOND"] == "of the configuration"
+
+
+async def test_an_env_file_of_no_use_fails_the_start(unruly: Config, serving: Open, tmp_path: Path) -> None:
+    file = tmp_path / "server.env"
+    with pytest.raises(ServerStartFailed, match=f"env_file {file}: No such file or directory$"):
+        async with serving(unruly(env_file=file)):
+            pass
+
+
+async def test_a_child_runs_where_it_is_told_to(unruly: Config, serving: Open, tmp_path: Path) -> None:
+    async with serving(unruly(cwd=tmp_path)) as server:
+        assert (await server.ask(CallTool("directory", {}))).content == str(tmp_path)
+    with pytest.raises(ServerStartFailed, match=r"No such file or directory: .*nowhere"):
+        async with serving(unruly(cwd=tmp_path / "nowhere")):
+            pass
+
+
+async def test_a_server_that_is_not_required_comes_when_it_comes(
+    echo: Config,
+    serving: Open,
+    tmp_path: Path,
+    statuses: list[ServerStatus],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("stopgo.actors.mcp.connection.REPAIRS", Backoff(first=0.1, limit=0.2))
+    script = tmp_path / "server.py"
+    with trio.fail_after(20):
+        async with serving(echo(required=False, args=("-S", str(script)))) as server:
+            assert await server.ask(ListTools()) == ()
+            with pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected$'):
+                await server.ask(CallTool("echo", {"text": "too early"}))
+            await until(lambda: [status.state for status in statuses].count("disconnected") >= 3)
+            shutil.copy(echo().args[1], script)
+            await until(lambda: statuses[-1].state == "connected")
+            tools = await server.ask(ListTools())
+            assert len(tools) == 6
+            assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
+    # That it stays away is said once.
+    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [record.getMessage()[:12] for record in warnings if "can't open file" in record.getMessage()] == [
+        "disconnected"
+    ]
 
 
 async def test_stderr_goes_to_the_log_of_that_server(

@@ -19,7 +19,7 @@ import trio
 from mcp import Client
 
 from stopgo.actors.mcp.content import result_from_wire
-from stopgo.actors.mcp.http import streamable_http
+from stopgo.actors.mcp.http import http_client, streamable_http
 from stopgo.actors.mcp.stdio import StdioTransport
 
 Call = Callable[..., Any]
@@ -43,7 +43,7 @@ def launch(*args: str) -> subprocess.Popen[str]:
 @asynccontextmanager
 async def over_stdio(db: Path) -> AsyncIterator[Client]:
     log = logging.getLogger("test")
-    transport = StdioTransport(command("--db", str(db)), env={}, log=log, on_end=lambda: None)
+    transport = StdioTransport(command("--db", str(db)), env={}, log=log, on_end=log.info)
     async with Client(transport.open()) as client:
         yield client
 
@@ -54,7 +54,10 @@ async def over_http(db: Path) -> AsyncIterator[Client]:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().removeprefix("listening on ").strip()
-            async with Client(streamable_http(f"{address}/mcp", max_connections=2)) as client:
+            http = http_client(
+                max_connections=2, headers={}, auth=None, on_lost=lambda _: None, on_stream=lambda: None
+            )
+            async with Client(streamable_http(f"{address}/mcp", http)) as client:
                 yield client
         finally:
             process.terminate()

@@ -1,0 +1,56 @@
+"""Messages of a server out of the bytes it sent, as far as they can be made out. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from stopgo.actors.mcp.failures import NOT_UNDERSTOOD
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+
+def parse_message(data: bytes) -> SessionMessage | None:
+    """One message; None when it is none.
+
+    A reply that is not valid becomes the error of the request it belongs to: nothing better will come,
+    and whoever waits for it must not wait in vain.
+    """
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+    except ValueError:
+        pass
+    # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript does:
+    # an answer with a wrong letter beats an answer lost.
+    try:
+        value = json.loads(data.decode(errors="replace"))
+        text = json.dumps(value, ensure_ascii=False)
+        repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except (ValueError, RecursionError):
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired, by_name=False))
+    except ValueError:
+        return _invalid_reply(value)
+
+
+def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> SessionMessage:
+    """The error that stands in for a reply which will not come."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import ErrorData, JSONRPCError
+
+    error = ErrorData(code=code, message=text, data=data)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+
+
+def _invalid_reply(value: Any) -> SessionMessage | None:
+    if not isinstance(value, dict) or "method" in value or not value.keys() & {"result", "error"}:
+        return None
+    request_id = value.get("id")
+    if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+        return None
+    return error_reply(request_id, NOT_UNDERSTOOD, "the server's reply is not a valid JSON-RPC message")

@@ -1,0 +1,108 @@
+"""A server of the older HTTP kind, which does what the test wants."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import attrs
+
+
+@attrs.define
+class SsePeer:
+    url: str = ""
+    endpoint: str = "/messages?session=1"
+    on_stream: int = 200
+    """The status of a GET."""
+    on_message: int = 202
+    """The status of a POST that is a call; 0 hangs up."""
+    body: bytes = b"<h1>sorry</h1>"
+    """What goes with a status that is no success."""
+    calls: list[tuple[str, str | None]] = attrs.field(factory=list)
+    """Tool and `Authorization` header of each call that arrived."""
+    headers: list[str | None] = attrs.field(factory=list)
+    """The header `x-key` of every request."""
+    say: queue.Queue[bytes | None] = attrs.field(factory=queue.Queue)
+    """Events to the client; None ends the stream."""
+
+    def send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.say.put(b"event: message\ndata: " + body + b"\n\n")
+
+
+@contextmanager
+def sse_peer() -> Iterator[SsePeer]:
+    peer = SsePeer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            peer.headers.append(self.headers["x-key"])
+            if peer.on_stream != 200:
+                return reply(self, peer.on_stream, peer.body)
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(f": hello\n\nevent: endpoint\ndata: {peer.endpoint}\n\n".encode())
+            while (event := peer.say.get()) is not None:
+                self.wfile.write(event)
+            return None
+
+        def do_POST(self) -> None:
+            peer.headers.append(self.headers["x-key"])
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path != peer.endpoint:
+                return reply(self, 405, b"Method Not Allowed")
+            if message["method"] == "tools/call":
+                peer.calls.append((message["params"]["name"], self.headers["authorization"]))
+                if peer.on_message == 0:
+                    return None
+                if peer.on_message != 202:
+                    return reply(self, peer.on_message, peer.body)
+            reply(self, 202)
+            return answer(peer, message)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    peer.url = f"http://127.0.0.1:{server.server_port}/sse"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield peer
+    finally:
+        peer.say.put(None)
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer(peer: SsePeer, message: dict[str, Any]) -> None:
+    match message["method"]:
+        case "initialize":
+            result: dict[str, Any] = {
+                "protocolVersion": "2024-11-05",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "older", "version": "1"},
+            }
+        case "tools/list":
+            schema = {"type": "object"}
+            result = {"tools": [{"name": name, "inputSchema": schema} for name in ("echo", "silent")]}
+        case "tools/call" if message["params"]["name"] == "echo":
+            result = {"content": [{"type": "text", "text": "echo"}]}
+        case _:
+            return
+    peer.send({"id": message["id"], "result": result})
+
+
+def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"") -> None:
+    handler.send_response(status)
+    handler.send_header("content-length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)

@@ -1,0 +1,120 @@
+"""The actor against a server of the SDK's, which speaks every version and every transport."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolUnavailable
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp.conftest import SERVERS
+
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+
+@contextmanager
+def sdk_server(kind: str, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Its address and its process, listening when the block begins."""
+    argv = [sys.executable, "-W", "ignore", str(SERVERS / "sdk_server.py"), kind, str(port)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def urls() -> Iterator[dict[str, str]]:
+    with sdk_server("http") as (http, _), sdk_server("sse") as (sse, _):
+        yield {"http": http, "sse": sse}
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> None:
+    """Not here: the servers of this module are children of ours for as long as it runs."""
+
+
+def web(url: str, **changes: Any) -> McpServerConfig:
+    return McpServerConfig(name="web", url=url, **{"timeout": 10.0, "connect_timeout": 10.0, **changes})
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    with trio.fail_after(20):
+        while not condition():  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("http", "auto"), ("http", "modern"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy")],
+)
+async def test_a_changed_list_is_heard_of_in_every_era(
+    urls: dict[str, str], serving: Open, statuses: list[ServerStatus], kind: str, mode: Any
+) -> None:
+    async with serving(web(urls[kind], mode=mode, max_concurrency=2)) as server:
+        assert (await server.ask(CallTool("echo", {"text": "hello"}))).content == "hello"
+        before = len(statuses)
+        name = f"learnt_{kind}_{mode}"
+        await server.ask(CallTool("learn", {"name": name}))
+        await until(lambda: name in [tool.name for tool in statuses[-1].tools])
+        assert name in [tool.name for tool in await server.ask(ListTools())]
+    assert [status.state for status in statuses[before:]] == ["connected"]
+
+
+async def test_a_server_that_is_not_modern_as_it_should_be_fails_the_start(
+    unruly: Any, serving: Open
+) -> None:
+    with trio.fail_after(10), pytest.raises(ServerStartFailed) as raised:
+        async with serving(unruly(mode="modern")):
+            pass
+    reason = "it does not speak MCP 2026-07-28: Method not found: server/discover"
+    assert str(raised.value) == f'MCP server "unruly" failed to start: {reason}'
+
+
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_the_death_of_an_idle_server_is_noticed_and_repaired(
+    serving: Open, statuses: list[ServerStatus], mode: Any
+) -> None:
+    """In neither era is there a call to notice it by: what shows it is the server's own stream to us."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with sdk_server("http", port) as (url, process):
+        async with serving(web(url, mode=mode, timeout=1.0, max_retries=1)) as server:
+            await server.ask(CallTool("echo", {"text": "the stream is there when this is answered"}))
+            process.kill()
+            await until(lambda: statuses[-1].state == "disconnected")
+            with pytest.raises(ToolUnavailable, match=r'^MCP server "web" not connected$'):
+                with trio.fail_after(5):
+                    await server.ask(CallTool("echo", {"text": "too early"}))
+            with sdk_server("http", port):
+                await until(lambda: statuses[-1].state == "connected")
+                assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
+
+
+async def test_what_changed_while_nobody_listened_is_found_out(
+    serving: Open, statuses: list[ServerStatus], tmp_path: Path
+) -> None:
+    """The server is gone for less than it takes to notice."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with sdk_server("http", port) as (url, process):
+        async with serving(web(url, mode="modern")) as server:
+            await server.ask(CallTool("learn", {"name": "forgotten"}))
+            await until(lambda: "forgotten" in [tool.name for tool in statuses[-1].tools])
+            process.kill()
+            await trio.to_thread.run_sync(process.wait)
+            with sdk_server("http", port):
+                await until(lambda: "forgotten" not in [tool.name for tool in statuses[-1].tools])
+                assert statuses[-1].state == "connected"

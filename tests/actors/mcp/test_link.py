@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stopgo.actors.mcp.link import Line, Link
+
+
+async def lost_line() -> Line:
+    line, link = Line(), Link()
+    line.open(link)
+    await trio.sleep(100)
+    line.close(link)
+    return line
+
+
+async def test_nobody_waits_where_there_never_was_a_link(autojump_clock: MockClock) -> None:
+    assert await Line().wait(60, 3) is None
+    assert trio.current_time() == 0
+
+
+async def test_patience_counts_from_the_loss(autojump_clock: MockClock) -> None:
+    line = await lost_line()
+    await trio.sleep(50)
+    assert await line.wait(60, 3) is None
+    assert trio.current_time() == 160
+    assert await line.wait(60, 3) is None
+    assert trio.current_time() == 160
+
+
+async def test_so_many_attempts_are_waited_for_and_no_more(autojump_clock: MockClock) -> None:
+    line = await lost_line()
+    found: list[Link | None] = []
+
+    async def wait() -> None:
+        found.append(await line.wait(60, 2))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        line.fail()
+        await wait_all_tasks_blocked()
+        assert found == []
+        line.fail()
+    assert found == [None]
+    assert trio.current_time() == 100
+
+
+async def test_the_next_link_is_had_at_once_and_counts_anew(autojump_clock: MockClock) -> None:
+    line = await lost_line()
+    line.fail()
+    found: list[Link | None] = []
+
+    async def wait() -> None:
+        found.append(await line.wait(60, 2))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        line.open(link := Link())
+    assert found == [link]
+    line.close(link)
+    line.fail()
+    with trio.move_on_after(1) as scope:
+        await line.wait(60, 2)
+    assert scope.cancelled_caught
+
+
+async def test_an_older_link_closes_nothing_but_itself() -> None:
+    line, old, new = Line(), Link(), Link()
+    line.open(old)
+    line.close(old)
+    line.open(new)
+    line.close(old)
+    assert line.link is new
+
+
+async def test_the_end_of_a_call_over_a_closed_link_is_news() -> None:
+    link = Link()
+    with link.in_use():
+        pass
+    assert not link.news.is_set()
+    with link.in_use():
+        Line().close(link)
+    assert link.news.is_set()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp_types import JSONRPCError
+
+from stopgo.actors.mcp.failures import NOT_UNDERSTOOD, meaning
+from stopgo.actors.mcp.message import parse_message
+
+
+def parsed(data: bytes) -> dict[str, Any] | None:
+    message = parse_message(data)
+    return None if message is None else json.loads(message.message.model_dump_json(exclude_unset=True))
+
+
+def test_a_message_is_taken_as_it_is() -> None:
+    reply = {"jsonrpc": "2.0", "id": 1, "result": {"a": [1, None]}}
+    assert parsed(json.dumps(reply).encode()) == reply
+
+
+@pytest.mark.parametrize("text", [b'"caf\xe9"', b'"caf\\ud83d"'])
+def test_wrong_letters_do_not_lose_a_message(text: bytes) -> None:
+    message = parsed(b'{"jsonrpc": "2.0", "id": 1, "result": {"text": %s}}' % text)
+    assert message is not None
+    assert message["result"] == {"text": "caf\ufffd"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"jsonrpc": "2.0", "id": 7, "result": "a text"},
+        {"jsonrpc": "2.0", "id": 7, "error": "sorry"},
+        {"jsonrpc": "1.0", "id": 7, "result": {}},
+        {"id": "seven", "result": {}},
+    ],
+)
+def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> None:
+    message = parse_message(json.dumps(reply).encode())
+    assert message is not None
+    assert isinstance(message.message, JSONRPCError)
+    assert message.message.id == reply["id"]
+    error = message.message.error
+    assert error.code == NOT_UNDERSTOOD
+    assert meaning(error.code, error.message, error.data) == "answered"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"starting up...",
+        b"{}",
+        b"[1]",
+        b"3",
+        b'{"jsonrpc": "2.0", "id": true, "result": 1}',
+        b'{"jsonrpc": "2.0", "result": 1}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": 5, "result": 1}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_message_is_none(garbage: bytes) -> None:
+    assert parse_message(garbage) is None

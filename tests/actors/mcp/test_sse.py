@@ -1,0 +1,179 @@
+"""The actor against servers of the older HTTP kind: one stream of events, one POST for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp.sse_peer import SsePeer, sse_peer
+
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+
+@pytest.fixture
+def peer() -> Iterator[SsePeer]:
+    with sse_peer() as peer:
+        yield peer
+
+
+def older(peer: SsePeer, **changes: Any) -> McpServerConfig:
+    return McpServerConfig(
+        name="older",
+        url=peer.url,
+        **{"transport": "sse", "timeout": 10.0, "connect_timeout": 10.0, **changes},
+    )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize("transport", ["sse", None])
+async def test_tools_and_calls(peer: SsePeer, serving: Open, transport: Any) -> None:
+    """Without a `transport`, the server that refuses the newer one is spoken to in the older way."""
+    async with serving(older(peer, transport=transport, headers={"X-Key": "k"})) as server:
+        assert [tool.name for tool in await server.ask(ListTools())] == ["echo", "silent"]
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert peer.calls == [("echo", None)]
+    assert set(peer.headers) == {"k"}
+
+
+async def test_what_was_found_is_remembered(
+    peer: SsePeer, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(older(peer, transport=None)) as server:
+        before = len(peer.headers)
+        peer.say.put(None)
+        await until(lambda: [status.state for status in statuses].count("connected") == 2)
+        # The stream, the handshake with its notification, and the list: nothing was tried before.
+        assert len(peer.headers) - before == 4
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
+async def test_a_bearer_goes_with_its_own_call(peer: SsePeer, serving: Open) -> None:
+    async with serving(older(peer, max_concurrency=8)) as server:
+        async with trio.open_nursery() as asking:
+            for n in range(8):
+                bearer = f"secret-{n}" if n else None
+                asking.start_soon(server.ask, CallTool("echo", {"n": n}, bearer=bearer))
+        await server.ask(CallTool("echo", {}))
+    assert sorted(peer.calls[:8], key=str) == [
+        *(("echo", f"Bearer secret-{n}") for n in range(1, 8)),
+        ("echo", None),
+    ]
+    assert peer.calls[8] == ("echo", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (403, b"", "HTTP 403 Forbidden"),
+        (400, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}', "no such tool"),
+    ],
+)
+async def test_a_refused_message_is_an_answer_and_harms_nobody(
+    peer: SsePeer, serving: Open, status: int, body: bytes, text: str
+) -> None:
+    async with serving(older(peer)) as server:
+        peer.on_message, peer.body = status, body
+        result = await server.ask(CallTool("echo", {}))
+        assert (result.is_error, result.content) == (True, text)
+        peer.on_message = 202
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(0, "connection lost: "), (502, "failed: HTTP 502 Bad Gateway")]
+)
+async def test_a_message_that_may_have_arrived_is_unknown_and_harms_nobody(
+    peer: SsePeer, serving: Open, status: int, text: str
+) -> None:
+    async with serving(older(peer)) as server:
+        peer.on_message = status
+        with pytest.raises(ToolOutcomeUnknown, match=f'^MCP server "older" {text}'):
+            await server.ask(CallTool("echo", {}))
+        peer.on_message = 202
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert len(peer.calls) == 2
+
+
+async def test_a_forgotten_session_is_opened_again_and_the_call_runs_once(
+    peer: SsePeer, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(older(peer)) as server:
+        peer.on_message = 404
+        results: list[ToolResult] = []
+
+        async def call() -> None:
+            results.append(await server.ask(CallTool("echo", {})))
+
+        async with trio.open_nursery() as asking:
+            asking.start_soon(call)
+            await until(lambda: statuses[-1].state == "disconnected")
+            peer.on_message = 202
+            peer.say.put(None)  # the thread of the old stream
+        assert [result.content for result in results] == ["echo"]
+    assert len(peer.calls) == 2
+
+
+async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(peer: SsePeer, serving: Open) -> None:
+    lost: list[str] = []
+
+    async def call(server: ActorRef[ServerMessage]) -> None:
+        with pytest.raises(ToolOutcomeUnknown) as raised:
+            await server.ask(CallTool("silent", {}))
+        lost.append(str(raised.value))
+
+    async with serving(older(peer, max_concurrency=3)) as server:
+        with trio.fail_after(5):
+            async with trio.open_nursery() as asking:
+                for _ in range(3):
+                    asking.start_soon(call, server)
+                await until(lambda: len(peer.calls) == 3)
+                peer.say.put(None)
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert lost == ['MCP server "older" connection lost: its stream ended'] * 3
+
+
+async def test_a_call_without_answer_is_timed_out(peer: SsePeer, serving: Open) -> None:
+    async with serving(older(peer, timeout=0.3)) as server:
+        with trio.fail_after(5), pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.3 s"):
+            await server.ask(CallTool("silent", {}))
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
+@pytest.mark.parametrize("transport", ["sse", None])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"on_stream": 403}, "HTTP 403 Forbidden"),
+        ({"endpoint": "http://elsewhere.invalid/messages"}, "it wants messages posted to another server"),
+    ],
+)
+async def test_a_server_of_no_use_fails_the_start_at_once(
+    peer: SsePeer, serving: Open, transport: Any, changes: dict[str, Any], reason: str
+) -> None:
+    for name, value in changes.items():
+        setattr(peer, name, value)
+    if transport is None:
+        reason = rf"HTTP 405 Method Not Allowed \(as an older SSE server: {reason}\)"
+    with trio.fail_after(5), pytest.raises(ServerStartFailed, match=f": {reason}$"):
+        async with serving(older(peer, transport=transport)):
+            pass
+
+
+async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePeer, serving: Open) -> None:
+    peer.endpoint = "\nevent: other\ndata: x"
+    with trio.fail_after(5), pytest.raises(ServerStartFailed, match="does not begin with where to post"):
+        async with serving(older(peer)):
+            pass
