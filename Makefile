@@ -15,7 +15,7 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check providers crash simulate mutants bench build lock npm npm-servers setup clean
+.PHONY: help run test check providers crash simulate mutants bench build lock npm npm-servers conformance setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -29,6 +29,7 @@ help:
 	@echo "make build        wheel and sdist into dist/"
 	@echo "make npm          tests with public tool servers (needs node)"
 	@echo "make npm-servers  public tool servers for the end-to-end tests into build/npm (needs node)"
+	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
 	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "make clean        remove what was built; keeps data/ and .venv/"
 
@@ -81,6 +82,16 @@ build/npm/.installed: testdata/npm/package.json testdata/npm/package-lock.json
 	@mkdir -p build/npm
 	@cp testdata/npm/package.json testdata/npm/package-lock.json build/npm/
 	@npm ci --prefix build/npm --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+conformance: $(SETUP) build/npm-conformance/.installed
+	@"$(BIN)/python" -m tests.conformance.run $(ARGS)
+
+build/npm-conformance/.installed: testdata/npm-conformance/package.json testdata/npm-conformance/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is needed for the conformance suite; install Node.js 20 or newer" >&2; exit 1; }
+	@mkdir -p build/npm-conformance
+	@cp testdata/npm-conformance/package.json testdata/npm-conformance/package-lock.json build/npm-conformance/
+	@npm ci --prefix build/npm-conformance --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
 lock: $(SETUP)

@@ -1,0 +1,88 @@
+"""The client side of the official MCP conformance suite, one scenario after the other: `make conformance`.
+
+What a revision of the protocol requires of a client is the suite's own list. Side by side its scenarios
+starve each other, and a probe that comes late looks like an older server.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import monotonic
+
+ROOT = Path(__file__).parents[2]
+MODULES = ROOT / "build" / "npm-conformance" / "node_modules"
+SUITE = (
+    str(MODULES / ".bin" / "node"),
+    str(MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"),
+)
+RESULTS = ROOT / "build" / "conformance"
+REVISIONS = ("2025-11-25", "2026-07-28")
+CLIENT = f"{shlex.quote(sys.executable)} -m tests.conformance.client"
+TIMEOUT = 60
+"""Seconds for one scenario."""
+SHOWN_LINES = 40
+"""Of the output of a scenario that fails."""
+
+KNOWN: Mapping[tuple[str, str], str] = {
+    ("2025-11-25", "elicitation-sep1034-client-defaults"): "questions of a server are not answered yet",
+    ("2026-07-28", "sep-2322-client-request-state"): "questions of a server are not answered yet",
+}
+"""Scenarios that fail, and why that is not ours to mend. One that passes must leave this list."""
+
+
+def required(revision: str) -> list[str]:
+    """The client scenarios that count for that revision."""
+    listing = subprocess.run(
+        [*SUITE, "list", "--requirements", revision], capture_output=True, text=True, check=True
+    ).stdout
+    section = listing.partition("Client scenarios")[2].partition("\n\n")[0]
+    return [line.split("- ", 1)[1] for line in section.splitlines() if line.startswith("  - ")]
+
+
+def run(revision: str, scenario: str) -> tuple[bool, str]:
+    """Whether the scenario passes, and what was said about it."""
+    command = [*SUITE, "client", "--command", CLIENT, "--scenario", scenario, "--spec-version", revision]
+    options = ["--timeout", str(TIMEOUT * 1000), "--output-dir", str(RESULTS)]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=2 * TIMEOUT,
+        check=False,
+    )
+    return done.returncode == 0, done.stdout
+
+
+def surprises(revision: str, wanted: list[str]) -> Iterator[str]:
+    """Run the scenarios, tell of each, and yield those that did not go as they should."""
+    for scenario in required(revision):
+        if wanted and scenario not in wanted:
+            continue
+        began = monotonic()
+        passed, output = run(revision, scenario)
+        known = KNOWN.get((revision, scenario))
+        verdict = "passed" if passed else "failed" if known is None else f"failed, as known: {known}"
+        print(f"{revision} {scenario}: {verdict} ({monotonic() - began:.0f} s)", flush=True)
+        if passed != (known is None):
+            yield f"{revision} {scenario}"
+            print("\n".join(output.splitlines()[-SHOWN_LINES:]), flush=True)
+
+
+def main(wanted: list[str]) -> int:
+    found = [each for revision in REVISIONS for each in surprises(revision, wanted)]
+    for each in found:
+        print(f"not as expected: {each}", file=sys.stderr)
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
