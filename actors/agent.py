@@ -21,19 +21,20 @@ import trio
 
 from stopgo.actors import errors, follow, resume
 from stopgo.actors.approvals import parse_decision
+from stopgo.actors.elicitation import completed
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import descend, judge, places, root_place
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
-from stopgo.actors.log import BrokenConversation, read
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.actors import OpenModel
 from stopgo.actors.recorder import Recorder
 from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
-from stopgo.actors.schema_check import check_edit
+from stopgo.actors.schema_check import check_answer, check_edit
 from stopgo.actors.sender import Sender
 from stopgo.actors.state import Conversation
+from stopgo.actors.stored import BrokenConversation, read
 from stopgo.actors.supervisor import Cast, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
@@ -141,6 +142,8 @@ class Agent:
         decided = parse_decision(question.kind, decision)
         if question.state == "pending" and "arguments" in decided:
             await self._check_edit(question, decided["arguments"])
+        if question.state == "pending" and decided.get("action") == "accept":
+            await self._check_answer(question, decided)
         if token is not None:
             decided["token"] = True
         reply = await self._sender.decide(question, decided, key, token=token, wait=wait)
@@ -174,6 +177,15 @@ class Agent:
             return Turn(conversation, refused_while_waiting(conversation))
         result = reply["result"] if reply else None
         return Turn(conversation, Result.from_json(result) if result else None)
+
+    async def _check_answer(self, question: Question, decided: dict[str, Any]) -> None:
+        """Complete what a server is answered, and check it against what it asked for."""
+        schema = question.body.get("input_schema")
+        if schema is None:  # an address to visit: that it was visited is all there is to say
+            decided.pop("content", None)
+            return
+        decided["content"] = completed(decided.get("content", {}), schema)
+        await check_answer(decided["content"], schema)
 
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
         await check_edit(arguments, question.body["input_schema"])

@@ -4,6 +4,7 @@ A decision is kept in one of two forms, whatever words it came in:
 
 * for a tool call: ``{"approved": bool, "arguments"?, "reason"?, "decided_by"?, "token"?}``
 * for an unknown outcome: ``{"action": "retry" | "done" | "failed", "result"?, "reason"?, ...}``
+* for a server's question: ``{"action": "accept" | "decline" | "cancel", "content"?, ...}``
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stopgo.actors.description import describe
+from stopgo.actors.description import describe, describe_elicitation
 from stopgo.actors.errors import AgentError
-from stopgo.actors.tools import Tool
+from stopgo.actors.tools import Elicitation, Tool
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
 _YES_ANSWERS = frozenset({"yes", "y", "true", "approve", "approved"})
 _NO_ANSWERS = frozenset({"no", "n", "false", "reject", "rejected"})
 _OUTCOMES = ("retry", "done", "failed")
+_ANSWERS = ("accept", "decline", "cancel")
 
 MAX_TEXT = 4000
 """Characters of a reason or of who decided."""
@@ -32,8 +34,12 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
     that is not a known word, ``invalid_request`` for wrong types.
     """
     decision: dict[str, Any] = {}
-    if kind == "outcome_unknown":
-        decision["action"] = _outcome(words)
+    if kind == "elicitation":
+        decision["action"] = _one_of(words, _ANSWERS, "what to answer the server", ANSWER_HINT)
+        if decision["action"] == "accept" and words.get("content") is not None:
+            decision["content"] = _object(words["content"], "content", ANSWER_HINT)
+    elif kind == "outcome_unknown":
+        decision["action"] = _one_of(words, _OUTCOMES, "what became of the call", _OUTCOME_HINT)
         if decision["action"] == "done" and "result" in words:
             decision["result"] = _text(words, "result", limit=None)
     else:
@@ -42,9 +48,7 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
         if decision["approved"] and arguments is not None:
             if kind != "tool":
                 raise AgentError("invalid_arguments", "this approval has no arguments to edit")
-            if not isinstance(arguments, Mapping):
-                raise AgentError("invalid_arguments", "arguments must be an object", hint=EDIT_HINT)
-            decision["arguments"] = arguments
+            decision["arguments"] = _object(arguments, "arguments", EDIT_HINT)
     for name in ("reason", "decided_by"):
         if words.get(name) is not None:
             decision[name] = _text(words, name, limit=MAX_TEXT)
@@ -53,6 +57,7 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
 
 EDIT_HINT = "Edited arguments replace the shown ones in full."
 _DECISION_HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or their opposites.'
+ANSWER_HINT = 'Send {"action": "accept", "content": {...}}, {"action": "decline"} or {"action": "cancel"}.'
 _OUTCOME_HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
 
 
@@ -73,13 +78,17 @@ def _word(word: object, yes: frozenset[str], no: frozenset[str]) -> bool:
     raise AgentError("decision_required", "the request does not say yes or no", hint=_DECISION_HINT)
 
 
-def _outcome(words: Mapping[str, Any]) -> str:
+def _one_of(words: Mapping[str, Any], known: Sequence[str], what: str, hint: str) -> str:
     action = words.get("action")
-    if isinstance(action, str) and action.strip().lower() in _OUTCOMES:
+    if isinstance(action, str) and action.strip().lower() in known:
         return action.strip().lower()
-    raise AgentError(
-        "decision_required", "the request does not say what became of the call", hint=_OUTCOME_HINT
-    )
+    raise AgentError("decision_required", f"the request does not say {what}", hint=hint)
+
+
+def _object(value: object, name: str, hint: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise AgentError("invalid_arguments", f"{name} must be an object", hint=hint)
+    return value
 
 
 def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
@@ -164,6 +173,50 @@ def checkpoint_question(
         "user_message": user_message,
         **_expiry(expires, on_expiry),
     }
+
+
+def elicitation_question(
+    *,
+    id: str,
+    question: str,
+    key: str,
+    path: Sequence[int],
+    output_key: str | None,
+    started: Mapping[str, Any],
+    elicitation: Elicitation,
+    in_flight: bool,
+    session_state: Mapping[str, str],
+    user_message: str,
+    expires: float | None,
+) -> dict[str, Any]:
+    """The body of a question that a server puts before it goes on with a call.
+
+    `in_flight`: the call waits for the answer where it is, and is lost with this process.
+    """
+    body: dict[str, Any] = {
+        "id": id,
+        "kind": "elicitation",
+        "key": key,
+        "question": question,
+        "tool_name": started["tool"],
+        "tool_args": started["arguments"],
+        "description": describe_elicitation(started["server"], elicitation.message, elicitation.url),
+        "message": elicitation.message,
+        "server": started["server"],
+        "node": started["node"],
+        "path": list(path),
+        "output_key": output_key or "",
+        "rule": "the server asks",
+        "in_flight": in_flight,
+        "session_state": dict(session_state),
+        "user_message": user_message,
+        **_expiry(expires, "cancel"),
+    }
+    if elicitation.url is not None:
+        body["url"] = elicitation.url
+    else:
+        body["input_schema"] = elicitation.schema or {"type": "object"}
+    return body
 
 
 def _expiry(expires: float | None, on_expiry: str) -> dict[str, Any]:

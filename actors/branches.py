@@ -9,8 +9,8 @@ means exactly that nothing but somebody outside can move the run on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeAlias, TypeVar
 
 import attrs
@@ -41,6 +41,8 @@ class Branches:
     _active: int = 0
     _parked: int = 0
     """Branches that a shutdown keeps from going on."""
+    _held: int = 0
+    """Branches that wait for somebody outside in the middle of something that is lost with this process."""
     _quiet: trio.Event = attrs.field(factory=trio.Event)
     _on_stall: Callable[[], None] | None = None
 
@@ -48,6 +50,22 @@ class Branches:
     def active(self) -> int:
         """Branches that can move by themselves."""
         return self._active
+
+    @property
+    def held(self) -> bool:
+        """Something is lost when the run leaves memory, although nothing in it moves by itself."""
+        return bool(self._held)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep the run in memory for the length of the block; a shutdown gives it the grace, too."""
+        self._held += 1
+        self.pulse.beat(+1)
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self.pulse.beat(-1)
 
     @property
     def still(self) -> bool:

@@ -49,7 +49,7 @@ class Commands:
 
     def busy(self) -> bool:
         """Something moves by itself; and be it that somebody is just being told that nothing does."""
-        return self._log.active > 0 or (self._scope is not None and self._log.stalled)
+        return self._log.active > 0 or self._log.held or (self._scope is not None and self._log.stalled)
 
     async def look(self) -> None:
         """Read the inbox, carry out what can be, and see that a run that can move does."""
@@ -66,6 +66,7 @@ class Commands:
             else:
                 await self._carry_out(command)
         self._queued = bool(waiting)
+        await self._take_back_lost()
         await self._see_to_waiting(waiting)
         state = self._log.state
         run = state.head.run
@@ -212,6 +213,13 @@ class Commands:
             if replies:
                 await self._log.save(replies=replies)
                 self._told.update(replies)
+
+    async def _take_back_lost(self) -> None:
+        """What servers asked in the middle of calls of an earlier life: nobody waits for the answers."""
+        lost = self._log.state.head.in_flight
+        if lost and self._scope is None and not self._log.state.read_only:
+            why = "the call it was asked in was lost with the process"
+            await self._log.save_over(asked=lambda body: body["id"] in lost, why=why)
 
     async def _complete(self, command: Command) -> None:
         if self._run_is_live():

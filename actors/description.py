@@ -38,6 +38,15 @@ def describe(tool: str, arguments: Mapping[str, Any]) -> str:
             return f"**{_line(tool.upper(), MAX_VALUE)}**\n\nArgs: {_line(text, MAX_ARGUMENTS)}"
 
 
+def describe_elicitation(server: str, message: str, url: str | None) -> str:
+    """What a human is told that a server asks, in its words."""
+    head = f'**QUESTION**\n\nMCP server "{_line(server, MAX_VALUE)}" asks: {_line(message, MAX_ARGUMENTS)}'
+    if url is None:
+        return head
+    # In full, and not as a link: people shall see where they are sent.
+    return f"{head}\n\nIt wants you to visit {_line(url, len(url))} and to come back."
+
+
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
     return _line(text, MAX_VALUE)

@@ -148,7 +148,8 @@ def approval_resolved(approval: str, decision: Mapping[str, Any], command: str, 
 
 
 def approval_expired(approval: str) -> NewEvent:
-    """Nobody decided in time; what follows is the question's ``on_expiry``."""
+    """Nobody decided in time; what follows is the question's ``on_expiry`` (of a server's question: it is
+    cancelled)."""
     return NewEvent(APPROVAL_EXPIRED, {"id": approval})
 
 

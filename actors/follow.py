@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 from typing import cast
 
 from stopgo.actors.events import CONVERSATION_DELETED
-from stopgo.actors.log import PAGE, topic
+from stopgo.actors.log import topic
+from stopgo.actors.stored import PAGE
 from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
 

@@ -43,6 +43,8 @@ class Head(NamedTuple):
     """The current run, else the last one."""
     pending: tuple[str, ...] = ()
     """Pending approvals, oldest first."""
+    in_flight: tuple[str, ...] = ()
+    """Those of them that servers wait for in the middle of calls, which end with the process."""
     used: Spent = NOTHING
     """By all of its runs."""
 
@@ -57,7 +59,8 @@ class Head(NamedTuple):
         return Summary(
             status=self.status,
             title=self.title,
-            open=run is not None and run.state == "running",
+            # The next start has to see to what ended with this process.
+            open=run is not None and (run.state == "running" or bool(self.in_flight)),
             body={
                 "session_id": self.session_id,
                 "run": {**run._asdict(), "used": list(run.used)} if run else None,
@@ -67,7 +70,7 @@ class Head(NamedTuple):
 
 
 def head_of_summary(summary: Summary) -> Head:
-    """The head a summary was made of, but for `pending`, which the journal's questions tell."""
+    """The head a summary was made of, but for `pending` and `in_flight`, which the questions tell."""
     run = summary.body.get("run")
     if run is not None:
         fields, used = stored(run)
@@ -100,12 +103,14 @@ def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
         case e.CONVERSATION_COMPLETED:
             return head._replace(completed=True)
         case e.APPROVAL_REQUESTED:
-            return head._replace(pending=(*head.pending, body["id"]))
+            in_flight = (*head.in_flight, body["id"]) if body.get("in_flight") else head.in_flight
+            return head._replace(pending=(*head.pending, body["id"]), in_flight=in_flight)
         case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
             if run and type == e.APPROVAL_RESOLVED and is_rejection(body["decision"]):
                 run = run._replace(rejected=True)
             pending = tuple(id for id in head.pending if id != body["id"])
-            return head._replace(pending=pending, run=run)
+            in_flight = tuple(id for id in head.in_flight if id != body["id"])
+            return head._replace(pending=pending, in_flight=in_flight, run=run)
         case e.STEP_FINISHED if run and "usage" in body:
             run = run._replace(used=run.used.plus(body["usage"]))
             return head._replace(run=run, used=head.used.plus(body["usage"]))

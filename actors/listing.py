@@ -61,6 +61,9 @@ async def approvals_of(journal: Journal, ids: Sequence[str]) -> Mapping[str, tup
 
 
 def item_of(row: Row, approvals: tuple[Question, ...], conversation: Conversation | None) -> ConversationItem:
-    pending = tuple(approval.id for approval in approvals if approval.state == "pending")
-    head = head_of_summary(row.summary)._replace(pending=pending)
+    pending = [approval for approval in approvals if approval.state == "pending"]
+    head = head_of_summary(row.summary)._replace(
+        pending=tuple(approval.id for approval in pending),
+        in_flight=tuple(approval.id for approval in pending if approval.body.get("in_flight")),
+    )
     return ConversationItem(row.stream, head, row.created, row.updated, row.last_seq, approvals, conversation)

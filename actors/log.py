@@ -28,6 +28,7 @@ from stopgo.actors.needs import Wanted
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.record import Run
 from stopgo.actors.state import Conversation
+from stopgo.actors.stored import read
 from stopgo.actors.timers import EXPIRIES
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.errors import QuestionTaken
@@ -42,16 +43,9 @@ from stopgo.runtime.journal.protocol import (
     SettleIntent,
 )
 
-PAGE = 500
-"""Events read at a time when a conversation is activated."""
-
 
 class ReplayMismatch(Exception):
     """The log has another step where this run wants one: going on could repeat or undo something."""
-
-
-class BrokenConversation(Exception):
-    """The events of a conversation do not follow from one another."""
 
 
 def topic(conversation: str) -> str:
@@ -62,24 +56,6 @@ def topic(conversation: str) -> str:
 def reply_topic(conversation: str, key: str) -> str:
     """The topic that the reply to a command is published on once it is on disk; None: it was deleted."""
     return f"reply/{conversation}/{key}"
-
-
-async def read(journal: Journal, conversation: str, known: Conversation | None = None) -> Conversation:
-    """Fold a conversation from the journal; from where `known` stands, if it is given.
-
-    Raises:
-        BrokenConversation
-    """
-    state = known or Conversation(conversation)
-    while True:
-        page = await journal.events_since(conversation, state.last_seq, PAGE)
-        for event in page:
-            try:
-                state.apply(event)
-            except Exception as error:  # whatever the fold stumbles over, it is these events
-                raise BrokenConversation(f"{conversation}: event {event.seq} does not fit") from error
-        if len(page) < PAGE:
-            return state
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -277,24 +253,38 @@ class ConversationLog(Branches):
         return recorded
 
     async def _give_up(self, execution: str, events: Sequence[NewEvent]) -> None:
-        """Save that an execution failed, and take back what is still being asked below it, for nobody waits
-        for the answer any more. A human who was faster is heard, and nothing follows."""
+        """Save that an execution failed, and take back what is still being asked below it."""
+        await self.save_over(
+            *events,
+            asked=lambda body: is_within(body["key"], execution),
+            why="what it was asked for has failed",
+        )
+
+    async def save_over(
+        self,
+        *events: NewEvent,
+        asked: Callable[[Mapping[str, Any]], bool],
+        why: str,
+        settle: Sequence[SettleIntent] = (),
+    ) -> None:
+        """Save what makes pending questions pointless, those whose body `asked` picks, and take them back:
+        nobody waits for the answer any more. A human who was faster is heard, and nothing follows."""
         faster: set[str] = set()
         while True:
-            asked = [
+            over = [
                 id
                 for id in self.state.head.pending
-                if id not in faster and is_within(self.state.approvals[id].body["key"], execution)
+                if id not in faster and asked(self.state.approvals[id].body)
             ]
-            void = [e.approval_void(id, "what it was asked for has failed") for id in asked]
+            void = [e.approval_void(id, why) for id in over]
             try:
-                close = [CloseQuestion(id, "void") for id in asked]
+                close = [CloseQuestion(id, "void") for id in over]
                 moved = self._moves_on()
-                holds = partial(self._still, asked, self.state.head.run)
-                if await self.save(*events, *void, *moved, questions=close, when=holds):
+                holds = partial(self._still, over, self.state.head.run)
+                if await self.save(*events, *void, *moved, settle=settle, questions=close, when=holds):
                     return
             except QuestionTaken:
-                rows = [await self.journal.question(id) for id in asked]
+                rows = [await self.journal.question(id) for id in over]
                 faster |= {row.id for row in rows if row is not None and row.state == "decided"}
 
     def _moves_on(self) -> Sequence[NewEvent]:

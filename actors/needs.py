@@ -5,6 +5,8 @@ call goes on as the next attempt, in this life or a later one, when the need is 
 
 * a credential: ``{"kind": "credential", "status": 401 | 403, "challenge"?, "command"}``, where `command` is
   the one whose token, or lack of one, was refused.
+* answers: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``, where `state` is the
+  server's own and `answers` says whether the next attempt brings them (`ToolInputRequired`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.tools import ToolAuthRequired
+from stopgo.actors import elicitation
+from stopgo.actors.tools import ToolAuthRequired, ToolInputRequired
 
 MAX_CHALLENGE = 2000
 """Characters of a server's challenge that are kept."""
@@ -41,3 +44,13 @@ def credential(refusal: ToolAuthRequired, command: str, bearer: str | None) -> d
         told = refusal.challenge.replace(bearer, "...") if bearer else refusal.challenge
         need["challenge"] = told[:MAX_CHALLENGE]
     return need
+
+
+def answers(wanted: ToolInputRequired) -> dict[str, Any]:
+    """The need of answers to a server's questions."""
+    return {
+        "kind": "answers",
+        "requests": {name: elicitation.to_json(asked) for name, asked in wanted.requests.items()},
+        "state": wanted.state,
+        "answers": wanted.answers,
+    }

@@ -47,6 +47,8 @@ class CallRecord:
     """`started`, `finished` or `unknown`, by attempt."""
     need: Mapping[str, Any] | None = None
     """What the server wanted, in place of a result, at the last attempt (`stopgo.actors.needs`)."""
+    asked: Mapping[str, Any] | None = None
+    """The last need of answers, with its `attempt`: every attempt after that brings them."""
     started: Mapping[str, Any] | None = None
     """The body of the last `tool.started`."""
     result: Mapping[str, Any] | None = None

@@ -11,8 +11,8 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.log import PAGE
 from stopgo.actors.models.recording import script_of
+from stopgo.actors.stored import PAGE
 from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import Event, Journal
 

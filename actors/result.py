@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -12,6 +12,7 @@ from stopgo.actors.head import RunHead
 from stopgo.actors.needs import Wanted
 from stopgo.actors.state import CANCELLED_RUN, Conversation
 from stopgo.actors.usage import NOTHING, Spent, stored
+from stopgo.runtime.journal.protocol import Question
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]
 
@@ -85,13 +86,20 @@ def auth_required(run: RunHead, wanted: Wanted) -> Result:
     return attrs.evolve(result, code="auth_required", auth=wanted.to_json())
 
 
-def waiting(run: RunHead, descriptions: Mapping[str, str]) -> Result:
-    """`descriptions` are those of the pending approvals by id, oldest first."""
-    asks = [
-        f"This action requires approval:\n\n{text}\n\nPlease approve or reject using the approval UUID: {id}"
-        for id, text in descriptions.items()
-    ]
-    return attrs.evolve(_of(run, "\n\n".join(asks), "waiting"), approvals=tuple(descriptions))
+def waiting(run: RunHead, pending: Sequence[Question]) -> Result:
+    """`pending` are the pending approvals, oldest first."""
+    asks = "\n\n".join(_asks(question) for question in pending)
+    return attrs.evolve(_of(run, asks, "waiting"), approvals=tuple(question.id for question in pending))
+
+
+def _asks(question: Question) -> str:
+    text = question.body["description"]
+    if question.kind == "elicitation":
+        return f"{text}\n\nPlease answer using the approval UUID: {question.id}"
+    return (
+        f"This action requires approval:\n\n{text}\n\n"
+        f"Please approve or reject using the approval UUID: {question.id}"
+    )
 
 
 def refused_while_waiting(conversation: Conversation) -> Result:

@@ -122,8 +122,7 @@ async def announce(log: ConversationLog, services: Services) -> None:
 def waiting_result(log: ConversationLog) -> Result:
     head = log.state.head
     assert head.run is not None
-    shown = {id: log.state.approvals[id].body["description"] for id in head.pending}
-    return results.waiting(head.run, shown)
+    return results.waiting(head.run, [log.state.approvals[id] for id in head.pending])
 
 
 def end_event(run: Run, outcome: str | Failure) -> NewEvent:

@@ -35,7 +35,7 @@ class _Waiter:
 
     @property
     def fits(self) -> bool:
-        return all(slots.free for slots in self.wanted)
+        return all(slots.free > 0 for slots in self.wanted)
 
     def leave(self) -> None:
         for slots in self.wanted:
@@ -62,6 +62,24 @@ async def place_in(*wanted: Slots) -> AsyncIterator[None]:
         _give_back(wanted)
 
 
+@asynccontextmanager
+async def outside(*wanted: Slots) -> AsyncIterator[None]:
+    """Within a `place_in` of the same: give the places up for the length of the block, and have them again
+    after it. Who is cancelled does not wait for them; until it has left, one more than there are is taken."""
+    _give_back(wanted)
+    waiter, inside = _Waiter(wanted), False
+    try:
+        yield
+        if waiter.fits:
+            waiter.take()
+        else:
+            await _wait(waiter)
+        inside = True
+    finally:
+        if not inside:
+            waiter.take()
+
+
 async def _wait(waiter: _Waiter) -> None:
     for slots in waiter.wanted:
         slots._queue[waiter] = None
@@ -85,5 +103,5 @@ def _give_back(wanted: tuple[Slots, ...]) -> None:
 
 
 def _first_that_fits(wanted: tuple[Slots, ...]) -> _Waiter | None:
-    queues = (slots._queue for slots in wanted if slots.free)
+    queues = (slots._queue for slots in wanted if slots.free > 0)
     return next((w for w in heapq.merge(*queues, key=attrgetter("number")) if w.fits), None)

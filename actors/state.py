@@ -170,6 +170,8 @@ def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> No
     record = _over(c, event, "finished")
     if "need" in body:
         record.need = body["need"]
+        if body["need"]["kind"] == "answers":
+            record.asked = {**body["need"], "attempt": body["attempt"]}
         c.update_call(record, state="waiting")
         return
     record.result = body["result"]

@@ -83,6 +83,26 @@ class ToolAuthRequired(Refused):
         """What its `WWW-Authenticate` header said."""
 
 
+class ToolInputRequired(Refused):
+    """The server wants answers from a human before it does anything; the call is then made anew.
+
+    A result of the protocol of 2026-07-28 (`InputRequiredResult`), and the error -32042 of older ones.
+    """
+
+    code: ClassVar[str] = "input_required"
+
+    def __init__(
+        self, requests: Mapping[str, Elicitation], *, state: str | None = None, answers: bool = True
+    ) -> None:
+        super().__init__("the server asks before it goes on")
+        self.requests = requests
+        """By the names that the answers go by."""
+        self.state = state
+        """The server's own; the next call brings it back as it is."""
+        self.answers = answers
+        """Whether the next call brings the answers; else only their effect counts (something was visited)."""
+
+
 class ToolChanged(Refused):
     """The tool did not run: it is not any more what the gate and people looked at."""
 
@@ -118,7 +138,7 @@ class ElicitationAnswer:
 class CallTool(Request["ServerMessage", ToolResult]):
     """Call a tool of this server.
 
-    Raises `ToolUnavailable`, `ToolChanged`, `ToolAuthRequired` or `ToolOutcomeUnknown`.
+    Raises `ToolUnavailable`, `ToolChanged`, `ToolAuthRequired`, `ToolInputRequired` or `ToolOutcomeUnknown`.
     """
 
     tool: str
@@ -133,6 +153,10 @@ class CallTool(Request["ServerMessage", ToolResult]):
         default=None, eq=False, repr=False
     )
     """Puts a server's question to a human and waits for the answer. None: questions are declined."""
+    answers: Mapping[str, ElicitationAnswer] | None = attrs.field(default=None, repr=False)
+    """To what an earlier attempt raised as `ToolInputRequired`."""
+    state: str | None = attrs.field(default=None, repr=False)
+    """The server's, from there."""
 
 
 @attrs.frozen

@@ -116,6 +116,8 @@ SCHEMAS: Mapping[str, Schema] = {
             "server": STRING,
             "node": STRING,
             "input_schema": OBJECT,
+            "message": STRING,
+            "url": STRING,
             "expires_at": TIME,
             "replaces": STRING,
             "superseded_by": STRING,
@@ -129,6 +131,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "approved": BOOLEAN,
             "action": STRING,
             "arguments": OBJECT,
+            "content": OBJECT,
             "reason": STRING,
             "decided_by": STRING,
         },
@@ -143,7 +146,10 @@ SCHEMAS: Mapping[str, Schema] = {
             {},
             {
                 "approved": BOOLEAN,
-                "action": {"type": "string", "examples": ["approve", "reject", "retry", "done", "failed"]},
+                "action": {
+                    "type": "string",
+                    "examples": ["approve", "reject", "retry", "done", "failed", "accept", "decline"],
+                },
                 "answer": {"type": "string", "examples": ["yes", "no"]},
                 "arguments": {"type": "object", "description": "Replaces the shown arguments in full."},
                 "reason": {"type": "string", "description": "Told to the model with a rejection."},

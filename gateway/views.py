@@ -132,6 +132,8 @@ _OPTIONAL_OF_APPROVAL = (
     "server",
     "node",
     "input_schema",
+    "message",
+    "url",
     "replaces",
     "superseded_by",
 )

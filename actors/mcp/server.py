@@ -19,6 +19,11 @@ from stopgo.runtime.context import Behaviour, Context
 __all__ = ["ServerStartFailed", "ServerState", "ServerStatus", "forwards_bearer", "mcp_server"]
 
 
+HANDLERS = 1024
+"""Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while
+a human thinks about what the server asks in the middle of a call."""
+
+
 def forwards_bearer(config: McpServerConfig) -> bool:
     """Whether the bearer of a call reaches this server: only those that speak HTTP get it."""
     return config.url is not None
@@ -55,7 +60,7 @@ def mcp_server(
                 case _:
                     assert_never(message)
 
-        await ctx.serve(handle, concurrency=config.max_concurrency)
+        await ctx.serve(handle, concurrency=HANDLERS)
         await connection.stop()
 
     return behaviour

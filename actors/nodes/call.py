@@ -90,7 +90,7 @@ class Calls:
         return end
 
     async def _carry_out(self, key: str, call: ToolCall, limiter: Slots) -> None:
-        effect = Effect(self.scope, self.spec, self.execute, limiter)
+        effect = Effect(self.scope, self.spec, self.execute, self.place, limiter)
         record = self.scope.log.run.calls.get(key)  # None: its reply gets on disk with the first save below
         if record is not None and record.started is not None:
             if not await effect.settle_interrupted(key, record):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import trio
@@ -18,7 +18,9 @@ import trio
 from stopgo.actors import events as e
 from stopgo.actors import needs
 from stopgo.actors.approvals import outcome_question
+from stopgo.actors.gate import Place
 from stopgo.actors.needs import Wanted
+from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.actors.record import CallRecord
 from stopgo.actors.registry import Resolved, Server
@@ -28,19 +30,22 @@ from stopgo.actors.tools import (
     EffectClass,
     ToolAuthRequired,
     ToolChanged,
+    ToolInputRequired,
     ToolOutcomeUnknown,
     ToolResult,
     ToolUnavailable,
 )
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
-from stopgo.runtime.journal.protocol import NewIntent, SettleIntent
+from stopgo.runtime.journal.protocol import NewEvent, NewIntent, SettleIntent
 
 CANCEL_GRACE = 5.0
 """Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
 
 RESENDS = 1
 """How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
+
+DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
 
 INTERRUPTED = "the process stopped before its result was recorded"
 
@@ -63,7 +68,12 @@ class Effect:
     scope: RunScope
     spec: LlmNode
     execute: Execute
+    place: Place
     limiter: Slots
+
+    @property
+    def asking(self) -> Asking:
+        return Asking(self.scope, self.spec, self.execute, self.place)
 
     async def settle_interrupted(self, key: str, record: CallRecord) -> bool:
         """Find out about a call whose intent an earlier life wrote; its stored class counts, not today's.
@@ -73,8 +83,7 @@ class Effect:
         started = record.started
         assert started is not None
         if record.need is not None:
-            await self._meet(record)
-            return True
+            return await self._meet(key, record)
         last = max(record.attempts)
         if record.attempts[last] == "started" and started["effect"] == "once":
             await self._record_unknown(key, last, INTERRUPTED)
@@ -93,8 +102,7 @@ class Effect:
             if record.result is not None:
                 return False
             if record.need is not None:
-                await self._meet(record)
-                return True
+                return await self._meet(key, record)
             if cleared.effect == "once" or not resends:
                 return await self._again(key, attempt)
             resends -= 1
@@ -103,6 +111,7 @@ class Effect:
         """Slot, intent, call, result. Afterwards the record says `finished` or `unknown`."""
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         await self._credential(cleared)
+        replies = await self._replies(key)
         async with self._slot(server):
             intent = e.tool_started(
                 key,
@@ -121,10 +130,13 @@ class Effect:
                 intents=[NewIntent(key, attempt, cleared.effect, intent.body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
             )
-            if cleared.effect == "once":
-                await self._see_through(key, attempt, cleared)
-            else:
-                await self._send(key, attempt, cleared)
+            async with trio.open_nursery() as nursery:
+                places = (self.limiter, server.slots)
+                asks = Inquiries(self.asking, key, attempt, nursery, places, replies)
+                if cleared.effect == "once":
+                    await self._see_through(asks, cleared)
+                else:
+                    await self._send(asks, cleared)
 
     @asynccontextmanager
     async def _slot(self, server: Server) -> AsyncIterator[None]:
@@ -149,8 +161,26 @@ class Effect:
         while server.forwards_bearer and self.scope.log.run.token and not self._bearer():
             await self.scope.log.credential(Wanted(server.name), self.execute.meters)
 
-    async def _meet(self, record: CallRecord) -> None:
-        """Wait until there is what the server wanted at the last attempt: another token than it refused."""
+    async def _meet(self, key: str, record: CallRecord) -> bool:
+        """Wait until there is what the server wanted at the last attempt. False: the call ends here."""
+        assert record.need is not None
+        if record.need["kind"] == "credential":
+            await self._other_token(record)
+            return True
+        assert record.asked is not None
+        answers = await self.asking.answers(key, record.asked)
+        if record.asked["answers"] or all(answer.action == "accept" for answer in answers.values()):
+            return True
+        # There is nobody to tell, and without a yes the server would only ask again.
+        await self.scope.log.save(
+            e.step_finished(
+                key, "call", self.spec.name, f"call {self.spec.name}", outcome="declined", content=DECLINED
+            )
+        )
+        return False
+
+    async def _other_token(self, record: CallRecord) -> None:
+        """Wait for another token than the one the server refused."""
         log, need, started = self.scope.log, record.need, record.started
         assert need is not None
         assert started is not None
@@ -162,35 +192,53 @@ class Effect:
         log = self.scope.log
         return self.scope.services.tokens.get(log.state.id, log.run.mover)
 
-    async def _see_through(self, key: str, attempt: int, cleared: Cleared) -> None:
+    async def _see_through(self, asks: Inquiries, cleared: Cleared) -> None:
         """Send; when the run is cancelled meanwhile, still wait a while for the result and record it."""
         pulse = self.scope.services.pulse
-        async with trio.open_nursery() as nursery:
-            shield = trio.CancelScope(shield=True)
+        shield = trio.CancelScope(shield=True)
 
-            async def bound_when_cancelled() -> None:
-                try:
-                    await trio.sleep_forever()
-                finally:
-                    grace = 0.0 if pulse.draining.is_set() else CANCEL_GRACE
-                    shield.deadline = trio.current_time() + grace
+        async def bound_when_cancelled() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                grace = 0.0 if pulse.draining.is_set() else CANCEL_GRACE
+                shield.deadline = trio.current_time() + grace
 
-            nursery.start_soon(bound_when_cancelled)
-            with shield:
-                await self._send(key, attempt, cleared)
-            nursery.cancel_scope.cancel()
+        asks.nursery.start_soon(bound_when_cancelled)
+        with shield:
+            await self._send(asks, cleared)
+        asks.nursery.cancel_scope.cancel()
         # After a shutdown nothing is written: the next life finds the intent and asks.
         if shield.cancelled_caught and not pulse.draining.is_set():
             with trio.move_on_after(CANCEL_GRACE, shield=True):
-                await self._record_unknown(key, attempt, "the run was cancelled before its result came")
+                reason = "the run was cancelled before its result came"
+                await self._record_unknown(asks.key, asks.attempt, reason)
 
-    async def _send(self, key: str, attempt: int, cleared: Cleared) -> None:
+    async def _replies(self, key: str) -> Replies:
+        """What the call brings its server."""
+        record = self.scope.log.run.calls.get(key)
+        if record is None or record.asked is None:
+            return Replies()
+        answers = await self.asking.answers(key, record.asked) if record.asked["answers"] else None
+        return Replies(answers, record.asked["state"])
+
+    async def _send(self, asks: Inquiries, cleared: Cleared) -> None:
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         mover = log.run.mover
         bearer = self._bearer() if server.forwards_bearer else None
         need: Mapping[str, Any] | None = None
         try:
-            result = await server.ref.ask(CallTool(tool.name, cleared.arguments, bearer, tool))
+            result = await server.ref.ask(
+                CallTool(
+                    tool.name,
+                    cleared.arguments,
+                    bearer,
+                    tool,
+                    on_elicitation=asks.ask,
+                    answers=asks.replies.answers,
+                    state=asks.replies.state,
+                )
+            )
         except (
             ToolUnavailable,
             ToolChanged,
@@ -201,17 +249,27 @@ class Effect:
             result = ToolResult(str(refusal), is_error=True)
             if server.forwards_bearer:  # else nobody can bring what it wants but whoever configured it
                 need = needs.credential(refusal, mover, bearer)
+        except ToolInputRequired as wanted:
+            result = ToolResult(str(wanted))
+            need = needs.answers(wanted)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
-            await self._record_unknown(key, attempt, str(error))
+            await asks.close()
+            await self._record_unknown(asks.key, asks.attempt, str(error))
             return
-        await log.save(
-            e.tool_finished(key, attempt, result.to_json(), need),
-            settle=[SettleIntent(key, attempt, "finished")],
-        )
+        await asks.close()
+        await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
 
     async def _record_unknown(self, key: str, attempt: int, reason: str) -> None:
-        await self.scope.log.save(
-            e.tool_unknown(key, attempt, reason), settle=[SettleIntent(key, attempt, "unknown")]
+        await self._settle(e.tool_unknown(key, attempt, reason), "unknown")
+
+    async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"]) -> None:
+        """Save the end of an attempt. What the server still asked in the middle of it is void."""
+        key, attempt = end.body["key"], end.body["attempt"]
+        await self.scope.log.save_over(
+            end,
+            asked=lambda body: asked_at(body, key, attempt),
+            why="the call it was asked in is over",
+            settle=[SettleIntent(key, attempt, state)],
         )
 
     async def _again(self, key: str, attempt: int) -> bool:

@@ -13,7 +13,7 @@ import yaml
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.mcp.server import ServerStartFailed
+from stopgo.actors.mcp.server import HANDLERS, ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
@@ -192,7 +192,7 @@ class World:
 
             self.running.append(name)
             try:
-                await ctx.serve(handle, concurrency=config.max_concurrency)
+                await ctx.serve(handle, concurrency=HANDLERS)
             finally:
                 self.running.remove(name)
 

@@ -93,8 +93,8 @@ INTENT = """\
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
             )
 """
-FINISHED = """\
-            settle=[SettleIntent(key, attempt, "finished")],
+SAVE_OVER = """\
+                if await self.save(*events, *void, *moved, settle=settle, questions=close, when=holds):
 """
 PUBLISH = """\
         self.bus.publish(topic(event.stream), event)
@@ -107,10 +107,10 @@ REPLY = """\
                 self.bus.publish(reply_topic(self.state.id, key), reply)
 """
 SEE_THROUGH = """\
-            if cleared.effect == "once":
-                await self._see_through(key, attempt, cleared)
-            else:
-                await self._send(key, attempt, cleared)
+                if cleared.effect == "once":
+                    await self._see_through(asks, cleared)
+                else:
+                    await self._send(asks, cleared)
 """
 DENIED_TODAY = """\
         if verdict.action == "deny":
@@ -122,7 +122,12 @@ MUTANTS = (
         "the intent is saved with the result, not before the call",
         (
             Edit(EFFECT, INTENT, "            log.note(intent)\n"),
-            Edit(EFFECT, FINISHED, FINISHED + "            intents=[NewIntent(key, attempt, 'once', {})],\n"),
+            Edit(
+                LOG,
+                SAVE_OVER,
+                "                late = [NewIntent(each.key, each.attempt, 'once', {}) for each in settle]\n"
+                + SAVE_OVER.replace("settle=settle", "settle=settle, intents=late"),
+            ),
         ),
     ),
     Mutant(
@@ -291,7 +296,7 @@ MUTANTS = (
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
-        (Edit(EFFECT, SEE_THROUGH, "            await self._send(key, attempt, cleared)\n"),),
+        (Edit(EFFECT, SEE_THROUGH, "                await self._send(asks, cleared)\n"),),
     ),
     Mutant(
         "a stopped branch outlives the stop",

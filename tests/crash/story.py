@@ -14,8 +14,8 @@ import trio._core._run
 import trio.testing
 
 from stopgo.actors.agent import open_agent
-from stopgo.actors.log import read
 from stopgo.actors.state import Conversation
+from stopgo.actors.stored import read
 from stopgo.config.model import AgentConfig, ApprovalConfig, McpServerConfig
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.journal.memory import MemoryJournal

@@ -118,17 +118,6 @@ async def test_a_kill_ends_every_call_in_flight_at_once(echo: Config, serving: O
     assert executed(ledger) == ["slow"] * 3
 
 
-async def test_calls_wait_for_a_slot(echo: Config, serving: Open, ledger: Path) -> None:
-    async with serving(echo()) as server:
-        async with trio.open_nursery() as asking:
-            asking.start_soon(server.ask, CallTool("slow", {"seconds": 0.3}))
-            await until(lambda: executed(ledger) == ["slow"])
-            asking.start_soon(server.ask, CallTool("echo", {"text": "second"}))
-            await trio.sleep(0.1)
-            assert executed(ledger) == ["slow"]
-    assert executed(ledger) == ["slow", "echo"]
-
-
 async def test_a_call_that_takes_too_long_is_unknown_and_harms_nobody(
     echo: Config, serving: Open, ledger: Path
 ) -> None:

@@ -1,0 +1,171 @@
+"""What a server asks people: in the middle of a call, or before it does anything for one.
+
+The second is the better half: the call is over, waits on record, and is made anew with the answers. In the
+first the call waits where it is, in the server's memory and in ours: it keeps the conversation in memory, and
+is lost with this process.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors.approvals import elicitation_question
+from stopgo.actors.elicitation import answer_of, unaskable
+from stopgo.actors.gate import Place
+from stopgo.actors.nodes.node import Execute, RunScope
+from stopgo.actors.slots import Slots, outside
+from stopgo.actors.tools import Elicitation, ElicitationAnswer
+from stopgo.config.nodes import LlmNode
+
+CANCEL = ElicitationAnswer("cancel")
+DECLINE = ElicitationAnswer("decline")
+
+
+@attrs.frozen(eq=False)
+class Asking:
+    """Puts the questions of the servers of one node to people."""
+
+    scope: RunScope
+    spec: LlmNode
+    execute: Execute
+    place: Place
+
+    async def ask(
+        self, key: str, question: str, elicitation: Elicitation, *, in_flight: bool
+    ) -> Mapping[str, Any]:
+        """The decision about a question that the server of the call `key` puts; `question` is its own key."""
+        expires_after = self.place.policy.expires_after
+        started = self.scope.log.run.calls[key].started
+        assert started is not None
+
+        def body() -> Mapping[str, Any]:
+            return elicitation_question(
+                id=str(uuid.uuid4()),
+                question=question,
+                key=key,
+                path=self.execute.path,
+                output_key=self.spec.output_key,
+                started=started,
+                elicitation=elicitation,
+                in_flight=in_flight,
+                session_state=self.execute.session,
+                user_message=self.scope.user,
+                expires=None if expires_after is None else self.scope.services.wall() + expires_after,
+            )
+
+        return await self.scope.log.decision(question, body, self.execute.meters)
+
+    async def answers(self, key: str, asked: Mapping[str, Any]) -> dict[str, ElicitationAnswer]:
+        """What people answer to the questions of a need (`stopgo.actors.needs`), by its names for them.
+
+        Each is put once: what was answered stands on record.
+        """
+
+        async def one(number: int, request: Mapping[str, Any]) -> ElicitationAnswer:
+            elicitation = Elicitation(**request)
+            if unaskable(elicitation) is not None:
+                return DECLINE
+            question = question_key(key, asked["attempt"], number)
+            return answer_of(await self.ask(key, question, elicitation, in_flight=False))
+
+        requests = asked["requests"]
+        jobs = [partial(one, number, request) for number, request in enumerate(requests.values())]
+        found = await self.scope.log.gather(*jobs, meters=self.execute.meters)
+        return dict(zip(requests, found, strict=True))
+
+
+@attrs.frozen
+class Replies:
+    """What a call brings back of what its server asked for at an earlier attempt."""
+
+    answers: Mapping[str, ElicitationAnswer] | None = None
+    state: str | None = None
+
+
+@attrs.define(eq=False)
+class Inquiries:
+    """What the server asks in the middle of one attempt of a call, one question after the other.
+
+    The server's side asks from a task of its own; what waits for people is a task of the run's: cancelling
+    the run is the end of it, and the server's side always gets an answer.
+    """
+
+    _asking: Asking
+    key: str
+    attempt: int
+    nursery: trio.Nursery
+    _places: Sequence[Slots]
+    """What the call holds: nobody needs it while a human thinks."""
+    replies: Replies
+    _number: int = 0
+    _turn: trio.Lock = attrs.field(factory=trio.Lock)
+    _open: dict[trio.CancelScope, trio.Event] = attrs.field(factory=dict)
+    _closed: bool = False
+
+    async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
+        """For the server's side: what people say to its question."""
+        if self._closed or self._draining.is_set():
+            return CANCEL
+        if unaskable(elicitation) is not None:
+            return DECLINE
+        inquiry = _Inquiry(elicitation)
+        self._open[inquiry.scope] = inquiry.answered
+        self.nursery.start_soon(self._put, inquiry)
+        await inquiry.answered.wait()
+        return inquiry.answer
+
+    async def _put(self, inquiry: _Inquiry) -> None:
+        log = self._asking.scope.log
+        try:
+            with inquiry.scope, log.hold():
+                async with trio.open_nursery() as nursery, self._turn, outside(*self._places):
+                    nursery.start_soon(self._end_with_process, inquiry)
+                    question = question_key(self.key, self.attempt, self._number)
+                    self._number += 1
+                    decision = await self._asking.ask(self.key, question, inquiry.elicitation, in_flight=True)
+                    inquiry.answer = answer_of(decision)
+                    nursery.cancel_scope.cancel()
+        finally:
+            del self._open[inquiry.scope]
+            inquiry.answered.set()
+
+    async def _end_with_process(self, inquiry: _Inquiry) -> None:
+        """At a shutdown the server is told at once: a call that still ends has an outcome that is known."""
+        await self._draining.wait()
+        inquiry.scope.cancel()
+
+    @property
+    def _draining(self) -> trio.Event:
+        return self._asking.scope.services.pulse.draining
+
+    async def close(self) -> None:
+        """The call is over: nobody waits for what it still asks."""
+        self._closed = True
+        with trio.CancelScope(shield=True):  # bounded: what is cancelled only unwinds
+            for scope, over in list(self._open.items()):
+                scope.cancel()
+                await over.wait()
+
+
+@attrs.define(eq=False)
+class _Inquiry:
+    elicitation: Elicitation
+    answer: ElicitationAnswer = CANCEL
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    answered: trio.Event = attrs.field(factory=trio.Event)
+
+
+def question_key(key: str, attempt: int, number: int) -> str:
+    """Of a question that a server puts at an attempt of the call `key`."""
+    return f"{key}^{attempt}.{number}"
+
+
+def asked_at(body: Mapping[str, Any], key: str, attempt: int) -> bool:
+    """Whether a question was put in the middle of this attempt."""
+    return bool(body.get("in_flight")) and body["question"].startswith(f"{key}^{attempt}.")
