@@ -41,13 +41,15 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
 
 
 def result_from_wire(result: types.CallToolResult) -> ToolResult:
-    """A result, with a line of text for each block, so that the model knows of every one."""
-    lines = [_block_text(block) for block in result.content]
+    """A result, with text for each block, so that the model knows of every one; its structured content is
+    there too, when no block says it in words."""
+    texts = [_text_of(block) for block in result.content]
     structured = _finite(result.structured_content)
-    if not lines and structured is not None:
-        lines = [json.dumps(structured, ensure_ascii=False)]
+    lines = [text or _name_of(block) for text, block in zip(texts, result.content, strict=True)]
+    if structured is not None and not any(texts):
+        lines.append(json.dumps(structured, ensure_ascii=False))
     return ToolResult(
-        content="\n".join(lines) or EMPTY_RESULT,
+        content="\n".join(filter(None, lines)) or EMPTY_RESULT,
         is_error=bool(result.is_error),
         parts=tuple(
             _finite(block.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -93,18 +95,58 @@ def unsendable(tool: str, arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _block_text(block: types.ContentBlock) -> str:
+def _text_of(block: types.ContentBlock) -> str:
+    """What a block says in words."""
     match block.type:
         case "text":
             return block.text
-        case "image" | "audio":
-            return f"[{block.type}: {block.mime_type}, {len(block.data) * 3 // 4} bytes]"
-        case "resource_link":
-            return f"[resource: {block.name}, {block.uri}]"
         case "resource":
-            resource = block.resource
-            text: str | None = getattr(resource, "text", None)
-            return f"[resource: {resource.uri}]" if text is None else text
+            return getattr(block.resource, "text", "")
+        case "image" | "audio" | "resource_link":
+            return ""
+
+
+def _name_of(block: types.ContentBlock) -> str:
+    """What else a block is, in a line."""
+    match block.type:
+        case "text":
+            return ""
+        case "image" | "audio":
+            return f"[{block.type}: {block.mime_type}, {_size(block.data)}]"
+        case "resource_link":
+            return _said("resource", block.name, block.uri, block.mime_type)
+        case "resource":
+            blob = getattr(block.resource, "blob", None)
+            size = None if blob is None else _size(blob)
+            return _said("resource", block.resource.uri, block.resource.mime_type, size)
+
+
+def _said(what: str, *facts: object) -> str:
+    return f"[{what}: {', '.join(str(fact) for fact in facts if fact)}]"
+
+
+def _size(base64: str) -> str:
+    return f"{len(base64) * 3 // 4 - base64[-2:].count('=')} bytes"
+
+
+BLOCKS = frozenset({"text", "image", "audio", "resource_link", "resource"})
+
+
+def repair_result(result: dict[str, Any]) -> None:
+    """Make the result of a call, in place, one that can be read: what it did has happened, so what it says
+    must not be lost for a block of a kind that is not known yet, or for want of any block."""
+    content: object = result.get("content")
+    if content is None and result.get("structuredContent") is not None:
+        result["content"] = []
+    elif isinstance(content, list):
+        result["content"] = [_known(block) for block in content]
+
+
+def _known(block: object) -> object:
+    if isinstance(block, dict) and str(block.get("type")) in BLOCKS:
+        return block
+    text = block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)
+    return {"type": "text", "text": text}
 
 
 def repair_listing(
@@ -113,7 +155,8 @@ def repair_listing(
     """Drop what is not a tool from a page of `tools/list`, in place, and say what was dropped.
 
     One malformed tool would otherwise make the whole page invalid. A schema that does not say its
-    type gets `object`, the only one there is for arguments.
+    type gets `object`, the only one there is for arguments. Schemas of results go: the SDK would apply
+    them, which may take for ever, and withhold the result of a call that has happened.
 
     Args:
         page: the result as it came; left alone when it holds no list of tools.
@@ -131,6 +174,7 @@ def repair_listing(
         schema = tool.get("inputSchema") or {}
         if isinstance(schema, dict):
             tool = {**tool, "inputSchema": {"type": "object", **schema}}
+        tool.pop("outputSchema", None)
         problem = problem_with(tool)
         if problem is None:
             kept.append(tool)

@@ -13,7 +13,7 @@ from contextvars import Context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from stopgo.actors.mcp.content import repair_listing, tool_from_wire, validation_text
+from stopgo.actors.mcp.content import repair_listing, repair_result, tool_from_wire, validation_text
 from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[
 
 
 class RepairedReads:
-    """A transport's read stream, with every page of tools repaired as it passes."""
+    """A transport's read stream, with every page of tools and every result repaired as it passes."""
 
     def __init__(
         self, inner: ReadStream[SessionMessage | Exception], repair: Callable[[dict[str, Any]], None]
@@ -71,8 +71,11 @@ class RepairedReads:
 
     def _repaired(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         result = getattr(getattr(item, "message", None), "result", None)
-        if isinstance(result, dict) and "tools" in result:
-            self._repair(result)
+        if isinstance(result, dict):
+            if "tools" in result:
+                self._repair(result)
+            elif "content" in result or "structuredContent" in result:
+                repair_result(result)
         return item
 
     async def aclose(self) -> None:
@@ -96,7 +99,7 @@ async def repaired(
     protocol_version: Callable[[], str],
     log: logging.Logger,
 ) -> AsyncIterator[TransportStreams]:
-    """The transport, with malformed tools dropped from what it reads, and logged."""
+    """The transport, with results made readable, and malformed tools dropped and logged."""
 
     def repair(page: dict[str, Any]) -> None:
         for problem in repair_listing(page, _tool_problem(page, protocol_version())):

@@ -61,9 +61,17 @@ def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
         if end is None:
             return
         calls.append(ToolCall(call["id"], call["name"], end.arguments, call.get("problem")))
-        results.append(ToolMessage(call["id"], call["name"], end.content, end.is_error))
+        content = shown(end.content, scope.services.config.tools.max_result_chars)
+        results.append(ToolMessage(call["id"], call["name"], content, end.is_error))
     if recorded["text"] or calls:
         verbatim = recorded.get("verbatim")
         kept = None if verbatim is None else Verbatim(verbatim["provider"], verbatim["content"])
         yield AssistantMessage(recorded["text"], tuple(calls), kept)
         yield from results
+
+
+def shown(text: str, limit: int) -> str:
+    """As much of a result as a model is shown; all of it is on record."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters are not shown]"

@@ -39,6 +39,9 @@ GOOD: list[dict[str, Any]] = [
         "inputSchema": OBJECT,
         "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
     },
+    {"name": "only_structured", "description": "A result without content", "inputSchema": OBJECT},
+    {"name": "unheard_of", "description": "Content of kinds nobody knows", "inputSchema": OBJECT},
+    {"name": "nothing", "description": "A result that says nothing at all", "inputSchema": OBJECT},
     {"name": "relist", "description": "Say that the tools have changed", "inputSchema": OBJECT},
 ]
 MIXED: list[Any] = [
@@ -94,6 +97,13 @@ def call(request_id: int, name: str, arguments: dict[str, Any]) -> None:
             return
         case "invalid":
             result = {"content": "not a list"}
+        case "only_structured":
+            result = {"structuredContent": {"n": 7}}
+        case "unheard_of":
+            odd = [{"type": "hologram", "data": [1, None]}, "just a text", {"type": []}]
+            result = {"content": [*text("a")["content"], *odd]}
+        case "nothing":
+            result = {}
         case "no_reply":
             send({"id": request_id, "result": "just a text"})
             return

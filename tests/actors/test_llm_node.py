@@ -234,6 +234,27 @@ async def test_one_failure_is_told_and_fails_nothing_else(
     assert world.called("bad") == 1
 
 
+async def test_a_long_result_is_kept_whole_and_shown_to_the_model_as_far_as_configured(
+    world: World, autojump_clock: MockClock
+) -> None:
+    long = "".join(f"{n} " for n in range(100_000))
+    world.settings["tools"] = {"max_result_chars": 1000}
+    world.tool("long", READ_ONLY, long)
+    world.tool("short", READ_ONLY, "x" * 1000)
+    world.plan("agent", use(call("long"), call("short")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        log = await events(world.journal, turn.conversation.id)
+    told = [m.content for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    rest = len(long) - 1000
+    assert told[0] == f"{long[:1000]}\n[cut here: {rest} of {len(long)} characters are not shown]"
+    assert told[1] == "x" * 1000
+    kept = {event.body["key"]: event.body["result"] for event in log if event.type == "tool.finished"}
+    assert kept["1/:1.0"]["content"] == long
+    [whole, _] = [m.call.result for m in turn.conversation.messages if m.call is not None]
+    assert whole == long
+
+
 async def test_an_invented_tool_is_a_result_with_the_nearest_names(
     world: World, autojump_clock: MockClock
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import math
@@ -7,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.mcp.content import (
     error_result,
     repair_listing,
+    repair_result,
     result_from_wire,
     tool_from_wire,
     unsendable,
@@ -60,18 +63,29 @@ def test_text_parts_are_joined_and_every_other_part_leaves_a_line() -> None:
                 {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"},
                 {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
                 {"type": "resource_link", "uri": "file:///b", "name": "b"},
+                {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"},
+                {"type": "text", "text": ""},
+                {
+                    "type": "resource",
+                    "resource": {"uri": "file:///c", "blob": "QUI=", "mimeType": "application/zip"},
+                },
+                {"type": "resource_link", "uri": "file:///d", "name": "d", "mimeType": "text/plain"},
                 {"type": "text", "text": "last"},
-            ]
+            ],
+            structuredContent={"a": 1},
         )
     )
     assert answer.content.splitlines() == [
         "first",
-        "[image: image/png, 6 bytes]",
+        "[image: image/png, 4 bytes]",
         "inside",
         "[resource: b, file:///b]",
+        "[audio: audio/wav, 3 bytes]",
+        "[resource: file:///c, application/zip, 2 bytes]",
+        "[resource: d, file:///d, text/plain]",
         "last",
     ]
-    assert [part["type"] for part in answer.parts] == ["text", "image", "resource", "resource_link", "text"]
+    assert len(answer.parts) == 9
     assert answer.parts[1] == {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"}
     assert not answer.is_error
 
@@ -84,6 +98,9 @@ def test_nothing_is_said_to_be_nothing() -> None:
 def test_structure_without_text_is_shown_as_json() -> None:
     answer = result_from_wire(result(structuredContent={"größe": 3}))
     assert (answer.content, answer.structured) == ('{"größe": 3}', {"größe": 3})
+    image = {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"}
+    answer = result_from_wire(result(content=[image], structuredContent={"a": 1}))
+    assert answer.content == '[image: image/png, 4 bytes]\n{"a": 1}'
 
 
 def test_numbers_that_json_does_not_have_are_null() -> None:
@@ -106,6 +123,47 @@ def test_errors_are_results() -> None:
     assert result_from_wire(result(isError=True, content=[{"type": "text", "text": "no"}])).is_error
     assert error_result("no").is_error
     assert error_result("no").parts == ({"type": "text", "text": "no"},)
+
+
+_texts = st.text(max_size=20)
+_known_blocks = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, _texts),
+    st.builds(
+        lambda kind, data: {"type": kind, "data": base64.b64encode(data).decode(), "mimeType": "a/b"},
+        st.sampled_from(["image", "audio"]),
+        st.binary(max_size=20),
+    ),
+    st.builds(lambda name: {"type": "resource_link", "uri": "file:///x", "name": name}, _texts),
+    st.builds(lambda text: {"type": "resource", "resource": {"uri": "file:///x", "text": text}}, _texts),
+    st.just({"type": "resource", "resource": {"uri": "file:///x", "blob": "QUI="}}),
+)
+_odd_blocks = json_values.filter(lambda each: not isinstance(each, dict) or "type" not in each)
+
+
+@given(blocks=st.lists(_known_blocks | _odd_blocks, max_size=6), structured=st.none() | json_values)
+def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any) -> None:
+    wire = {"content": copy.deepcopy(blocks), "structuredContent": structured}
+    repair_result(wire)
+    answer = result_from_wire(result(**wire))
+    assert answer.content
+    assert len(answer.parts) == len(blocks)
+    assert answer.structured == structured
+    for block, part in zip(blocks, answer.parts, strict=True):
+        if isinstance(block, dict) and "type" in block:
+            assert part == block
+        else:
+            assert part["type"] == "text"
+            assert block == (part["text"] if isinstance(block, str) else json.loads(part["text"]))
+        if part["type"] == "text":
+            assert part["text"] in answer.content
+    assert json.loads(json.dumps(answer.to_json())) == answer.to_json()
+
+
+@pytest.mark.parametrize("content", [[], None, "text", [{"type": "text"}]], ids=str)
+def test_a_result_is_repaired_only_where_it_must_be(content: Any) -> None:
+    repaired = {"content": content}
+    repair_result(repaired)
+    assert repaired == {"content": content}
 
 
 def fine(_tool: Mapping[str, Any]) -> str | None:
