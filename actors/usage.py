@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stopgo.actors.models.messages import Usage
+from stopgo.config.model import UsageLimits
 from stopgo.config.models import Prices
 
 _PER = 1_000_000
@@ -59,6 +60,18 @@ def spent_by(usage: Usage, prices: Prices | None) -> Spent:
     if not any(tokens):
         return NOTHING
     return Spent(*tokens, None if prices is None else _cost(usage, prices), prices is None)
+
+
+def reached(used: Spent, limits: UsageLimits) -> tuple[str, str] | None:
+    """The first limit that leaves no room for a call: what was used, and the limit's key with its value."""
+    for key, what in (("max_input_tokens", "input tokens"), ("max_output_tokens", "output tokens")):
+        limit, count = getattr(limits, key), getattr(used, key.removeprefix("max_"))
+        if limit is not None and count >= limit:
+            return f"{count} {what}", f"{key}: {limit}"
+    limit, cost = limits.max_cost_usd, used.cost_usd or 0.0
+    if limit is not None and cost >= limit:
+        return f"{cost:.6g} US dollars", f"max_cost_usd: {limit:.6g}"
+    return None
 
 
 def _cost(usage: Usage, prices: Prices) -> float:

@@ -88,6 +88,8 @@ class ModelRequest:
     """Which turn of the conversation, from 1."""
     call: int
     """Which model call of this node in this run, from 1."""
+    earlier: int = 0
+    """How many of the messages, at the beginning, are of earlier turns."""
     iteration: int = 1
     """Of the nearest loop, from 1."""
     attempt: int = 1

@@ -15,6 +15,7 @@ import attrs
 
 from stopgo.actors.deltas import ModelDelta
 from stopgo.actors.log import topic
+from stopgo.actors.models.context import TooLarge, fit
 from stopgo.actors.models.messages import (
     ChatMessage,
     Complete,
@@ -26,7 +27,9 @@ from stopgo.actors.models.messages import (
     ToolCall,
 )
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
-from stopgo.actors.usage import NOTHING, Spent, spent_by
+from stopgo.actors.usage import NOTHING, Spent, reached, spent_by
+from stopgo.config.llm import ContextConfig
+from stopgo.config.models import Prices
 from stopgo.config.nodes import LlmNode, RouterNode
 from stopgo.config.resolve import chain_of
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
@@ -45,9 +48,13 @@ async def ask_model(
     call: int,
     system: str,
     messages: tuple[ChatMessage, ...],
+    earlier: int,
     tools: tuple[ModelTool, ...],
 ) -> Mapping[str, Any]:
-    """The reply as it is recorded: `text`, `tool_calls`, `usage`, `model`, and more. Raises `NodeFailed`."""
+    """The reply as it is recorded: `text`, `tool_calls`, `usage`, `model`, and more.
+
+    `earlier` is how many of the messages, at the beginning, are of earlier turns. Raises `NodeFailed`.
+    """
     config = scope.services.config
     request = ModelRequest(
         system=system,
@@ -57,6 +64,7 @@ async def ask_model(
         node=spec.name,
         turn=scope.turn,
         call=call,
+        earlier=earlier,
         iteration=max(1, execute.iteration),
         step=f"{execute.key}:{call}",
     )
@@ -113,8 +121,10 @@ class _Asking:
     async def _ask(self, name: str) -> ModelReply:
         """A reply that may be acted upon. Raises `ModelFailed`, and `NodeFailed` for a limit."""
         model = await self.scope.services.model(name)
+        self._within_limits(name, model.prices)
+        request = self._fitted(name, model.context)
         try:
-            reply = await model.ref.ask(Complete(self.request, partial(self._tell, name, self.tries)))
+            reply = await model.ref.ask(Complete(request, partial(self._tell, name, self.tries)))
         except ModelFailed as error:
             if error.usage is not None:
                 self._count(spent_by(error.usage, model.prices))
@@ -124,6 +134,33 @@ class _Asking:
         self._count(spent_by(reply.usage, model.prices))
         _check(reply)
         return reply
+
+    def _within_limits(self, name: str, prices: Prices | None) -> None:
+        limits, head = self.scope.services.config.limits, self.scope.log.head_after()
+        assert head.run is not None
+        for whose, used, bounds, section in (
+            ("it", head.run.used, limits, "limits"),
+            ("the conversation", head.used, limits.conversation, "limits.conversation"),
+        ):
+            if bounds.max_cost_usd is not None and prices is None:
+                text = f'nobody knows what model "{name}" costs ({section}.max_cost_usd)'
+                raise NodeFailed("limit_reached", text, fatal=True)
+            found = reached(used.plus(self.spent.to_json()), bounds)
+            if found is not None:
+                text = f"the run stopped: {whose} has used {found[0]} ({section}.{found[1]})"
+                raise NodeFailed("limit_reached", text, fatal=True)
+
+    def _fitted(self, name: str, context: ContextConfig | None) -> ModelRequest:
+        if context is None:
+            return self.request
+        try:
+            return fit(self.request, context)
+        except TooLarge as error:
+            text = (
+                f'the request is about {error.tokens} tokens, and model "{name}" is sent at most '
+                f"{context.max_input_tokens} (context.max_input_tokens)"
+            )
+            raise NodeFailed("context_too_large", text) from None
 
     def _count(self, spent: Spent) -> None:
         self.spent = self.spent.plus(spent.to_json())

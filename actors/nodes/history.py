@@ -17,19 +17,23 @@ from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.config.nodes import LlmNode
 
 
-def messages_before(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:
-    """Everything up to the node's first model call of this execution.
-
-    Earlier turns are their user messages and final answers, never what other nodes said (FR-004). In a loop
-    the node remembers its own earlier iterations.
-    """
+def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
+    """Their user messages and final answers, never what other nodes said (FR-004)."""
     messages: list[ChatMessage] = []
     if spec.history == "conversation":
         for turn in scope.earlier:
             messages.append(UserMessage(turn.user))
             if turn.answer:  # a provider refuses a message without text
                 messages.append(AssistantMessage(turn.answer))
-    messages.append(UserMessage(scope.user))
+    return messages
+
+
+def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:
+    """What was said of it before the node's first model call of this execution.
+
+    In a loop the node remembers its own earlier iterations.
+    """
+    messages: list[ChatMessage] = [UserMessage(scope.user)]
     if execute.iteration > 1:
         for key in _earlier_steps(scope, spec, execute):
             messages.extend(exchange(scope, key))

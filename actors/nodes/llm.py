@@ -13,7 +13,7 @@ from stopgo.actors.gate import Place, descend, offered
 from stopgo.actors.models.messages import ModelTool, ToolCall
 from stopgo.actors.nodes.ask_model import ask_model
 from stopgo.actors.nodes.call import EXIT_LOOP, CallEnd, Calls
-from stopgo.actors.nodes.history import exchange, messages_before
+from stopgo.actors.nodes.history import earlier_turns, exchange, this_turn
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.actors.nodes.prompt import fill
 from stopgo.actors.result import CANCELLED
@@ -49,7 +49,8 @@ class _Llm:
         calls = Calls(scope, spec, execute, place)
         system = fill(spec.prompt, execute.values(scope.user))
         tools = self._tools(place)
-        messages = messages_before(scope, spec, execute)
+        earlier = earlier_turns(scope, spec)
+        messages = [*earlier, *this_turn(scope, spec, execute)]
         for number in range(1, spec.max_turns + 1):
             recorded = await ask_model(
                 scope,
@@ -58,6 +59,7 @@ class _Llm:
                 call=number,
                 system=system,
                 messages=tuple(messages),
+                earlier=len(earlier),
                 tools=tools,
             )
             asked = tuple(ToolCall(**call) for call in recorded["tool_calls"])
