@@ -47,4 +47,6 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 
             return google_model(spec, os.environ, client)
         case "anthropic":
-            raise UnknownProvider(f'unknown model "{spec.name}"')
+            from stopgo.actors.models.providers.anthropic_model import anthropic_model
+
+            return anthropic_model(spec, os.environ, client)

@@ -34,6 +34,8 @@ class ModelClient:
         if self._client is None:
             import httpx2
 
+            from stopgo.actors.models.providers.bounded import bound
+
             limits = httpx2.Limits(
                 max_connections=self._max_connections, max_keepalive_connections=self._max_connections
             )
@@ -42,6 +44,8 @@ class ModelClient:
                 timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
                 limits=limits,
                 transport=self._transport,
+                headers={"accept-encoding": "identity"},
+                event_hooks={"response": [bound]},
             )
         return self._client
 

@@ -10,14 +10,12 @@ import httpx2
 import trio
 
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.models.providers.bounded import MAX_BYTES, AnswerTooLarge
 from stopgo.actors.models.providers.codec import Codec, ReplyStream, ended_early, not_understood
 from stopgo.actors.models.providers.faults import from_answer
 from stopgo.actors.models.providers.sse import EventTooLarge, SseParser
 from stopgo.actors.models.providers.wire_json import load
 
-MAX_ANSWER_BYTES = 32 * 1024 * 1024
-MAX_ERROR_BYTES = 64 * 1024
-"""What is longer is no sentence for a user."""
 LINGER = 0.5
 """Seconds an answer that is complete may take to end, so that its connection can be used again."""
 
@@ -27,57 +25,43 @@ async def read_reply(
 ) -> ModelReply:
     """The reply in an answer whose body is still to be read. Raises `ModelFailed` or `httpx2.HTTPError`."""
     if not response.is_success:
-        raw = await _read(response, MAX_ERROR_BYTES, cut=True)
-        raise from_answer(response.status_code, response.headers, raw, now=time.time())
+        raise failed_answer(response, await response.aread())
     if "event-stream" in response.headers.get("content-type", ""):
         return await _read_events(response, codec.stream(request, emit))
     try:
-        body = load(await _read(response, MAX_ANSWER_BYTES))
+        body = load(await response.aread())
     except ValueError:
         raise not_understood("it is not JSON; is base_url the address of the API?") from None
     return codec.reply(body, request)
 
 
-async def _read(response: httpx2.Response, limit: int, *, cut: bool = False) -> bytes:
-    """The body, or as much of it as is allowed: with `cut` the rest is let go."""
-    raw = bytearray()
-    async for chunk in response.aiter_bytes():
-        raw += chunk
-        if len(raw) > limit:
-            if cut:
-                break
-            raise _too_large()
-    return bytes(raw[:limit])
+def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
+    """The failure behind an answer that is no success, with this body."""
+    return from_answer(response.status_code, response.headers, raw, now=time.time())
 
 
 async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelReply:
     parser = SseParser()
-    size = 0
     try:
         with trio.CancelScope() as scope:
             async for chunk in response.aiter_bytes():
-                size += len(chunk)
-                if size > MAX_ANSWER_BYTES:
-                    raise _too_large()
                 for event in parser.feed(chunk):
                     if not stream.ended:
                         stream.feed(event)
                 if stream.ended:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
-    except httpx2.HTTPError:
+    except httpx2.HTTPError as error:
         # What is complete stays so, whatever becomes of the connection.
+        if isinstance(error, AnswerTooLarge) and not stream.ended:
+            raise
         if not stream.ended:
             raise ended_early(stream.usage) from None
     except EventTooLarge:
-        raise _too_large() from None
+        raise ModelFailed("an event of the answer is too large", usage=stream.usage) from None
     except ModelFailed as failure:
         failure.usage = failure.usage or stream.usage
         raise
     return stream.reply()
-
-
-def _too_large() -> ModelFailed:
-    return ModelFailed(f"the answer is larger than {MAX_ANSWER_BYTES // 1024 // 1024} MiB")
 
 
 @contextmanager
@@ -97,6 +81,8 @@ def told_as(name: str, key: str | None) -> Iterator[None]:
             retry_after=failure.retry_after,
             usage=failure.usage,
         ) from None
+    except AnswerTooLarge:
+        raise ModelFailed(f"{name}: the answer is larger than {MAX_BYTES // 1024 // 1024} MiB") from None
     except httpx2.ConnectTimeout:
         raise ModelFailed(f"{name}: the connection was not made in time", retryable=True) from None
     except (httpx2.ConnectError, httpx2.ProxyError):

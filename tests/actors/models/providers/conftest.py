@@ -127,7 +127,7 @@ class Provider:
                 # Until the client leaves.
                 return bool(await stream.receive_some())
         head, _, body = b"".join(piece for piece in pieces if isinstance(piece, bytes)).partition(b"\r\n\r\n")
-        return body.endswith(b"0\r\n\r\n") or f"content-length: {len(body)}".encode() in head
+        return body.endswith(b"0\r\n\r\n") or f"content-length: {len(body)}" in head.decode().split("\r\n")
 
 
 @pytest.fixture

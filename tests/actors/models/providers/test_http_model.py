@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
-from stopgo.actors.models.providers import reading
+from stopgo.actors.models.providers import bounded, sse
 from stopgo.config.models import ModelSpec
 
 from .conftest import Heard, Piece, Provider, Wait, chunk, events, head, request, whole
@@ -187,19 +188,27 @@ async def test_a_redirect_is_not_followed(model: Model, provider: Provider) -> N
     assert str(await failure(model)) == "openai:gpt: Temporary Redirect (status 307)"
 
 
+@pytest.mark.parametrize("status", [200, 500])
 @pytest.mark.parametrize("type", ["application/json", "text/event-stream"])
 async def test_an_answer_is_bounded(
-    model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch, type: str
+    model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch, type: str, status: int
 ) -> None:
-    monkeypatch.setattr(reading, "MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(bounded, "MAX_BYTES", 1_000)
     body = b": a comment\n\n" * 100 if type.startswith("text") else b" " * 1_001
-    provider.answers = [whole(body, type=type)]
+    provider.answers = [whole(body, status, type=type)]
     assert "the answer is larger than" in str(await failure(model))
 
 
-async def test_an_error_is_bounded_too(model: Model, provider: Provider) -> None:
-    provider.answers = [[head(500, "text/plain"), *[b"x" * 1024] * 80, Wait()]]
-    assert len(str(await failure(model))) < 1_000
+async def test_an_event_is_bounded(model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1_000)
+    provider.answers = [[*events(CHUNKS[0], ends=False), *[chunk(b"data: x")] * 200]]
+    assert "an event of the answer is too large" in str(await failure(model))
+
+
+async def test_nobody_asked_for_compression(model: Model, provider: Provider) -> None:
+    provider.answers = [whole(gzip.compress(b"[]" * 1_000_000), content_encoding="gzip")]
+    assert "the answer is larger than" in str(await failure(model))
+    assert b"accept-encoding: identity" in provider.heads[0].lower()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,316 @@
+"""Anthropic's Messages API. Pure.
+
+Written from https://docs.anthropic.com/en/api/messages, and the pages there on streaming, tool use, extended
+thinking and prompt caching.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from stopgo.actors.models.messages import (
+    ArgumentsDelta,
+    Emit,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    Usage,
+    Verbatim,
+)
+from stopgo.actors.models.providers.codec import (
+    emit_text,
+    ended_early,
+    event_body,
+    make_reply,
+    merged,
+    not_understood,
+    tool_calls,
+    with_final_arguments,
+)
+from stopgo.actors.models.providers.faults import from_error
+from stopgo.actors.models.providers.sse import SseEvent
+from stopgo.actors.models.providers.tools import own_names, parameters, wire_name
+from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
+from stopgo.actors.models.providers.wire_json import array, count, load, mapping, text
+from stopgo.config.models import ModelSpec
+
+MAX_TOKENS = 8192
+"""Of one reply, where nothing else is said: the API wants a number."""
+CACHED = {"type": "ephemeral"}
+"""Marks the end of what the provider is to remember, for five minutes from its last use."""
+
+_IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_THOUGHTS = ("thinking", "redacted_thinking")
+_CUT = ("max_tokens", "model_context_window_exceeded")
+_WELL = ("end_turn", "stop_sequence", "tool_use", *_CUT)
+
+
+@attrs.frozen
+class AnthropicCodec:
+    spec: ModelSpec
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        spec, options = self.spec, self.spec.options
+        messages = _messages(request)
+        tools = [_tool(tool.name, tool.description, parameters(tool)) for tool in request.tools]
+        body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": messages}
+        if request.system.strip():
+            body["system"] = [{"type": "text", "text": request.system}]
+        if tools:
+            body["tools"] = tools
+        elif called := _called(messages):
+            # Calls of the past may only be told along with their tools.
+            body["tools"] = [_tool(name, "No longer there.", {"type": "object"}) for name in called]
+            body["tool_choice"] = {"type": "none"}
+        if spec.temperature is not None:
+            body["temperature"] = spec.temperature
+        if spec.stream:
+            body["stream"] = True
+        if "cache_control" not in options:
+            _mark_cached(body)
+        body = merged(body, options)
+        if body.get("cache_control", CACHED) is None:
+            del body["cache_control"]
+        if mapping(body.get("thinking")).get("type") == "enabled" and not _may_think(messages):
+            body["thinking"] = {"type": "disabled"}
+        return body
+
+    def _max_tokens(self) -> int:
+        # Thinking counts: it must leave room for an answer.
+        budget = count(mapping(self.spec.options.get("thinking")).get("budget_tokens"))
+        return self.spec.max_tokens or budget + MAX_TOKENS
+
+    def reply(self, body: object, request: ModelRequest) -> ModelReply:
+        answer = mapping(body)
+        if answer.get("error"):
+            raise from_error(answer["error"])
+        usage = _usage(answer.get("usage"))
+        if not isinstance(answer.get("content"), list):
+            raise not_understood("it holds no content", usage)
+        blocks = [mapping(block) for block in answer["content"]]
+        said = "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
+        given = [block for block in blocks if block.get("type") == "tool_use"]
+        calls = tool_calls(
+            ((text(call.get("id")), text(call.get("name")), call.get("input")) for call in given),
+            own_names(request.tools),
+        )
+        reason = text(answer.get("stop_reason"))
+        if reason == "refusal":
+            why = text(mapping(answer.get("stop_details")).get("explanation"))
+            raise ModelFailed(
+                f"the model refused: {why}" if why else "the model refused to answer", usage=usage
+            )
+        if reason == "pause_turn":
+            raise ModelFailed("the provider paused the reply, and going on is not supported", usage=usage)
+        if reason == "model_context_window_exceeded" and not said and not calls:
+            raise ModelFailed("the conversation fills all that the model can read", usage=usage)
+        if reason not in _WELL and not said and not calls:
+            raise not_understood(f'it is empty, and its stop_reason is "{reason}"', usage)
+        plain = [*_text_block(said), *(_call_block(call) for call in calls)]
+        verbatim = None if blocks == plain else Verbatim("anthropic", [dict(block) for block in blocks])
+        return make_reply(said, calls, usage, cut=reason in _CUT, verbatim=verbatim)
+
+    def stream(self, request: ModelRequest, emit: Emit) -> AnthropicStream:
+        return AnthropicStream(self, request, emit)
+
+
+# ------------------------------------------------------------------------- requests
+
+
+def _messages(request: ModelRequest) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for turn in turns(request.messages, provider="anthropic", ids=_IDS):
+        match turn:
+            case UserTurn(results=results, texts=texts):
+                blocks = [_result_block(result) for result in results]
+                blocks += [{"type": "text", "text": text} for text in texts]
+                messages.append({"role": "user", "content": blocks})
+            case ModelTurn(replies=replies):
+                blocks = [block for said in replies for block in _blocks(said)]
+                messages.append({"role": "assistant", "content": blocks})
+    return messages
+
+
+def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": wire_name(name), "description": description, "input_schema": schema}
+
+
+def _text_block(said: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": said}] if said else []
+
+
+def _call_block(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": dict(call.arguments)}
+
+
+def _result_block(result: Result) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
+    if result.content.strip():
+        block["content"] = result.content
+    if result.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _blocks(said: Said) -> list[dict[str, Any]]:
+    """What the model said, as it said it if that is known; with the ids and arguments that count."""
+    kept = [dict(block) for block in array(said.verbatim) if not _is_blank(block)]
+    given = [block for block in kept if block.get("type") == "tool_use"]
+    final = with_final_arguments([block.get("input") for block in given], said.calls)
+    if said.verbatim is None or final is None:
+        return [*_text_block(said.text), *(_call_block(call) for call in said.calls)]
+    for block, call, arguments in zip(given, said.calls, final, strict=True):
+        block["id"], block["name"] = call.id, wire_name(call.name)
+        if arguments is not None:
+            block["input"] = dict(arguments)
+    return kept
+
+
+def _is_blank(block: Mapping[str, Any]) -> bool:
+    """A text without a letter: the API gives such blocks and refuses to take them back."""
+    return block.get("type") == "text" and not text(block.get("text")).strip()
+
+
+def _called(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    blocks = [block for message in messages for block in message["content"]]
+    return list(dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use"))
+
+
+def _mark_cached(body: dict[str, Any]) -> None:
+    """Tools, system prompt, and the history up to here and up to the user's message before: four marks are
+    allowed. The older one finds what the call before has left, however much has come since."""
+    users = [message for message in body["messages"] if message["role"] == "user"]
+    for blocks in (body.get("tools"), body.get("system"), *(message["content"] for message in users[-2:])):
+        if blocks:
+            blocks[-1] = {**blocks[-1], "cache_control": CACHED}
+
+
+def _may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the API lets the model think: not in the middle of a turn that began without a thought, for
+    instance another model's."""
+    if not any(block.get("type") == "tool_result" for block in messages[-1]["content"]):
+        return True
+    return messages[-2]["content"][0].get("type") in _THOUGHTS
+
+
+# -------------------------------------------------------------------------- replies
+
+
+def _usage(usage: object) -> Usage:
+    told = mapping(usage)
+    read, written = count(told.get("cache_read_input_tokens")), count(told.get("cache_creation_input_tokens"))
+    return Usage(
+        input_tokens=count(told.get("input_tokens")) + read + written,
+        output_tokens=count(told.get("output_tokens")),
+        cached_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+@attrs.define(eq=False)
+class _Block:
+    """A block that is being sent; its lists are joined when it is complete."""
+
+    start: dict[str, Any]
+    call: int | None
+    """Which call of the reply it is."""
+    pieces: dict[str, list[str]] = attrs.field(factory=dict)
+    """Of texts, by their name in the block."""
+    json: list[str] = attrs.field(factory=list)
+    """Of the input."""
+    citations: list[Any] = attrs.field(factory=list)
+
+    def whole(self) -> dict[str, Any]:
+        block = dict(self.start)
+        for name, pieces in self.pieces.items():
+            block[name] = text(block.get(name)) + "".join(pieces)
+        if self.citations:
+            block["citations"] = self.citations
+        input = "".join(self.json)
+        if input:
+            try:
+                block["input"] = load(input)
+            except ValueError:
+                # What is wrong with it is for the model to read.
+                block["input"] = input
+        return block
+
+
+_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+
+
+class AnthropicStream:
+    """Puts the message together again; what it then means is the codec's business."""
+
+    def __init__(self, codec: AnthropicCodec, request: ModelRequest, emit: Emit) -> None:
+        self._codec = codec
+        self._request = request
+        self._emit = emit
+        self._own_names = own_names(request.tools)
+        self._blocks: dict[object, _Block] = {}
+        self._calls = 0
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self.ended = False
+
+    @property
+    def usage(self) -> Usage | None:
+        return _usage(self._usage) if self._usage else None
+
+    def feed(self, event: SseEvent) -> None:
+        body = mapping(event_body(event))
+        match body.get("type"):
+            case "message_start":
+                self._count(mapping(body.get("message")).get("usage"))
+            case "content_block_start":
+                self._start(body.get("index"), dict(mapping(body.get("content_block"))))
+            case "content_block_delta":
+                self._delta(self._blocks.get(body.get("index")), mapping(body.get("delta")))
+            case "message_delta":
+                self._message |= mapping(body.get("delta"))
+                self._count(body.get("usage"))
+            case "message_stop":
+                self.ended = True
+            case "error":
+                raise from_error(body.get("error"))
+
+    def _count(self, usage: object) -> None:
+        """Counts are of all so far, not of what is new."""
+        self._usage |= {key: value for key, value in mapping(usage).items() if value is not None}
+
+    def _start(self, index: object, block: dict[str, Any]) -> None:
+        call = None
+        if block.get("type") == "tool_use":
+            call, self._calls = self._calls, self._calls + 1
+        elif block.get("type") == "text":
+            emit_text(self._emit, text(block.get("text")))
+        self._blocks[index] = _Block(block, call)
+
+    def _delta(self, block: _Block | None, delta: Mapping[str, Any]) -> None:
+        if block is None:
+            raise not_understood("a piece belongs to no block", self.usage)
+        kind = delta.get("type")
+        if kind in _TEXTS:
+            piece = text(delta.get(_TEXTS[kind]))
+            block.pieces.setdefault(_TEXTS[kind], []).append(piece)
+            if kind == "text_delta":
+                emit_text(self._emit, piece)
+        elif kind == "input_json_delta":
+            piece = text(delta.get("partial_json"))
+            block.json.append(piece)
+            if piece and block.call is not None:
+                name = text(block.start.get("name"))
+                self._emit(ArgumentsDelta(block.call, self._own_names.get(name, name), piece))
+        elif kind == "citations_delta":
+            block.citations.append(delta.get("citation"))
+
+    def reply(self) -> ModelReply:
+        if not self.ended or not self._message.get("stop_reason"):
+            raise ended_early(self.usage)
+        content = [block.whole() for block in self._blocks.values()]
+        return self._codec.reply({**self._message, "content": content, "usage": self._usage}, self._request)

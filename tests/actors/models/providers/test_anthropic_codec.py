@@ -1,0 +1,434 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stopgo.actors.models.messages import (
+    ArgumentsDelta,
+    AssistantMessage,
+    ChatMessage,
+    ModelFailed,
+    ModelReply,
+    ModelTool,
+    TextDelta,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    Verbatim,
+    unheard,
+)
+from stopgo.actors.models.providers.anthropic_codec import CACHED, MAX_TOKENS, AnthropicCodec
+from stopgo.actors.models.providers.sse import SseEvent
+from stopgo.config.models import ModelSpec
+
+from .conftest import Heard, request
+
+USAGE = {
+    "input_tokens": 10,
+    "cache_read_input_tokens": 7,
+    "cache_creation_input_tokens": 3,
+    "output_tokens": 5,
+}
+COUNTED = Usage(20, 5, 7, 3)
+TEXT = {"type": "text", "text": "so"}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SIG=="}
+REDACTED = {"type": "redacted_thinking", "data": "ENC"}
+NEW = {"type": "future_block", "x": [1]}
+
+
+def codec(**more: Any) -> AnthropicCodec:
+    more.setdefault("stream", False)
+    return AnthropicCodec(ModelSpec("m", "anthropic", "claude", **more))
+
+
+def answer(*blocks: dict[str, Any], stop: str | None = "end_turn", **more: Any) -> dict[str, Any]:
+    return {"type": "message", "content": list(blocks), "stop_reason": stop, "usage": USAGE, **more}
+
+
+def read(body: object) -> ModelReply:
+    return codec().reply(body, request())
+
+
+def event(type: str, **fields: Any) -> dict[str, Any]:
+    return {"type": type, **fields}
+
+
+def begin(index: int, block: dict[str, Any]) -> dict[str, Any]:
+    return event("content_block_start", index=index, content_block=block)
+
+
+def more(index: int, type: str, **fields: Any) -> dict[str, Any]:
+    return event("content_block_delta", index=index, delta={"type": type, **fields})
+
+
+START = event("message_start", message={"usage": {**USAGE, "output_tokens": 1}})
+STOP = [
+    event(
+        "message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 5, "input_tokens": None}
+    ),
+    event("message_stop"),
+]
+
+
+def streamed(*events: object, heard: Heard | None = None) -> ModelReply:
+    stream = codec().stream(request(), heard or unheard)
+    for each in events:
+        stream.feed(SseEvent(each if isinstance(each, str) else json.dumps(each)))
+    return stream.reply()
+
+
+def sent(*history: ChatMessage, **settings: Any) -> list[dict[str, Any]]:
+    """The messages, without the marks of what is to be remembered."""
+    body = codec(options={"cache_control": None, **settings}).body(request(*history))
+    found: list[dict[str, Any]] = body["messages"]
+    return found
+
+
+def kept(reply: ModelReply) -> AssistantMessage:
+    return AssistantMessage(reply.text, reply.tool_calls, reply.verbatim)
+
+
+# ------------------------------------------------------------------------- requests
+
+HISTORY = (
+    UserMessage("add 1"),
+    AssistantMessage("I add.", (ToolCall("x", "add", {"a": 1}), ToolCall("y", "add", {"a": 2}))),
+    ToolMessage("x", "add", ""),
+    ToolMessage("y", "add", "too large", is_error=True),
+)
+
+
+def test_a_request() -> None:
+    assert codec(max_tokens=100, temperature=0.5).body(request(*HISTORY)) == {
+        "model": "claude",
+        "max_tokens": 100,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": CACHED}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "add 1", "cache_control": CACHED}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "I add."},
+                    {"type": "tool_use", "id": "x", "name": "add", "input": {"a": 1}},
+                    {"type": "tool_use", "id": "y", "name": "add", "input": {"a": 2}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "x"},
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "y",
+                        "content": "too large",
+                        "is_error": True,
+                        "cache_control": CACHED,
+                    },
+                ],
+            },
+        ],
+        "tools": [
+            {
+                "name": "add",
+                "description": "Add two numbers.",
+                "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+                "cache_control": CACHED,
+            }
+        ],
+        "temperature": 0.5,
+    }
+
+
+def test_what_is_not_there_is_not_sent() -> None:
+    body = codec(options={"cache_control": None}).body(request(system=" ", tools=()))
+    assert body == {
+        "model": "claude",
+        "max_tokens": MAX_TOKENS,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+    }
+
+
+def marks(value: object) -> int:
+    return json.dumps(value).count('"cache_control"')
+
+
+def test_at_most_four_marks_and_the_older_one_stays_where_the_last_one_was() -> None:
+    longer = (*HISTORY, AssistantMessage("done"), UserMessage("again"))
+    before, after = codec().body(request(*HISTORY)), codec().body(request(*longer))
+    assert marks(before) == marks(after) == 4
+    assert before["messages"][2] == after["messages"][2]
+    assert marks(after["messages"][0]) == 0
+
+
+def test_a_mark_of_the_file_takes_the_place_of_ours() -> None:
+    body = codec(options={"cache_control": {"type": "ephemeral", "ttl": "1h"}}).body(request(*HISTORY))
+    assert body["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert marks(body) == 1
+    assert marks(codec(options={"cache_control": None}).body(request(*HISTORY))) == 0
+
+
+def test_the_history_is_not_changed_by_marking_it() -> None:
+    request_ = request(*HISTORY)
+    assert codec().body(request_) == codec().body(request_)
+
+
+def test_thinking_leaves_room_for_an_answer() -> None:
+    thinking = {"type": "enabled", "budget_tokens": 20_000}
+    body = codec(options={"thinking": thinking}).body(request())
+    assert body["thinking"] == thinking
+    assert body["max_tokens"] == 20_000 + MAX_TOKENS
+    assert codec(max_tokens=30_000, options={"thinking": thinking}).body(request())["max_tokens"] == 30_000
+
+
+def test_no_thinking_in_a_turn_that_another_model_began() -> None:
+    options = {"thinking": {"type": "enabled", "budget_tokens": 2_000}}
+    body = codec(options=options).body(request(*HISTORY))
+    assert body["thinking"] == {"type": "disabled"}
+    body = codec(options=options).body(request(*HISTORY, AssistantMessage("done"), UserMessage("again")))
+    assert body["thinking"] == options["thinking"]
+    own = kept(read(answer(THOUGHT, CALL, stop="tool_use")))
+    body = codec(options=options).body(request(UserMessage("x"), own, ToolMessage("toolu_1", "add", "1")))
+    assert body["thinking"] == options["thinking"]
+
+
+def test_calls_of_the_past_are_told_with_their_tools() -> None:
+    body = codec().body(request(*HISTORY, tools=()))
+    assert [tool["name"] for tool in body["tools"]] == ["add"]
+    assert body["tool_choice"] == {"type": "none"}
+
+
+def test_neighbours_of_one_side_are_one_message() -> None:
+    call = AssistantMessage("two", (ToolCall("1", "add", {}),))
+    messages = sent(UserMessage("a"), UserMessage("b"), AssistantMessage("one"), call, UserMessage("c"))
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert [block["type"] for block in messages[1]["content"]] == ["text", "text", "tool_use"]
+    assert [block["type"] for block in messages[2]["content"]] == ["tool_result", "text"]
+
+
+def test_names_a_provider_refuses_are_translated_there_and_back() -> None:
+    tools = [ModelTool("files.read", "", {})]
+    told = codec().body(request(tools=tools))["tools"][0]["name"]
+    reply = codec().reply(answer({**CALL, "name": told}), request(tools=tools))
+    assert reply.tool_calls[0].name == "files.read"
+    assert sent(UserMessage("x"), kept(reply))[1]["content"][0]["name"] == told
+
+
+# -------------------------------------------------------------------------- replies
+
+
+def test_a_text() -> None:
+    assert read(answer(TEXT)) == ModelReply("so", usage=COUNTED)
+    assert read(answer(TEXT, TEXT)).text == "soso"
+
+
+@pytest.mark.parametrize("stop", ["tool_use", "end_turn", "new_reason", None])
+def test_calls_are_what_counts_and_not_the_reason(stop: str | None) -> None:
+    reply = read(answer(TEXT, CALL, stop=stop))
+    assert reply == ModelReply("so", (ToolCall("toolu_1", "add", {"a": 1}),), COUNTED, "tool_calls")
+
+
+def test_an_empty_reply_is_an_answer() -> None:
+    assert read(answer()) == ModelReply("", usage=COUNTED)
+
+
+def test_missing_and_repeated_ids_are_made_up() -> None:
+    calls = [{**CALL, "id": id} for id in ("same", "same", None)]
+    ids = [call.id for call in read(answer(*calls)).tool_calls]
+    assert ids[0] == "same"
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])
+def test_a_reply_that_was_cut(stop: str) -> None:
+    assert read(answer(TEXT, stop=stop)).stop == "max_tokens"
+    assert read(answer(CALL, stop=stop)).stop == "max_tokens"
+    with pytest.raises(ModelFailed) as failed:
+        read(answer(THOUGHT, stop=stop))
+    assert failed.value.usage == COUNTED
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence", "retryable"),
+    [
+        (answer(TEXT, stop="refusal"), "the model refused to answer", False),
+        (
+            answer(stop="refusal", stop_details={"explanation": "not this"}),
+            "the model refused: not this",
+            False,
+        ),
+        (answer(TEXT, stop="pause_turn"), "paused the reply", False),
+        (answer(stop="model_context_window_exceeded"), "fills all that the model can read", False),
+        (answer(stop="max_tokens"), "limit of tokens was reached before", False),
+        (answer(stop="new_reason"), '"new_reason"', False),
+        (answer(THOUGHT, stop=None), "it is empty", False),
+        ({"usage": USAGE}, "no content", False),
+    ],
+)
+def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None:
+    with pytest.raises(ModelFailed, match=sentence) as failed:
+        read(body)
+    assert failed.value.retryable is retryable
+    assert failed.value.usage == COUNTED
+
+
+@pytest.mark.parametrize("body", [None, 3, "x", [], {}, {"content": 3}, {"content": [3], "stop_reason": 3}])
+def test_json_of_another_shape(body: object) -> None:
+    with pytest.raises(ModelFailed, match="not understood"):
+        read(body)
+
+
+def test_an_error_with_status_200() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    with pytest.raises(ModelFailed, match=r"Overloaded \(status 529\)") as failed:
+        read(error)
+    assert failed.value.retryable
+
+
+# --------------------------------------------------------------------- sent back
+
+
+def test_a_reply_goes_back_as_it_came() -> None:
+    blocks: list[dict[str, Any]] = [THOUGHT, REDACTED, TEXT, CALL, NEW, {**TEXT, "citations": None}]
+    reply = read(answer(*blocks, stop="tool_use"))
+    assert json.loads(json.dumps(reply.verbatim and reply.verbatim.content)) == blocks
+    assert sent(UserMessage("x"), kept(reply))[1] == {"role": "assistant", "content": blocks}
+
+
+def test_nothing_is_kept_that_can_be_made_again() -> None:
+    assert read(answer(TEXT)).verbatim is None
+    assert read(answer(TEXT, CALL)).verbatim is None
+    assert read(answer(CALL, TEXT)).verbatim is not None
+
+
+def test_edited_arguments_take_the_place_of_the_models() -> None:
+    reply = read(answer(THOUGHT, CALL, {**CALL, "id": "toolu_2"}))
+    one, two = reply.tool_calls
+    edited = AssistantMessage("", (ToolCall(one.id, one.name, {"a": 7}), two), reply.verbatim)
+    assert sent(UserMessage("x"), edited)[1]["content"] == [
+        THOUGHT,
+        {**CALL, "input": {"a": 7}},
+        {**CALL, "id": "toolu_2"},
+    ]
+    assert reply.verbatim is not None
+    assert reply.verbatim.content[1] == CALL
+
+
+def test_empty_texts_are_not_sent_back() -> None:
+    reply = read(answer(THOUGHT, {"type": "text", "text": "\n"}, CALL))
+    assert sent(UserMessage("x"), kept(reply))[1]["content"] == [THOUGHT, CALL]
+
+
+def test_ids_the_api_refuses_are_replaced_in_what_is_kept_too() -> None:
+    reply = read(answer(THOUGHT, {**CALL, "id": "bad id"}))
+    _, model, user = sent(UserMessage("x"), kept(reply), ToolMessage("bad id", "add", "1"))
+    assert model["content"][1]["id"] == user["content"][0]["tool_use_id"] != "bad id"
+
+
+@pytest.mark.parametrize("provider", ["google", "anthropic"])
+def test_verbatim_of_others_or_of_other_calls_is_not_sent(provider: str) -> None:
+    message = AssistantMessage("so", (ToolCall("1", "add", {}),), Verbatim(provider, [THOUGHT, CALL, CALL]))
+    found = sent(UserMessage("x"), message)[1]["content"]
+    assert found == [TEXT, {"type": "tool_use", "id": "1", "name": "add", "input": {}}]
+
+
+# -------------------------------------------------------------------------- streams
+
+
+def test_everything_in_pieces() -> None:
+    heard = Heard()
+    reply = streamed(
+        START,
+        event("ping"),
+        begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
+        more(0, "thinking_delta", thinking="h"),
+        more(0, "thinking_delta", thinking="m"),
+        more(0, "signature_delta", signature="SIG=="),
+        event("content_block_stop", index=0),
+        begin(1, REDACTED),
+        begin(2, {"type": "text", "text": ""}),
+        more(2, "text_delta", text="s"),
+        more(2, "new_delta", x=1),
+        more(2, "text_delta", text="o"),
+        begin(3, {**CALL, "input": {}}),
+        more(3, "input_json_delta", partial_json=""),
+        more(3, "input_json_delta", partial_json='{"a"'),
+        more(3, "input_json_delta", partial_json=": 1}"),
+        begin(4, NEW),
+        event("new_event"),
+        *STOP,
+        heard=heard,
+    )
+    assert reply.verbatim is not None
+    assert reply.verbatim.content == [THOUGHT, REDACTED, TEXT, CALL, NEW]
+    assert (reply.text, reply.usage) == ("so", COUNTED)
+    assert heard.deltas == [
+        TextDelta("s"),
+        TextDelta("o"),
+        ArgumentsDelta(0, "add", '{"a"'),
+        ArgumentsDelta(0, "add", ": 1}"),
+    ]
+
+
+def test_plain_pieces_leave_nothing_to_keep() -> None:
+    pieces = [begin(0, {"type": "text", "text": ""}), more(0, "text_delta", text="so"), begin(1, CALL)]
+    assert streamed(START, *pieces, *STOP).verbatim is None
+
+
+def test_citations_are_kept() -> None:
+    cited = more(0, "citations_delta", citation={"c": 1})
+    reply = streamed(START, begin(0, TEXT), cited, *STOP)
+    assert reply.verbatim is not None
+    assert reply.verbatim.content == [{**TEXT, "citations": [{"c": 1}]}]
+
+
+@pytest.mark.parametrize("input", ['{"a": ', "[1]", "garbage"])
+def test_arguments_that_are_no_json_object(input: str) -> None:
+    piece = more(0, "input_json_delta", partial_json=input)
+    (call,) = streamed(START, begin(0, CALL), piece, *STOP).tool_calls
+    assert call.problem is not None
+    assert call.arguments == {}
+
+
+def test_a_call_that_was_cut() -> None:
+    piece = more(0, "input_json_delta", partial_json='{"a": 1, "b')
+    cut = event("message_delta", delta={"stop_reason": "max_tokens"}, usage={"output_tokens": 5})
+    assert streamed(START, begin(0, CALL), piece, cut, event("message_stop")).stop == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        [START],
+        [START, begin(0, TEXT)],
+        [START, begin(0, TEXT), STOP[0]],
+        [START, begin(0, TEXT), STOP[1]],
+    ],
+)
+def test_an_end_that_is_missing(events: list[Any]) -> None:
+    with pytest.raises(ModelFailed, match="ended before it was complete") as failed:
+        streamed(*events)
+    assert failed.value.retryable
+    assert (failed.value.usage is None) == (not events)
+
+
+def test_an_error_in_the_middle() -> None:
+    error = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+    with pytest.raises(ModelFailed, match=r"Overloaded \(status 529\)") as failed:
+        streamed(START, begin(0, TEXT), error)
+    assert failed.value.retryable
+
+
+@pytest.mark.parametrize("body", ["<html>", more(7, "text_delta", text="x")])
+def test_events_that_are_not_understood(body: object) -> None:
+    with pytest.raises(ModelFailed, match="not understood"):
+        streamed(START, body)
+
+
+@pytest.mark.parametrize("body", ["3", "[]", "{}", '{"type": "message_delta", "delta": 3}'])
+def test_events_of_another_shape_say_nothing(body: str) -> None:
+    assert streamed(START, body, begin(0, TEXT), *STOP).text == "so"
