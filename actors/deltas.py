@@ -1,10 +1,14 @@
-"""What is published of a model's reply while it comes. It is in no journal: who misses it misses nothing."""
+"""What is published of a model's reply while it comes, and of a tool's call while it is under way.
+
+It is in no journal: who misses it misses nothing.
+"""
 
 from __future__ import annotations
 
 import attrs
 
 from stopgo.actors.models.messages import Delta
+from stopgo.actors.tools import Progress
 
 
 @attrs.frozen
@@ -20,3 +24,17 @@ class ModelDelta:
     attempt: int
     """Which try of this call, from 1, over all models that are asked: a higher one begins the reply anew."""
     delta: Delta
+
+
+@attrs.frozen
+class ToolProgress:
+    """How far a call is, as its server tells it."""
+
+    conversation: str
+    key: str
+    """Of the call; its ``tool.started`` has the same."""
+    attempt: int
+    node: str
+    tool: str
+    server: str
+    progress: Progress

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from stopgo.actors.mcp.bearer import forwarding
-from stopgo.actors.mcp.content import error_result, result_from_wire, unsendable, validation_text
+from stopgo.actors.mcp.content import (
+    error_result,
+    progress_from_wire,
+    result_from_wire,
+    unsendable,
+    validation_text,
+)
 from stopgo.actors.mcp.failures import first_line, meaning
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.tools import (
     CallTool,
+    Progress,
     Tool,
     ToolChanged,
     ToolOutcomeUnknown,
@@ -22,6 +30,7 @@ from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
     from mcp import MCPError
+    from mcp.shared.dispatcher import ProgressFnT
 
 
 class Caller:
@@ -65,7 +74,10 @@ class Caller:
             self._check_unchanged(request.tool, request.shown)
         try:
             with link.in_use(), trio.move_on_after(self._config.timeout), forwarding(request.bearer):
-                return result_from_wire(await link.client.call_tool(request.tool, dict(request.arguments)))
+                tell = _teller(request.on_progress)
+                arguments = dict(request.arguments)
+                result = await link.client.call_tool(request.tool, arguments, progress_callback=tell)
+                return result_from_wire(result)
         except MCPError as error:
             return self._answer(link, error)
         except ValidationError as error:
@@ -102,3 +114,14 @@ class Caller:
 
     def _unavailable(self) -> ToolUnavailable:
         return ToolUnavailable(f"{self._name} not connected")
+
+
+def _teller(on_progress: Callable[[Progress], None] | None) -> ProgressFnT | None:
+    """What the SDK tells of progress; None: the server is not asked for any."""
+    if on_progress is None:
+        return None
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        on_progress(progress_from_wire(progress, total, message))
+
+    return tell

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from stopgo.actors.tools import Hints, Tool, ToolResult
+from stopgo.actors.tools import Hints, Progress, Tool, ToolResult
 
 if TYPE_CHECKING:
     # The SDK takes half a second to import; whoever has one of its objects has imported it.
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 EMPTY_RESULT = "(empty result)"
+MAX_PROGRESS_MESSAGE = 500
+"""Characters of one."""
 
 
 def tool_from_wire(tool: types.Tool, server: str) -> Tool:
@@ -57,6 +59,11 @@ def result_from_wire(result: types.CallToolResult) -> ToolResult:
         ),
         structured=structured,
     )
+
+
+def progress_from_wire(progress: float, total: float | None, message: str | None) -> Progress:
+    """How far a call is; a message goes as far as somebody may want to read while it lasts."""
+    return Progress(_finite(progress) or 0.0, _finite(total), message and message[:MAX_PROGRESS_MESSAGE])
 
 
 def error_result(text: str) -> ToolResult:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal
 
 import attrs
@@ -18,7 +19,9 @@ import trio
 from stopgo.actors import events as e
 from stopgo.actors import needs
 from stopgo.actors.approvals import outcome_question
+from stopgo.actors.deltas import ToolProgress
 from stopgo.actors.gate import Place
+from stopgo.actors.log import topic
 from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
 from stopgo.actors.nodes.node import Execute, RunScope
@@ -28,6 +31,8 @@ from stopgo.actors.slots import Slots, place_in
 from stopgo.actors.tools import (
     CallTool,
     EffectClass,
+    Progress,
+    Tool,
     ToolAuthRequired,
     ToolChanged,
     ToolInputRequired,
@@ -234,6 +239,7 @@ class Effect:
                     cleared.arguments,
                     bearer,
                     tool,
+                    on_progress=partial(self._tell, asks, tool),
                     on_elicitation=asks.ask,
                     answers=asks.replies.answers,
                     state=asks.replies.state,
@@ -258,6 +264,13 @@ class Effect:
             return
         await asks.close()
         await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
+
+    def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
+        conversation = self.scope.log.state.id
+        told = ToolProgress(
+            conversation, asks.key, asks.attempt, self.spec.name, tool.name, tool.server, progress
+        )
+        self.scope.services.bus.publish(topic(conversation), told)
 
     async def _record_unknown(self, key: str, attempt: int, reason: str) -> None:
         await self._settle(e.tool_unknown(key, attempt, reason), "unknown")

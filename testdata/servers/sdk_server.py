@@ -55,6 +55,14 @@ async def wipe(text: str) -> str:
     return text
 
 
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def count(to: int, ctx: Context) -> str:
+    """Tell how far it is after each step."""
+    for n in range(1, to + 1):
+        await ctx.report_progress(n, to, f"step {n}")
+    return f"counted to {to}"
+
+
 @server.tool()
 async def learn(name: str, ctx: Context) -> str:
     """Offer one more tool from now on, and say so."""

@@ -42,6 +42,7 @@ GOOD: list[dict[str, Any]] = [
     {"name": "only_structured", "description": "A result without content", "inputSchema": OBJECT},
     {"name": "unheard_of", "description": "Content of kinds nobody knows", "inputSchema": OBJECT},
     {"name": "nothing", "description": "A result that says nothing at all", "inputSchema": OBJECT},
+    {"name": "chatty", "description": "Progress without end, and odd", "inputSchema": OBJECT},
     {"name": "relist", "description": "Say that the tools have changed", "inputSchema": OBJECT},
 ]
 MIXED: list[Any] = [
@@ -76,8 +77,15 @@ def tools_page(cursor: str | None) -> dict[str, Any]:
     return {"tools": tools[:3] if cursor is None else tools[3:], "nextCursor": "again"}
 
 
-def call(request_id: int, name: str, arguments: dict[str, Any]) -> None:
+def call(request_id: int, name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> None:
     match name:
+        case "chatty":
+            for n in range(int(arguments["steps"])):
+                told = {"progressToken": meta["progressToken"], "progress": n, "message": "x" * 1000}
+                send({"method": "notifications/progress", "params": told})
+            for odd in ({}, {"progress": "much"}, {"progress": 1, "total": float("nan")}):
+                send({"method": "notifications/progress", "params": {**meta, **odd}})
+            result = text("said it all")
         case "big":
             result = text("x" * int(arguments["size"]))
         case "broken_utf8":
@@ -129,7 +137,7 @@ def answer(message: dict[str, Any]) -> None:
         case "tools/list":
             send({"id": request_id, "result": tools_page(params.get("cursor"))})
         case "tools/call":
-            call(request_id, params["name"], params.get("arguments") or {})
+            call(request_id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
         case method if "selective" not in MODES:
             send({"id": request_id, "error": {"code": -32601, "message": f"Method not found: {method}"}})
 

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
-from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolUnavailable
+from stopgo.actors.tools import CallTool, ListTools, Progress, ServerMessage, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
@@ -118,3 +118,19 @@ async def test_what_changed_while_nobody_listened_is_found_out(
             with sdk_server("http", port):
                 await until(lambda: "forgotten" not in [tool.name for tool in statuses[-1].tools])
                 assert statuses[-1].state == "connected"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("http", "modern"), ("http", "legacy"), ("sse", "legacy")],
+)
+async def test_progress_is_told_in_every_era(
+    urls: dict[str, str], serving: Open, kind: str, mode: Any
+) -> None:
+    told: list[Progress] = []
+    async with serving(web(urls[kind], mode=mode, transport=kind)) as server:
+        result = await server.ask(CallTool("count", {"to": 20}, on_progress=told.append))
+    assert result.content == "counted to 20"
+    assert sorted(told, key=lambda each: each.progress) == [
+        Progress(n, 20, f"step {n}") for n in range(1, 21)
+    ]

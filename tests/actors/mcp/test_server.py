@@ -18,11 +18,13 @@ import psutil
 import pytest
 import trio
 
+from stopgo.actors.mcp.content import MAX_PROGRESS_MESSAGE
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus, forwards_bearer
 from stopgo.actors.tools import (
     CallTool,
     Hints,
     ListTools,
+    Progress,
     ServerMessage,
     ToolChanged,
     ToolOutcomeUnknown,
@@ -277,7 +279,7 @@ async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
 ) -> None:
     async with serving(unruly("pages")) as server:
         names = [tool.name for tool in await server.ask(ListTools())]
-    assert len(names) == len(set(names)) == 14
+    assert len(names) == len(set(names)) == 15
 
 
 @pytest.mark.parametrize(
@@ -317,6 +319,16 @@ async def test_ten_megabytes_are_kept_whole(unruly: Config, serving: Open) -> No
     async with serving(unruly()) as server:
         result = await server.ask(CallTool("big", {"size": 10_000_000}))
     assert result.content == "x" * 10_000_000
+
+
+async def test_odd_progress_and_much_of_it_hurts_nobody(unruly: Config, serving: Open) -> None:
+    told: list[Progress] = []
+    async with serving(unruly()) as server:
+        result = await server.ask(CallTool("chatty", {"steps": 2000}, on_progress=told.append))
+        assert result.content == "said it all"
+        assert (await server.ask(CallTool("big", {"size": 1}))).content == "x"
+    assert len(told) >= 2000
+    assert {len(each.message or "") for each in told[:2000]} == {MAX_PROGRESS_MESSAGE}
 
 
 async def test_a_changed_list_is_reported(

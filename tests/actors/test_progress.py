@@ -1,0 +1,81 @@
+"""How far calls are, told live to whoever follows a conversation, and kept nowhere."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stopgo.actors.deltas import ToolProgress
+from stopgo.actors.log import topic
+from stopgo.actors.tools import CallTool, Progress, ToolResult
+from tests.actors.world import READ_ONLY, World, call, events, say, use
+
+FLOOD = 20_000
+
+
+class Telling(World):
+    """A world whose tools tell of their progress."""
+
+    steps = 3
+    go: trio.Event
+
+    async def _call(self, message: CallTool) -> ToolResult:
+        assert message.on_progress is not None
+        await self.go.wait()
+        for n in range(self.steps):
+            message.on_progress(Progress(n, self.steps, f"step {n}"))
+        return await super()._call(message)
+
+
+def telling(world: World, steps: int = 3) -> Telling:
+    told = Telling(world.folder)
+    told.go, told.steps = trio.Event(), steps
+    told.tool("count", READ_ONLY, "counted")
+    told.plan("agent", use(call("count", name="a"), call("count", name="b")), say("done"))
+    return told
+
+
+async def test_progress_is_told_live_and_kept_nowhere(world: World, autojump_clock: MockClock) -> None:
+    world = telling(world)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go", wait=False)
+        id = turn.conversation.id
+        with agent._cast.services.bus.subscribe(topic(id)) as live:
+            world.go.set()
+            told: list[ToolProgress] = []
+            async for item in live:
+                if isinstance(item, ToolProgress):
+                    told.append(item)
+                elif getattr(item, "type", "") == "run.finished":
+                    break
+        log = await events(world.journal, id)
+    assert len(told) == 6
+    for n in (0, 1):
+        own = [each for each in told if each.key == f"1/:1.{n}"]
+        assert [each.progress for each in own] == [Progress(m, 3, f"step {m}") for m in range(3)]
+        assert own[0] == ToolProgress(id, f"1/:1.{n}", 1, "agent", "count", "tools", Progress(0, 3, "step 0"))
+    assert not any("step 0" in repr(event) for event in log)
+
+
+async def test_a_flood_of_progress_costs_followers_no_event(world: World, autojump_clock: MockClock) -> None:
+    world = telling(world, FLOOD)
+    seen: list[int] = []
+
+    async def follow(agent: Any, id: str) -> None:
+        async with aclosing(agent.events(id)) as log:
+            async for event in log:
+                seen.append(event.seq)
+                if event.type == "run.finished":
+                    return
+
+    async with world.agent() as agent, trio.open_nursery() as nursery:
+        turn = await agent.start_conversation("go", wait=False)
+        nursery.start_soon(follow, agent, turn.conversation.id)
+        await wait_all_tasks_blocked()
+        world.go.set()
+    log = await events(world.journal, turn.conversation.id)
+    assert log[-1].type == "run.finished"
+    assert seen == list(range(1, len(log) + 1))
