@@ -121,6 +121,14 @@ class Usage:
     cache_write_tokens: int = 0
     """Of the input, written to the provider's cache."""
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
 
 @attrs.frozen
 class ModelReply:

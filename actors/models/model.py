@@ -17,6 +17,7 @@ from stopgo.actors.models.messages import (
     ModelMessage,
     ModelReply,
     ModelRequest,
+    Usage,
     unheard,
 )
 from stopgo.runtime.context import Behaviour, Context
@@ -24,6 +25,10 @@ from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff
 
 MAX_ATTEMPTS = 3
+BUSY = 429
+"""A status that only says "not now": as long as there is time, the same call is tried again."""
+LONGEST_WAIT = 30.0
+"""Seconds; a provider that asks to wait longer is not asked again."""
 FULL_JITTER = Backoff(first=0.5, factor=2.0, limit=8.0, jitter=1.0)
 """Anything up to the ceiling before a further try: what failed together does not return together."""
 
@@ -46,8 +51,10 @@ def model_actor(
 ) -> Behaviour[ModelMessage]:
     """An actor that answers `Complete`, `max_concurrency` at a time; the others wait in its mailbox.
 
-    A call gets `timeout` seconds, retries included. What is retryable is tried at most `MAX_ATTEMPTS` times,
-    with `backoff` between the tries. No failure of the model ends the actor.
+    A call gets `timeout` seconds from when it has its place, retries included. What is retryable is tried at
+    most `MAX_ATTEMPTS` times, and as often as there is time when the provider is merely busy; with `backoff`
+    between the tries, or as long as the provider asked for. Its usage is that of all tries. No failure of
+    the model ends the actor.
     """
 
     async def behaviour(ctx: Context[ModelMessage]) -> None:
@@ -64,41 +71,72 @@ def model_actor(
 
 
 async def _complete(model: Model, message: Complete, timeout: float, backoff: Backoff) -> ModelReply:
+    billed = _Billed()
     try:
         with trio.move_on_after(timeout) as scope:
-            return await _try_repeatedly(model, message, scope, backoff)
+            return await _try_repeatedly(model, message, scope, backoff, billed)
     except Exception as error:
         failure = leaf(error)
         if isinstance(failure, ModelFailed):
+            failure.usage = billed.usage
             raise failure from None
         error_id = secrets.token_hex(6)
         logger.error(
             "model call of node %s failed, error id=%s", message.request.node, error_id, exc_info=error
         )
-        raise ModelFailed(f"the model failed unexpectedly; the log says why under {error_id}") from error
-    raise ModelFailed(f"the model did not answer within {timeout:g} s")
+        raise ModelFailed(
+            f"the model failed unexpectedly; the log says why under {error_id}", usage=billed.usage
+        ) from error
+    raise ModelFailed(f"the model did not answer within {timeout:g} s", usage=billed.usage)
+
+
+@attrs.define(eq=False)
+class _Billed:
+    """What the failed tries of a call are billed at."""
+
+    usage: Usage | None = None
+
+    def add(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
 
 
 async def _try_repeatedly(
-    model: Model, message: Complete, scope: trio.CancelScope, backoff: Backoff
+    model: Model, message: Complete, scope: trio.CancelScope, backoff: Backoff, billed: _Billed
 ) -> ModelReply:
     request = message.request
     attempt = 1
     while True:
         try:
-            return await model.complete(request, _emit(message, attempt))
+            reply = await model.complete(request, _emit(message, attempt))
+            return reply if billed.usage is None else attrs.evolve(reply, usage=reply.usage + billed.usage)
         except Exception as error:
             failure = leaf(error)
-            if not isinstance(failure, ModelFailed) or not failure.retryable or attempt == MAX_ATTEMPTS:
+            if not isinstance(failure, ModelFailed):
                 raise
-            delay = backoff.delay(attempt)
+            billed.add(failure.usage)
+            last = attempt >= MAX_ATTEMPTS and failure.status != BUSY
+            if not failure.retryable or last:
+                raise
+            asked = failure.retry_after or 0.0
+            delay = max(backoff.delay(attempt), asked)
             # No time for another try: the failure says more than the deadline would.
-            if trio.current_time() + delay >= scope.deadline:
-                raise
+            if asked > LONGEST_WAIT or trio.current_time() + delay >= scope.deadline:
+                raise _with_wait(failure) from None
             logger.warning("model call of node %s failed, try %d: %s", request.node, attempt, failure)
         await trio.sleep(delay)
         attempt += 1
         request = attrs.evolve(request, attempt=attempt)
+
+
+def _with_wait(failure: ModelFailed) -> ModelFailed:
+    if not failure.retry_after:
+        return failure
+    return ModelFailed(
+        f"{failure}; it asks to wait {failure.retry_after:g} s",
+        status=failure.status,
+        retry_after=failure.retry_after,
+    )
 
 
 def _emit(message: Complete, attempt: int) -> Emit:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest, Usage
 from stopgo.actors.models.model import Model, model_actor
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
@@ -45,9 +45,9 @@ def answers(text: str, after: float = 0.0) -> Callable[[], Awaitable[ModelReply]
     return step
 
 
-async def ask(model: Model, *, timeout: float = 60.0) -> ModelReply:
+async def ask(model: Model, *, timeout: float = 60.0, backoff: Backoff = FIXED) -> ModelReply:
     async with open_supervisor(EventBus()) as supervisor:
-        ref = await supervisor.start("model", model_actor(model, timeout=timeout, backoff=FIXED))
+        ref = await supervisor.start("model", model_actor(model, timeout=timeout, backoff=backoff))
         return await ref.ask(Complete(REQUEST))
 
 
@@ -106,6 +106,72 @@ async def test_what_is_not_retryable_is_tried_once(autojump_clock: trio.testing.
     with pytest.raises(ModelFailed, match="no such model"):
         await ask(model)
     assert len(model.asked) == 1
+
+
+def busy(retry_after: float | None = None) -> ModelFailed:
+    return ModelFailed.from_status("slow down", 429, retry_after)
+
+
+async def test_who_is_busy_is_asked_until_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
+    steady = Backoff(first=1.0, factor=1.0, limit=1.0, jitter=0.0)
+    model = Scripted(*[fails(busy()) for _ in range(20)], answers("at last"))
+    assert await ask(model, backoff=steady) == ModelReply("at last")
+    assert len(model.asked) == 21
+    model = Scripted(*[fails(busy()) for _ in range(20)])
+    with pytest.raises(ModelFailed, match=r"^slow down \(status 429\)$"):
+        await ask(model, backoff=steady, timeout=10)
+    assert len(model.asked) == 10
+
+
+async def test_a_wait_that_is_asked_for_is_kept(autojump_clock: trio.testing.MockClock) -> None:
+    model = Scripted(fails(busy(30.0)), fails(busy(0.2)), answers("at last"))
+    assert await ask(model) == ModelReply("at last")
+    times = [at for at, _ in model.asked]
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [30.0, 3.0]
+
+
+@pytest.mark.parametrize(("seconds", "timeout"), [(3600.0, 60.0), (30.5, 60.0), (20.0, 15.0)])
+async def test_a_wait_that_is_too_long_is_told(
+    autojump_clock: trio.testing.MockClock, seconds: float, timeout: float
+) -> None:
+    began = trio.current_time()
+    model = Scripted(fails(busy(seconds)))
+    with pytest.raises(ModelFailed) as failed:
+        await ask(model, timeout=timeout)
+    assert str(failed.value) == f"slow down (status 429); it asks to wait {seconds:g} s"
+    assert (failed.value.status, failed.value.retryable) == (429, False)
+    assert trio.current_time() == began
+
+
+def billed(tokens: int, *, retryable: bool = True) -> ModelFailed:
+    return ModelFailed("cut off", retryable=retryable, usage=Usage(tokens, 1, 2, 3))
+
+
+async def test_failed_tries_are_billed_too(autojump_clock: trio.testing.MockClock) -> None:
+    async def answer() -> ModelReply:
+        return ModelReply("hi", usage=Usage(100, 10))
+
+    reply = await ask(Scripted(fails(billed(5)), fails(billed(7)), answer))
+    assert reply.usage == Usage(112, 12, 4, 6)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        fails(billed(7, retryable=False)),
+        answers("too late", after=100),
+        fails(KeyError("bug")),
+        fails(ModelFailed("no")),
+    ],
+)
+async def test_a_failed_call_tells_what_it_was_billed(
+    autojump_clock: trio.testing.MockClock, end: Callable[[], Awaitable[ModelReply]]
+) -> None:
+    model = Scripted(fails(billed(5)), end)
+    with pytest.raises(ModelFailed) as failed:
+        await ask(model)
+    expected = Usage(12, 2, 4, 6) if "cut off" in str(failed.value) else Usage(5, 1, 2, 3)
+    assert failed.value.usage == expected
 
 
 async def test_one_deadline_for_the_call(autojump_clock: trio.testing.MockClock) -> None:
