@@ -25,7 +25,7 @@ from stopgo.actors.elicitation import completed
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import descend, judge, places, root_place
 from stopgo.actors.health import Health, PartHealth
-from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of
+from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of, listed
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.actors import OpenModel
 from stopgo.actors.recorder import Recorder
@@ -189,7 +189,8 @@ class Agent:
 
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
         await check_edit(arguments, question.body["input_schema"])
-        found = await self._cast.services.registry.ask(Resolve(question.body["tool_name"]))
+        tool, server = question.body["tool_name"], question.body["server"]
+        found = await self._cast.services.registry.ask(Resolve(tool, arguments, server))
         if isinstance(found, Resolved):
             above = root_place(self.config)
             named = (
@@ -264,17 +265,19 @@ class Agent:
         return question
 
     def tools(self) -> tuple[ListedTool, ...]:
-        """The tools of all servers, as they last published them."""
+        """What models can call, as registry and servers last published it."""
         place = descend(root_place(self.config), self.config.agent)
         return tuple(
-            ListedTool(tool, judge(tool, {}, place).action) for tool in self._cast.published.catalogue
+            each for shelf in self._cast.published.catalogue.shelves for each in listed(shelf, place)
         )
 
     def health(self) -> Health:
         """Ready means that every part can do its work now."""
         published = self._cast.published
         servers = tuple(
-            PartHealth(status.name, status.state, status.error) for status in published.servers.values()
+            PartHealth(server.name, status.state, status.error or published.refused.get(server.name))
+            for server in self.config.enabled_servers
+            if (status := published.servers.get(server.name)) is not None
         )
         models = tuple(PartHealth(name, "ready") for name in self._cast.models())
         store = PartHealth("journal", "stopping" if self.draining.is_set() else "ready")

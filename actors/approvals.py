@@ -125,7 +125,7 @@ def tool_question(
         "question": question,
         "tool_name": tool.name,
         "tool_args": arguments,
-        "description": describe(tool.name, arguments),
+        "description": describe(tool.own_name, arguments),
         "server": tool.server,
         "node": node,
         "path": list(path),
@@ -139,6 +139,8 @@ def tool_question(
     }
     if replaces is not None:
         body["replaces"] = replaces
+    if tool.facade is not None:
+        body["facade"] = tool.facade
     return body
 
 

@@ -99,25 +99,27 @@ def tool_started(
     effect: str,
     asks: bool,
     node: str,
+    facade: str | None = None,
 ) -> NewEvent:
     """The intent: attempt `attempt` of this call is about to leave. `arguments` are the final ones.
 
-    `effect` is its class, `asks` whether a human decides should its outcome be unknown. Both count as they
-    are here, whatever the tool says of itself later.
+    `facade` is what the model called, when that stands for a whole server and `tool` for what it meant.
+    `effect` is the call's class, `asks` whether a human decides should its outcome be unknown. Both count as
+    they are here, whatever the tool says of itself later.
     """
-    return NewEvent(
-        TOOL_STARTED,
-        {
-            "key": key,
-            "attempt": attempt,
-            "tool": tool,
-            "server": server,
-            "arguments": arguments,
-            "effect": effect,
-            "asks": asks,
-            "node": node,
-        },
-    )
+    body = {
+        "key": key,
+        "attempt": attempt,
+        "tool": tool,
+        "server": server,
+        "arguments": arguments,
+        "effect": effect,
+        "asks": asks,
+        "node": node,
+    }
+    if facade is not None:
+        body["facade"] = facade
+    return NewEvent(TOOL_STARTED, body)
 
 
 def tool_finished(

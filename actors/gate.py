@@ -121,8 +121,12 @@ def _placed(rules: tuple[Rule, ...], where: str) -> tuple[Rule, ...]:
 def offered(tool: Tool, place: Place) -> bool:
     """Whether a node at this place may see, and so call, the tool."""
     return (place.servers is None or tool.server in place.servers) and (
-        place.tools is None or any(fnmatchcase(tool.name, pattern) for pattern in place.tools)
+        place.tools is None or any(_is_called(tool, pattern) for pattern in place.tools)
     )
+
+
+def _is_called(tool: Tool, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in tool.names)
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
@@ -138,13 +142,12 @@ def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
 
 def mismatch(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str | None:
     """The first key of a rule that does not fit a call; None when the rule matches."""
-    for key, pattern, name in (
-        ("server", rule.server, tool.server),
-        ("tool", rule.tool, tool.name),
-        ("node", rule.node, place.node),
-    ):
-        if pattern is not None and not fnmatchcase(name, pattern):
-            return key
+    if rule.server is not None and not fnmatchcase(tool.server, rule.server):
+        return "server"
+    if rule.tool is not None and not _is_called(tool, rule.tool):
+        return "tool"
+    if rule.node is not None and not fnmatchcase(place.node, rule.node):
+        return "node"
     if rule.effect is not None and rule.effect != effect_class(tool, approved=False):
         return "effect"
     path = first_failing(rule.arguments, arguments)

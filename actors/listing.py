@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
+from stopgo.actors.catalogue import Shelf
+from stopgo.actors.facade import facade_tool
+from stopgo.actors.gate import Action, Place, judge
 from stopgo.actors.head import Head, head_of_summary
 from stopgo.actors.state import Conversation
 from stopgo.actors.tools import Tool
@@ -16,8 +18,22 @@ from stopgo.runtime.journal.protocol import Journal, Question, Row
 @attrs.frozen
 class ListedTool:
     tool: Tool
-    policy: Literal["run", "ask", "deny"]
-    """What a call of it does outside parallel nodes."""
+    policy: Action
+    """What a call of it does outside parallel nodes; of a server as one tool: `ask` when that of any of its
+    tools asks, else `run` when that of any runs."""
+
+
+_STRICTEST_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
+
+
+def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
+    """What models can call of a server, with what calls do at this place."""
+    policies: list[Action] = [judge(tool, {}, place).action for tool in shelf.tools]
+    if shelf.facade is None:
+        yield from map(ListedTool, shelf.tools, policies)
+    elif shelf.tools:
+        policy = min(policies, key=_STRICTEST_FIRST.index)
+        yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy)
 
 
 @attrs.frozen(eq=False)

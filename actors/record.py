@@ -25,6 +25,8 @@ class CallView:
     result: str | None = None
     is_error: bool | None = None
     server: str | None = None
+    facade: str | None = None
+    """What the model called, when that stands for the whole server: name and arguments are what it meant."""
 
 
 @attrs.frozen

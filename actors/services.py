@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable
 import attrs
 
 from stopgo.actors.arguments import Arguments
+from stopgo.actors.menu import Menu
 from stopgo.actors.models.actors import StartedModel
-from stopgo.actors.models.messages import ModelTool
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import RegistryMessage
 from stopgo.actors.state import Conversation
-from stopgo.actors.tools import Tool
 from stopgo.config.model import AgentConfig, Node
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus
@@ -62,8 +61,8 @@ class Services:
     """Today's form of the tree a run started with, by its id and text. Raises `ConfigError`."""
     wake: Callable[[str], None]
     """Tell a conversation that there may be something in its inbox."""
-    catalogue: Callable[[], tuple[tuple[Tool, ModelTool], ...]]
-    """All tools, each as models are told of it, as the registry last published them."""
+    menu: Callable[[], Menu]
+    """What models are told of the tools, as the registry last published them."""
     arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, Conversation] = attrs.field(factory=dict)
     """The folds of the conversations that are active in this process, for readers."""

@@ -163,7 +163,12 @@ def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
     record.attempts[body["attempt"]] = "started"
     record.started = body
     record.need = None
-    c.update_call(record, state="started", server=body["server"], arguments=body["arguments"])
+    c.update_call(record, state="started", **_meant(body, body["tool"], body["arguments"]))
+
+
+def _meant(body: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call is shown as what it means, once that is known."""
+    return {"name": tool, "arguments": arguments, "server": body["server"], "facade": body.get("facade")}
 
 
 def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -216,7 +221,7 @@ def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) 
     )
     if body["kind"] == "tool":
         record = run.calls[body["key"]]
-        c.update_call(record, state="waiting", server=body["server"], arguments=body["tool_args"])
+        c.update_call(record, state="waiting", **_meant(body, body["tool_name"], body["tool_args"]))
 
 
 def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:

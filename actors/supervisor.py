@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import trio
 
+from stopgo.actors.catalogue import DuplicateTool
 from stopgo.actors.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
-from stopgo.actors.gate import unasked
 from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.actors import ModelActors, OpenModel, most_calls
 from stopgo.actors.models.client import open_client
-from stopgo.actors.models.messages import ModelTool
+from stopgo.actors.published import Published, tool_lists
 from stopgo.actors.pulse import Pulse
-from stopgo.actors.registry import DuplicateTool, Register, RegistryMessage, Server, registry
+from stopgo.actors.registry import Register, RegistryMessage, Server, registry
+from stopgo.actors.review import review
 from stopgo.actors.services import Services, Tokens
 from stopgo.actors.slots import Slots
 from stopgo.actors.timers import timers
-from stopgo.actors.tools import ListTools, ServerMessage, Tool
+from stopgo.actors.tools import ListTools, ServerMessage
 from stopgo.actors.tree import tree_id
 from stopgo.config.model import AgentConfig, McpServerConfig, Node
 from stopgo.config.tree import tree_from_stored
@@ -44,28 +45,6 @@ if TYPE_CHECKING:
     import httpx2
 
 logger = logging.getLogger(__name__)
-
-
-@attrs.define(eq=False)
-class Published:
-    """What registry and servers last said of themselves; read by whoever wants to know, asked of nobody."""
-
-    catalogue: tuple[Tool, ...] = ()
-    offered: tuple[tuple[Tool, ModelTool], ...] = ()
-    """The same, each as models are told of it."""
-    servers: dict[str, ServerStatus] = attrs.field(factory=dict)
-
-    def set_catalogue(self, tools: tuple[Tool, ...]) -> None:
-        self.catalogue = tools
-        self.offered = tuple((tool, _model_tool(tool)) for tool in tools)
-
-    def set_server(self, status: ServerStatus) -> None:
-        self.servers[status.name] = status
-
-
-def _model_tool(tool: Tool) -> ModelTool:
-    destructive = bool(tool.hints.destructive) and not tool.hints.read_only
-    return ModelTool(tool.name, tool.description, tool.input_schema, destructive)
 
 
 @attrs.frozen(eq=False)
@@ -107,11 +86,13 @@ async def open_cast(
         open_client(most_calls(config), model_transport) as client,
         open_supervisor(bus, grace=config.shutdown_grace) as kernel,
     ):
-        registry_ref = await kernel.start("registry", registry(published.set_catalogue))
+        registry_ref = await kernel.start("registry", registry(config, published.set_catalogue))
         models = ModelActors(kernel, config, client, open_model)
         await models.check()
         await _start_servers(kernel, config, open_server, registry_ref, published)
-        _warn_of_unasked(config, published.catalogue)
+        await kernel.start("tool lists", tool_lists(published, registry_ref))
+        for sentence in review(config, published):
+            logger.warning(sentence)
 
         current = tree_id(config.stored_tree)
 
@@ -133,7 +114,7 @@ async def open_cast(
             tree_id=current,
             tree=tree,
             wake=lambda id: conversations.wake(id, Wake()),
-            catalogue=lambda: published.offered,
+            menu=lambda: published.menu,
         )
         conversations = VirtualActors(
             "conversation", conversation(services), kernel, poisoned=poisoned(services)
@@ -184,8 +165,3 @@ async def _register(
     slots = Slots(server.max_concurrency)
     entry = Server(server.name, ref, slots, forwards_bearer(server))
     await registry_ref.ask(Register(entry, await ref.ask(ListTools())))
-
-
-def _warn_of_unasked(config: AgentConfig, tools: tuple[Tool, ...]) -> None:
-    for sentence in unasked(config, tools):
-        logger.warning(sentence)

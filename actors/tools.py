@@ -26,20 +26,37 @@ class Hints:
     open_world: bool | None = None
 
 
+def _same_name(tool: Tool) -> str:
+    return tool.name
+
+
 @attrs.frozen
 class Tool:
     name: str
+    """What models and people know it by."""
     description: str
+    """The server's own."""
     input_schema: Mapping[str, Any]
     server: str
     """Name of the server that offers it."""
     title: str | None = None
     hints: Hints = Hints()
+    own_name: str = attrs.field(default=attrs.Factory(_same_name, takes_self=True))
+    """What its server knows it by."""
+    facade: str | None = None
+    """The one tool that models see of its server, if they see no more."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Whatever a rule or a filter may call it."""
+        names = (self.name, self.own_name, self.facade)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when anything a human was shown or the gate looked at changes."""
-        shown = [self.name, self.description, self.input_schema, self.server, attrs.astuple(self.hints)]
+        """Changes when anything a human was shown or the gate looked at changes, but for what it is called
+        here."""
+        shown = [self.own_name, self.description, self.input_schema, self.server, attrs.astuple(self.hints)]
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -61,6 +61,14 @@ class ToolMessage:
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 
+def _description(tool: ModelTool) -> str:
+    return tool.description
+
+
+def _system(request: ModelRequest) -> str:
+    return request.system
+
+
 @attrs.frozen
 class ModelTool:
     """A tool as the model is told of it."""
@@ -70,6 +78,8 @@ class ModelTool:
     input_schema: Mapping[str, Any]
     destructive: bool = False
     """Only for models that choose by rule: a call of this would be put to a human."""
+    says: str = attrs.field(default=attrs.Factory(_description, takes_self=True))
+    """Only for models that choose by rule: what the tool says of itself, without what is added for models."""
 
 
 @attrs.frozen
@@ -96,6 +106,8 @@ class ModelRequest:
     """Which try of this very call, from 1; the model actor counts it."""
     step: str = ""
     """Key of this call in its conversation: nothing else tells calls of nested loops and of retries apart."""
+    prompt: str = attrs.field(default=attrs.Factory(_system, takes_self=True))
+    """What `system` says but for the tools, which come and go: scripts go by it."""
 
     @property
     def results(self) -> tuple[ToolMessage, ...]:

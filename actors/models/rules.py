@@ -46,7 +46,7 @@ class Reading:
         """Words that have no meaning yet, in the end those that have none at all."""
         self._names = name_words(tool.name)
         self._nouns = {noun(word) for word in self._names if not kinds(word)} - vocabulary.FILLERS
-        described = {noun(word) for word in re.findall(r"\w+", tool.description.casefold())}
+        described = {noun(word) for word in re.findall(r"\w+", tool.says.casefold())}
         self._described = described - vocabulary.NOUNS.keys() - self._nouns
         strange = self._sort(words)
         self._bind_required()
@@ -141,7 +141,7 @@ class Reading:
         """Take a word as an argument if its type fits; a literal one matches nothing but itself."""
         schema = self.parameters.get(name, {})
         value = _convert(word, schema)
-        regex = self.changes or "regex" in f"{self.tool.description} {schema.get('description')}"
+        regex = self.changes or "regex" in f"{self.tool.says} {schema.get('description')}"
         if literal and name == "pattern" and regex and isinstance(value, str):
             value = f"^{re.escape(value)}$"
         if value is not None:
@@ -189,7 +189,7 @@ def _offers(tool: ModelTool, verb: str) -> bool:
     named = name_words(tool.name)
     if not verb:
         return not tool.destructive and all(kinds(word) <= vocabulary.READING for word in named)
-    begins = [noun(word) for word in tool.description.casefold().split()[:1]]
+    begins = [noun(word) for word in tool.says.casefold().split()[:1]]
     return any(kinds(word) & kinds(verb) for word in [*named, *begins])
 
 
@@ -238,8 +238,6 @@ def _signature(tool: ModelTool) -> str:
 
 def _help(tools: tuple[ModelTool, ...]) -> str:
     intro = "I am not a language model, only rules for simple sentences, and I did not understand this one."
-    lines = [
-        f"- {_signature(tool)}: {textwrap.shorten(tool.description, 120)}" for tool in tools[:_TOOLS_SHOWN]
-    ]
+    lines = [f"- {_signature(tool)}: {textwrap.shorten(tool.says, 120)}" for tool in tools[:_TOOLS_SHOWN]]
     more = [f"- and {len(tools) - _TOOLS_SHOWN} more"] if len(tools) > _TOOLS_SHOWN else []
     return "\n".join([f"{intro} {'I can call:' if tools else 'No tools are connected.'}", *lines, *more])

@@ -77,7 +77,7 @@ class When:
         groups: dict[str, str] = {}
         for pattern, texts in (
             (self.user, (request.user,)),
-            (self.prompt, (request.system,)),
+            (self.prompt, (request.prompt,)),
             (self.tool_result, tuple(result.content for result in results)),
         ):
             if pattern is None:

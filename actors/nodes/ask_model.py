@@ -50,14 +50,17 @@ async def ask_model(
     messages: tuple[ChatMessage, ...],
     earlier: int,
     tools: tuple[ModelTool, ...],
+    routing: str = "",
 ) -> Mapping[str, Any]:
     """The reply as it is recorded: `text`, `tool_calls`, `usage`, `model`, and more.
 
-    `earlier` is how many of the messages, at the beginning, are of earlier turns. Raises `NodeFailed`.
+    `earlier` is how many of the messages, at the beginning, are of earlier turns; `routing` what the node's
+    own system prompt does not say of its tools. Raises `NodeFailed`.
     """
     config = scope.services.config
     request = ModelRequest(
-        system=system,
+        system="\n\n".join(filter(None, [system, routing])),
+        prompt=system,
         messages=messages,
         tools=tools,
         user=scope.user,

@@ -20,12 +20,13 @@ from stopgo.actors.gate import Place, effect_class, judge, offered
 from stopgo.actors.head import is_rejection
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.models.messages import ToolCall
-from stopgo.actors.nodes.effect import Cleared, Effect
+from stopgo.actors.nodes.effect import INTERRUPTED, Cleared, Effect, interrupted
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
-from stopgo.actors.registry import NotFound, Resolve, Resolved
+from stopgo.actors.registry import NotFound, Resolve, Resolved, Unusable
 from stopgo.actors.slots import Slots
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.journal.errors import QuestionTaken
+from stopgo.runtime.journal.protocol import SettleIntent
 
 EXIT_LOOP = "exit_loop"
 
@@ -40,6 +41,8 @@ class CallEnd:
     rejected: bool = False
     """A human said no, or nobody said anything in time."""
     expired: bool = False
+    inner: bool = False
+    """The arguments are those of a tool behind the one that the model called."""
 
 
 def end_of(log: ConversationLog, key: str) -> CallEnd | None:
@@ -60,6 +63,7 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
         view.arguments,
         rejected=view.state in ("rejected", "expired"),
         expired=view.state == "expired",
+        inner=view.facade is not None,
     )
 
 
@@ -107,9 +111,10 @@ class Calls:
 
     async def _cleared_before(self, key: str, started: Mapping[str, Any]) -> Cleared | None:
         """A call that passed the gate in an earlier life. Nobody is asked again, but a no of today counts."""
-        found = await self.scope.services.registry.ask(Resolve(started["tool"]))
-        if isinstance(found, NotFound):
-            await self._unsent(key, "not_found", _not_found(started["tool"], found))
+        tool, arguments, server = started["tool"], started["arguments"], started["server"]
+        found = await self.scope.services.registry.ask(Resolve(tool, arguments, server))
+        if not isinstance(found, Resolved):
+            await self._unsent(key, "not_found", str(found))
             return None
         verdict = judge(found.tool, started["arguments"], self.place)
         if verdict.action == "deny":
@@ -132,17 +137,15 @@ class Calls:
         replaces: str | None = None
         answered: str | None = None
         while True:
-            found = await self.scope.services.registry.ask(Resolve(call.name))
-            if isinstance(found, NotFound) or not offered(found.tool, self.place):
-                nearest = found.nearest if isinstance(found, NotFound) else ()
-                await self._unsent(key, "not_found", _not_found(call.name, NotFound(nearest)))
+            found = await self._find(key, call)
+            if found is None:
                 return None
             question = f"{key}~{asked}"
             id = log.run.asked.get(question)
             if id is not None:
                 arguments = log.state.approvals[id].body["tool_args"]
             elif not asked:
-                fit = await self.scope.services.arguments.fit(found.tool, arguments)
+                fit = await self.scope.services.arguments.fit(found.tool, found.arguments)
                 if isinstance(fit, Unfit):
                     await self._unsent(key, "invalid", _invalid("; ".join(fit.mistakes)))
                     return None
@@ -173,8 +176,21 @@ class Calls:
             arguments = decision.get("arguments", arguments)
             met |= {log.state.approvals[id].body["rule"], verdict.rule}
             asked += 1
-            found = await self.scope.services.registry.ask(Resolve(call.name))
-            replaces = id if isinstance(found, Resolved) and self._changed(found, id) else None
+            again = await self.scope.services.registry.ask(Resolve(call.name, call.arguments))
+            replaces = id if isinstance(again, Resolved) and self._changed(again, id) else None
+
+    async def _find(self, key: str, call: ToolCall) -> Resolved | None:
+        """What the model calls; None when that is nothing, which ends the call."""
+        found = await self.scope.services.registry.ask(Resolve(call.name, call.arguments))
+        if isinstance(found, Unusable):
+            await self._unsent(key, "invalid", _invalid(found.problem))
+            return None
+        if isinstance(found, Resolved):
+            if offered(found.tool, self.place):
+                return found
+            found = NotFound(call.name)
+        await self._unsent(key, "not_found", str(found))
+        return None
 
     def _cleared(self, found: Resolved, arguments: Mapping[str, Any], *, approved: bool) -> Cleared:
         effect = effect_class(found.tool, approved=approved)
@@ -229,15 +245,13 @@ class Calls:
 
     async def _unsent(self, key: str, outcome: str, content: str) -> None:
         fingerprint = f"call {self.spec.name}"
+        lost = interrupted(self.scope.log, key)
         await self.scope.log.save(
-            e.step_finished(key, "call", self.spec.name, fingerprint, outcome=outcome, content=content)
+            *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in lost),
+            e.step_finished(key, "call", self.spec.name, fingerprint, outcome=outcome, content=content),
+            settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],
         )
 
 
 def _invalid(problem: str) -> str:
     return f"Invalid arguments: {problem}. Nothing was done."
-
-
-def _not_found(name: str, found: NotFound) -> str:
-    nearest = f" (nearest: {', '.join(found.nearest)})" if found.nearest else ""
-    return f"tool not found: {name}{nearest}"

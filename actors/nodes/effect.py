@@ -21,7 +21,7 @@ from stopgo.actors import needs
 from stopgo.actors.approvals import outcome_question
 from stopgo.actors.deltas import ToolProgress
 from stopgo.actors.gate import Place
-from stopgo.actors.log import topic
+from stopgo.actors.log import ConversationLog, topic
 from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
 from stopgo.actors.nodes.node import Execute, RunScope
@@ -123,12 +123,13 @@ class Effect:
                 attempt,
                 tool=tool.name,
                 server=tool.server,
+                facade=tool.facade,
                 arguments=cleared.arguments,
                 effect=cleared.effect,
                 asks=cleared.asks,
                 node=self.spec.name,
             )
-            lost = self._interrupted(key)
+            lost = interrupted(log, key)
             await log.save(
                 *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in lost),
                 intent,
@@ -153,12 +154,6 @@ class Effect:
                 if not self.scope.services.pulse.draining.is_set():
                     yield
                     return
-
-    def _interrupted(self, key: str) -> list[int]:
-        """Attempts of an earlier life that this one takes the place of."""
-        record = self.scope.log.run.calls.get(key)
-        attempts = record.attempts if record is not None else {}
-        return [attempt for attempt, state in attempts.items() if state == "started"]
 
     async def _credential(self, cleared: Cleared) -> None:
         """A run that came with a token never calls a forwarding server without one."""
@@ -235,7 +230,7 @@ class Effect:
         try:
             result = await server.ref.ask(
                 CallTool(
-                    tool.name,
+                    tool.own_name,
                     cleared.arguments,
                     bearer,
                     tool,
@@ -309,3 +304,10 @@ class Effect:
 
         decision = await self.scope.log.decision(question, ask, self.execute.meters)
         return bool(decision["action"] == "retry")
+
+
+def interrupted(log: ConversationLog, key: str) -> list[int]:
+    """Attempts of a call that an earlier life began and did not see the end of."""
+    record = log.run.calls.get(key)
+    attempts = record.attempts if record is not None else {}
+    return [attempt for attempt, state in attempts.items() if state == "started"]

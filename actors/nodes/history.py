@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stopgo.actors.facade import wrapped
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ChatMessage,
@@ -64,7 +65,8 @@ def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
         end = end_of(log, f"{key}.{index}")
         if end is None:
             return
-        calls.append(ToolCall(call["id"], call["name"], end.arguments, call.get("problem")))
+        arguments = wrapped(call["arguments"], end.arguments) if end.inner else end.arguments
+        calls.append(ToolCall(call["id"], call["name"], arguments, call.get("problem")))
         content = shown(end.content, scope.services.config.tools.max_result_chars)
         results.append(ToolMessage(call["id"], call["name"], content, end.is_error))
     if recorded["text"] or calls:

@@ -9,7 +9,7 @@ from typing import Any
 
 from stopgo.actors import events as e
 from stopgo.actors.batch import Tally
-from stopgo.actors.gate import Place, descend, offered
+from stopgo.actors.gate import Place, descend
 from stopgo.actors.models.messages import ModelTool, ToolCall
 from stopgo.actors.nodes.ask_model import ask_model
 from stopgo.actors.nodes.call import EXIT_LOOP, CallEnd, Calls
@@ -48,7 +48,6 @@ class _Llm:
         place = descend(execute.place, spec)
         calls = Calls(scope, spec, execute, place)
         system = fill(spec.prompt, execute.values(scope.user))
-        tools = self._tools(place)
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
         for number in range(1, spec.max_turns + 1):
@@ -58,9 +57,10 @@ class _Llm:
                 spec,
                 call=number,
                 system=system,
+                routing=scope.services.menu().line(place),
                 messages=tuple(messages),
                 earlier=len(earlier),
-                tools=tools,
+                tools=self._tools(place),
             )
             asked = tuple(ToolCall(**call) for call in recorded["tool_calls"])
             if not asked:
@@ -76,7 +76,7 @@ class _Llm:
         )
 
     def _tools(self, place: Place) -> tuple[ModelTool, ...]:
-        seen = tuple(shown for tool, shown in self._scope.services.catalogue() if offered(tool, place))
+        seen = self._scope.services.menu().at(place)
         return (*seen, EXIT_TOOL) if self._spec.can_exit_loop else seen
 
     def _bound(self, calls: int) -> None:

@@ -83,5 +83,5 @@ async def test_schemas_are_made_ready_once_and_so_many_are_kept(monkeypatch: pyt
     monkeypatch.setattr(arguments_module, "KEPT", 2)
     arguments = Arguments()
     for name in "aabbaacabb":
-        await arguments.fit(attrs.evolve(COUNT, name=name), {"n": 1})
+        await arguments.fit(attrs.evolve(COUNT, own_name=name), {"n": 1})
     assert len(made) == 4  # a, b, c; and b once more, for c took its place

@@ -103,7 +103,7 @@ class Story:
             "description": "?",
         }
         if kind == "tool":
-            body |= {"server": "s", "tool_args": {"n": 0}}
+            body |= {"server": "s", "tool_name": "t", "tool_args": {"n": 0}}
         self.events.append(e.approval_requested(body))
         return id
 
@@ -263,7 +263,15 @@ def test_a_title_is_the_first_message_in_one_line() -> None:
     ("token", "mover", "kept"), [(True, "k2", True), (False, "k", True)], ids=["with a token", "without"]
 )
 def test_a_decision_without_a_token_takes_none_away(token: bool, mover: str, kept: bool) -> None:
-    asked = {"id": "a", "kind": "tool", "key": "1/:1.0", "question": "q", "server": "s", "tool_args": {}}
+    asked = {
+        "id": "a",
+        "kind": "tool",
+        "key": "1/:1.0",
+        "question": "q",
+        "server": "s",
+        "tool_name": "t",
+        "tool_args": {},
+    }
     c = said(
         model(CALL), e.approval_requested(asked), e.approval_resolved("a", {"approved": True}, "k2", token)
     )

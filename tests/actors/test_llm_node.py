@@ -85,7 +85,7 @@ async def test_the_model_is_told_prompt_history_tools_and_results(
     async with world.agent() as agent:
         await agent.start_conversation("list all")
     first, second = world.requests
-    assert first.system == "You help."
+    assert first.prompt == "You help."
     assert first.messages == (UserMessage("list all"),)
     assert [tool.name for tool in first.tools] == ["list", "other"]
     asked = second.messages[1]

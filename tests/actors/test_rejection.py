@@ -144,7 +144,7 @@ async def test_a_sequence_inside_a_parallel_ends_alone(world: World, autojump_cl
         turn = await agent.start_conversation("go")
         result = await settle(agent, turn, "wipe")
     assert not world.asked("a2")
-    assert world.asked("c")[0].system == "after B"  # for the parent it was an ordinary end
+    assert world.asked("c")[0].prompt == "after B"  # for the parent it was an ordinary end
     assert result.response == f"{NOTICE}\n\nc done"
     assert world.ledger == []
 
@@ -191,7 +191,7 @@ async def test_a_stopped_sequence_ends_with_the_words_of_the_specification(
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         result = await settle(agent, turn, "wipe")
-    assert world.asked("c")[0].system == "Operation cancelled by user"
+    assert world.asked("c")[0].prompt == "Operation cancelled by user"
     assert not world.asked("b")
     assert result.response == f"{NOTICE}\n\nc done"
 

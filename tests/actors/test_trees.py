@@ -26,7 +26,7 @@ from tests.actors.world import (
 
 
 def prompt(request: ModelRequest) -> str:
-    return request.system
+    return request.prompt
 
 
 async def test_a_sequence_runs_in_order_and_passes_results_by_their_keys(
@@ -47,7 +47,7 @@ async def test_a_sequence_runs_in_order_and_passes_results_by_their_keys(
             "executor",
         ]
     assert [r.node for r in world.requests] == ["analyzer", "executor"]
-    assert world.requests[1].system == "Do X, not {unknown}, for please"
+    assert world.requests[1].prompt == "Do X, not {unknown}, for please"
 
 
 async def test_a_result_is_text_and_no_second_template(world: World, autojump_clock: MockClock) -> None:
@@ -61,7 +61,7 @@ async def test_a_result_is_text_and_no_second_template(world: World, autojump_cl
     world.plan("two", say("B"))
     async with world.agent() as agent:
         await agent.start_conversation("hi")
-    assert world.requests[2].system.startswith("{b} and {user_message} B")
+    assert world.requests[2].prompt.startswith("{b} and {user_message} B")
 
 
 async def test_the_last_write_of_a_key_counts(world: World, autojump_clock: MockClock) -> None:
@@ -73,7 +73,7 @@ async def test_the_last_write_of_a_key_counts(world: World, autojump_clock: Mock
     )
     async with world.agent() as agent:
         await agent.start_conversation("hi")
-    assert world.requests[-1].system == "two done three done"
+    assert world.requests[-1].prompt == "two done three done"
 
 
 async def test_branches_run_side_by_side_on_copies_of_the_state(
@@ -94,9 +94,9 @@ async def test_branches_run_side_by_side_on_copies_of_the_state(
     world.plan("b1", after(50, say("slow")))
     async with world.agent() as agent:
         await agent.start_conversation("hi")
-    assert world.asked("a2")[0].system == "from a1"
-    assert world.asked("b2")[0].system == "start done"  # a1 wrote long before, but into its own copy
-    assert world.asked("end")[0].system == "from a1"
+    assert world.asked("a2")[0].prompt == "from a1"
+    assert world.asked("b2")[0].prompt == "start done"  # a1 wrote long before, but into its own copy
+    assert world.asked("end")[0].prompt == "from a1"
 
 
 @pytest.mark.repeat(8)
@@ -122,7 +122,7 @@ async def test_writes_merge_and_texts_join_in_the_order_of_the_file(
         turn = await agent.start_conversation("hi")
         assert trio.current_time() - start == pytest.approx(9)
         log = await events(world.journal, turn.conversation.id)
-    assert world.asked("end")[0].system == "B|A\nB\nC"
+    assert world.asked("end")[0].prompt == "B|A\nB\nC"
     assert {e.body["key"]: e.body["value"] for e in log if e.type == "state.set"}["all"] == "A\nB\nC"
 
 
@@ -249,7 +249,7 @@ async def test_an_interrupted_run_goes_on_with_the_tree_it_started_with(
     async with world.agent() as agent:
         turn = await agent.start_conversation("first", key="k")
         assert answer(turn).response == "b again"
-        assert world.requests[-1].system == "old a done"
+        assert world.requests[-1].prompt == "old a done"
         assert len(world.asked("a")) == 1  # what it said is on record
         await agent.send(turn.conversation.id, "next")
     assert world.requests[-1].node == "other"
@@ -278,7 +278,7 @@ async def test_a_tree_that_cannot_be_read_today_fails_its_run_in_words(
             await agent.start_conversation("first", key="k")
         log = await events(world.journal, (await agent.conversations()).conversations[0].id)
     assert "secret" not in repr(log)
-    assert world.requests[-1].system == "hello, secret"
+    assert world.requests[-1].prompt == "hello, secret"
     monkeypatch.delenv("GREETING")
     world.settings["agent"] = llm("other")
     async with world.agent() as agent:

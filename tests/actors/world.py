@@ -110,6 +110,7 @@ class World:
     """Seconds every server takes to start."""
     running: list[str] = attrs.field(factory=list)
     """Servers that run now."""
+    _reports: dict[str, Callable[[ServerStatus], None]] = attrs.field(factory=dict)
     concurrent: dict[str, int] = attrs.field(factory=dict)
     """The most calls at the same time, by tool, and of all under ``""``."""
     _now: dict[str, int] = attrs.field(factory=dict)
@@ -184,11 +185,11 @@ class World:
             await trio.sleep(self.slow_start)
             if name in self.broken:
                 raise ServerStartFailed(name, self.broken[name])
-            tools = tuple(tool for tool, _ in self.tools.values() if tool.server == name)
-            report(ServerStatus(name, "connected", tools=tools))
+            self._reports[name] = report
+            self.relist(name)
 
             async def handle(message: ServerMessage) -> Any:
-                return tools if isinstance(message, ListTools) else await self._call(message)
+                return self._listed(name) if isinstance(message, ListTools) else await self._call(message)
 
             self.running.append(name)
             try:
@@ -197,6 +198,13 @@ class World:
                 self.running.remove(name)
 
         return behaviour
+
+    def relist(self, server: str) -> None:
+        """Have a server say what it lists now."""
+        self._reports[server](ServerStatus(server, "connected", tools=self._listed(server)))
+
+    def _listed(self, server: str) -> tuple[Tool, ...]:
+        return tuple(tool for tool, _ in self.tools.values() if tool.server == server)
 
     async def _call(self, message: CallTool) -> ToolResult:
         self.ledger.append((message.tool, message.arguments))

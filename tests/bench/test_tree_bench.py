@@ -76,7 +76,7 @@ async def test_a_tree_over_the_same_calls_by_hand(tmp_path: Path) -> None:
 async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[Event, ...]) -> None:
     services = agent._cast.services
     model = (await services.model("script:script.yaml")).ref
-    found = await services.registry.ask(Resolve("echo"))
+    found = await services.registry.ask(Resolve("echo", {}))
     assert isinstance(found, Resolved)
     for number in range(LEAVES):
         request = ModelRequest("", (UserMessage("go"),), (), "go", "leaf", 1, number)

@@ -198,7 +198,7 @@ MUTANTS = (
             Edit(
                 EFFECT,
                 'if record.attempts[last] == "started" and started["effect"] == "once":',
-                'today = await self.scope.services.registry.ask(Resolve(started["tool"]))\n'
+                'today = await self.scope.services.registry.ask(Resolve(started["tool"], {}))\n'
                 '        if record.attempts[last] == "started" and effect_class(today.tool, approved=False)'
                 ' == "once":',
             ),
@@ -222,7 +222,7 @@ MUTANTS = (
     ),
     Mutant(
         "an interrupted attempt stays open behind the one that follows it",
-        (Edit(EFFECT, "lost = self._interrupted(key)", "lost = []"),),
+        (Edit(EFFECT, "lost = interrupted(log, key)", "lost = []"),),
     ),
     Mutant(
         "a rejected call is sent",

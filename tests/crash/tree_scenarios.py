@@ -252,8 +252,8 @@ async def _upgrade(client: Client) -> None:
 def _each_run_as_it_began(story: Story) -> None:
     ran_once(story)
     requests = story.world.requests.values()
-    assert len({request.system for request in requests if request.turn == 1}) == 1
-    assert {request.system for request in requests if request.turn == 2} == {"You are new."}
+    assert len({request.prompt for request in requests if request.turn == 1}) == 1
+    assert {request.prompt for request in requests if request.turn == 2} == {"You are new."}
 
 
 UPGRADED = Scenario(

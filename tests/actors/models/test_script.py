@@ -112,7 +112,7 @@ async def test_no_reply_shows_the_request_and_the_script() -> None:
     ("when", "holds", "fails"),
     [
         ("{user: 'test-[0-9]'}", request(), request("other")),
-        ("{prompt: 'first node'}", request(), request(system="second")),
+        ("{prompt: 'first node'}", request(), request(prompt="second")),
         ("{node: main}", request(), request(node="mainly")),
         ("{call: 2}", request(call=2), request()),
         ("{iteration: 3}", request(iteration=3), request()),
