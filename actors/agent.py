@@ -14,13 +14,14 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 import trio
 
 from stopgo.actors import errors, follow, resume
 from stopgo.actors.approvals import parse_decision
+from stopgo.actors.deltas import ModelDelta
 from stopgo.actors.elicitation import completed
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import descend, judge, places, root_place
@@ -284,14 +285,24 @@ class Agent:
         ready = store.state == "ready" and all(server.state == "connected" for server in servers)
         return Health(ready, servers, models, store)
 
-    async def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]:
+    @overload
+    def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...
+    @overload
+    def events(
+        self, id: str, after: int = 0, *, deltas: bool
+    ) -> AsyncGenerator[Event | ModelDelta, None]: ...
+    async def events(
+        self, id: str, after: int = 0, *, deltas: bool = False
+    ) -> AsyncGenerator[Event | ModelDelta, None]:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
-        Ends after ``conversation.deleted``. Raises `AgentError` ``conversation_not_found``.
+        With `deltas`, in between, what models say while they say it; some of it may be missed. Ends after
+        ``conversation.deleted``. Raises `AgentError` ``conversation_not_found``.
         """
         if await self._journal.row(id) is None:
             raise errors.no_conversation(id)
-        async with aclosing(follow.follow(self._journal, self._cast.services.bus, id, after)) as events:
+        bus = self._cast.services.bus
+        async with aclosing(follow.follow(self._journal, bus, id, after, deltas=deltas)) as events:
             async for event in events:
                 yield event
 

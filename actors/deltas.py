@@ -16,6 +16,8 @@ class ModelDelta:
     """A further piece of a reply. Nothing is done about it before the whole reply is there."""
 
     conversation: str
+    after: int
+    """The seq of the last event before it."""
     key: str
     """Of the model call; the ``step.finished`` that ends it has the same."""
     node: str

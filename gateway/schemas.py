@@ -218,5 +218,12 @@ SCHEMAS: Mapping[str, Schema] = {
         "description": "The data of a server-sent event.",
         **shape({"conversation_id": STRING, "seq": COUNT, "type": STRING, "at": TIME, "body": OBJECT}),
     },
+    "Delta": {
+        "description": "The data of a `model.delta`: a further piece of a model's reply.",
+        **shape(
+            {"conversation_id": STRING, "key": STRING, "node": STRING, "model": STRING, "attempt": COUNT},
+            {"text": STRING, "call": shape({"index": COUNT, "name": STRING, "json": STRING})},
+        ),
+    },
     "Turn": shape({"conversation": ref("Conversation")}, {"result": ref("Result")}),
 }

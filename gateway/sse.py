@@ -9,10 +9,14 @@ from typing import Any
 CONTENT_TYPE = "text/event-stream"
 
 
-def encode(id: int, event: str, data: Mapping[str, Any]) -> bytes:
-    """One event. The data is one line, for JSON escapes line ends within strings."""
+def encode(id: int | None, event: str, data: Mapping[str, Any]) -> bytes:
+    """One event. The data is one line, for JSON escapes line ends within strings.
+
+    Without an id it does not count for where a client that comes back was.
+    """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return f"id: {id}\nevent: {event}\ndata: {text}\n\n".encode("utf-8", "replace")
+    place = "" if id is None else f"id: {id}\n"
+    return f"{place}event: {event}\ndata: {text}\n\n".encode("utf-8", "replace")
 
 
 def comment(text: str) -> bytes:

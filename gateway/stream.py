@@ -7,6 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
+from typing import assert_never
 
 import attrs
 import trio
@@ -15,15 +16,19 @@ from quart.wrappers.response import ResponseBody
 from werkzeug.datastructures import Headers
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.deltas import ModelDelta
 from stopgo.actors.errors import AgentError
 from stopgo.gateway import query, sse
 from stopgo.gateway.exchange import View, answer, concerns
-from stopgo.gateway.views import event_view
+from stopgo.gateway.views import delta_view, event_view
+from stopgo.runtime.journal.protocol import Event
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT = 15.0
 """Seconds without an event after which a comment shows that the stream is alive."""
+MODEL_DELTA = "model.delta"
+"""The type of what is sent of a reply while it comes; it is no event of the log."""
 RETRY = 1.0
 """Seconds after which a client whose stream ended comes back."""
 
@@ -38,6 +43,7 @@ class Stream:
 
     async def follow(self, id: str) -> Response:
         after = _cursor(request.headers, request.args)
+        deltas = query.word(request.args, "deltas", ("true", "false")) == "true"
         conversation = await self.agent.get(id)
         concerns(conversation)
         if after > conversation.last_seq:
@@ -47,7 +53,7 @@ class Stream:
         response.headers["X-Accel-Buffering"] = "no"
         if request.method != "HEAD":
             del response.headers["Content-Length"]
-            response.response = _Body(self.agent, id, after)
+            response.response = _Body(self.agent, id, after, deltas)
         return response
 
 
@@ -61,8 +67,8 @@ def _cursor(headers: Headers, args: Mapping[str, str]) -> int:
 class _Body(ResponseBody):
     """The stream as the framework takes it: entered, iterated and left by the task that sends."""
 
-    def __init__(self, agent: Agent, id: str, after: int) -> None:
-        self._followed = _follow(agent, id, after)
+    def __init__(self, agent: Agent, id: str, after: int, deltas: bool) -> None:
+        self._followed = _follow(agent, id, after, deltas)
 
     async def __aenter__(self) -> _Body:
         self._chunks = await self._followed.__aenter__()
@@ -86,32 +92,44 @@ class _Body(ResponseBody):
 
 
 @asynccontextmanager
-async def _follow(agent: Agent, id: str, after: int) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
+async def _follow(
+    agent: Agent, id: str, after: int, deltas: bool
+) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
     """Chunks of the stream. It ends with the conversation, or when the server begins to shut down."""
     # Without a buffer: a client that reads slowly holds up nobody but its own subscription.
     send, receive = trio.open_memory_channel[bytes](0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, agent, id, after, send)
+        nursery.start_soon(_pump, agent, id, after, deltas, send)
         try:
             yield receive
         finally:
             nursery.cancel_scope.cancel()
 
 
-async def _pump(agent: Agent, id: str, after: int, out: trio.MemorySendChannel[bytes]) -> None:
+async def _pump(agent: Agent, id: str, after: int, deltas: bool, out: trio.MemorySendChannel[bytes]) -> None:
     async with out, trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_when, agent.draining, nursery.cancel_scope)
         try:
             await out.send(sse.retry(RETRY))
-            async with aclosing(agent.events(id, after)) as events:
+            async with aclosing(agent.events(id, after, deltas=deltas)) as events:
                 async for event in events:
-                    await out.send(sse.encode(event.seq, event.type, event_view(event)))
+                    await out.send(_encoded(event))
         except AgentError:
             pass  # It was deleted since the request began: the end is all there is to say.
         except Exception as error:
             # The status line has left: all that can be done is to end, and the client comes back.
             log.error("internal error id=%s conversation=%s", secrets.token_hex(6), id, exc_info=error)
         nursery.cancel_scope.cancel()
+
+
+def _encoded(event: Event | ModelDelta) -> bytes:
+    match event:
+        case Event():
+            return sse.encode(event.seq, event.type, event_view(event))
+        case ModelDelta():
+            return sse.encode(None, MODEL_DELTA, delta_view(event))
+        case _:
+            assert_never(event)
 
 
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:

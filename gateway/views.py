@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, assert_never, get_args
 
+from stopgo.actors.deltas import ModelDelta
 from stopgo.actors.head import Head, RunHead, Status
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ListedTool
+from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.record import Message
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.state import Conversation
@@ -247,3 +249,21 @@ def event_view(event: Event) -> Json:
         "at": timestamp(event.at),
         "body": event.body,
     }
+
+
+def delta_view(told: ModelDelta) -> Json:
+    view: Json = {
+        "conversation_id": told.conversation,
+        "key": told.key,
+        "node": told.node,
+        "model": told.model,
+        "attempt": told.attempt,
+    }
+    match told.delta:
+        case TextDelta(text=text):
+            view["text"] = text
+        case ArgumentsDelta(index=index, name=name, json=piece):
+            view["call"] = {"index": index, "name": name, "json": piece}
+        case _:
+            assert_never(told.delta)
+    return view

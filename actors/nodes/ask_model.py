@@ -169,10 +169,10 @@ class _Asking:
         self.spent = self.spent.plus(spent.to_json())
 
     def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:
-        log = self.scope.log
+        state, request = self.scope.log.state, self.request
         self.tries = before + attempt
-        told = ModelDelta(log.state.id, self.request.step, self.request.node, name, self.tries, delta)
-        self.scope.services.bus.publish(topic(log.state.id), told)
+        told = ModelDelta(state.id, state.last_seq, request.step, request.node, name, self.tries, delta)
+        self.scope.services.bus.publish(topic(state.id), told)
 
     def _why(self) -> str:
         if len(self.hops) == 1:

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.mcp.server import HANDLERS, ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
@@ -27,7 +27,18 @@ from stopgo.runtime.journal.protocol import Event, Journal
 
 T = TypeVar("T")
 
-Step: TypeAlias = ModelReply | Exception | Callable[[ModelRequest], Awaitable[ModelReply]]
+
+@attrs.frozen
+class Streamed:
+    """A reply that comes in pieces, or fails after some."""
+
+    pieces: tuple[Delta, ...]
+    then: ModelReply | Exception
+    pause: float = 1.0
+    """Seconds after each piece."""
+
+
+Step: TypeAlias = ModelReply | Exception | Streamed | Callable[[ModelRequest], Awaitable[ModelReply]]
 """What a node's model does at one call."""
 Work: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]]
 
@@ -233,15 +244,20 @@ class _Model:
         self._world.replies.append((self._name, request))
         await trio.lowlevel.checkpoint()
         if own := self._world.models.get(self._name):
-            return await _do(own.pop(0), request)
+            return await _do(own.pop(0), request, emit)
         plans = self._world.plans
         steps = plans.get((request.node, request.turn)) or plans.get((request.node, None), ())
         if request.call > len(steps):
             return say(f"{request.node} done")
-        return await _do(steps[request.call - 1], request)
+        return await _do(steps[request.call - 1], request, emit)
 
 
-async def _do(step: Step, request: ModelRequest) -> ModelReply:
+async def _do(step: Step, request: ModelRequest, emit: Emit) -> ModelReply:
+    if isinstance(step, Streamed):
+        for piece in step.pieces:
+            emit(piece)
+            await trio.sleep(step.pause)
+        return await _do(step.then, request, emit)
     if isinstance(step, Exception):
         raise step
     return step if isinstance(step, ModelReply) else await step(request)

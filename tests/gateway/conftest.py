@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from stopgo.actors import events
+from stopgo.actors.deltas import ModelDelta
 from stopgo.actors.errors import AgentError
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool
@@ -84,6 +85,8 @@ class FakeAgent:
     """What commands wait for, if anything; as with the real one, only the waiting is cancelled."""
     finished: list[str] = attrs.field(factory=list)
     log: list[Event] = attrs.field(factory=history)
+    deltas: list[ModelDelta] = attrs.field(factory=list)
+    """What is said after each event."""
     ready: bool = True
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
@@ -173,13 +176,18 @@ class FakeAgent:
         server = PartHealth("resources", "connected" if self.ready else "connecting", None)
         return Health(self.ready, (server,), (), PartHealth("journal", "ready"))
 
-    async def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]:
+    async def events(
+        self, id: str, after: int = 0, *, deltas: bool = False
+    ) -> AsyncGenerator[Event | ModelDelta, None]:
         self.following += 1
         try:
             while True:
                 while after < len(self.log):
                     yield self.log[after]
                     after += 1
+                if deltas:
+                    for delta in self.deltas:
+                        yield delta
                 if "events" in self.raises:
                     raise self.raises["events"]
                 if self.log[-1].type == events.CONVERSATION_DELETED:

@@ -29,6 +29,10 @@ def test_half_a_surrogate_pair_does_not_fail_the_stream() -> None:
     assert sse.encode(1, "x", {"a": "\ud800"}).endswith(b'data: {"a":"?"}\n\n')
 
 
+def test_an_event_without_id_leaves_the_place_of_the_reader_alone() -> None:
+    assert sse.encode(None, "model.delta", {"text": "a"}) == b'event: model.delta\ndata: {"text":"a"}\n\n'
+
+
 def test_comments_and_retry() -> None:
     assert sse.comment("keep-alive") == b": keep-alive\n\n"
     assert sse.retry(1.5) == b"retry: 1500\n\n"

@@ -6,12 +6,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import jsonschema
 import pytest
 import trio
 
 from stopgo.actors import events
+from stopgo.actors.deltas import ModelDelta
 from stopgo.actors.errors import AgentError
+from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.gateway import examples as ex
+from stopgo.gateway.schemas import SCHEMAS
 from stopgo.gateway.server import SEND_TIMEOUT, Server
 from stopgo.gateway.stream import HEARTBEAT
 from stopgo.runtime.journal.protocol import NewEvent
@@ -184,3 +188,37 @@ async def test_deletion_in_between_is_no_fault(
         assert await reader.block() == {"retry": "1000"}
         assert await reader.block() is None
     assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_deltas_come_when_asked_for_and_have_no_id(agent: Any, client: httpx2.AsyncClient) -> None:
+    where = (ex.CONVERSATION_ID, 6, "1/:2", "agent", "fast", 2)
+    agent.deltas = [
+        ModelDelta(*where, TextDelta("Hel\nlo")),
+        ModelDelta(*where, ArgumentsDelta(1, "resources_add", '{"na')),
+    ]
+    said = {
+        "conversation_id": ex.CONVERSATION_ID,
+        "key": "1/:2",
+        "node": "agent",
+        "model": "fast",
+        "attempt": 2,
+    }
+    async with follow(client, "?after=5&deltas=true") as reader:
+        seen = [await reader.event() for _ in range(3)]
+        assert seen[0]["id"] == "6"
+        assert seen[1] == {"event": "model.delta", "data": {**said, "text": "Hel\nlo"}}
+        call = {"index": 1, "name": "resources_add", "json": '{"na'}
+        assert seen[2] == {"event": "model.delta", "data": {**said, "call": call}}
+        for data in (seen[1]["data"], seen[2]["data"]):
+            jsonschema.validate(data, {**SCHEMAS["Delta"], "additionalProperties": False})
+    for query in ("?after=5", "?after=5&deltas=false"):
+        async with follow(client, query) as reader:
+            assert (await reader.event())["id"] == "6"
+            agent.grow(events.conversation_completed())
+            assert (await reader.event())["event"] == "conversation.completed"
+            agent.log.pop()
+
+
+async def test_deltas_are_true_or_false(client: httpx2.AsyncClient) -> None:
+    answer = await client.get(f"{PATH}?deltas=yes")
+    assert (answer.status_code, answer.json()["field"]) == (400, "deltas")
