@@ -183,6 +183,7 @@ class Connection:
                 self._attempt = scope
                 async with client(self._config, self._manner, way, link, self._log) as link.client:
                     await settle_era(link.client, self._config)
+                    link.version = link.client.protocol_version
                     link.announces = tells_of_changes(link.client)
                     self.line.tools = await list_tools(link.client, self._config.name, self._log)
                     opened = True
@@ -209,7 +210,7 @@ class Connection:
 
         # Next time an older server is not asked again how modern it is: some take seconds to not
         # answer that.
-        older = link.client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+        older = link.version in HANDSHAKE_PROTOCOL_VERSIONS
         self._manner = Manner(self._manner.kind, legacy=older)
         self.line.open(link)
         self._first.set()

@@ -88,7 +88,7 @@ async def transport(
     from stopgo.actors.mcp.http import http_client, streamable_http
     from stopgo.actors.mcp.sse import legacy_sse
 
-    client = http_client(
+    http = http_client(
         max_connections=config.max_concurrency,
         headers=config.headers,
         auth=auth,
@@ -96,8 +96,8 @@ async def transport(
         on_stream=link.stream_begins,
     )
     if manner.kind == "sse":
-        return Transport(legacy_sse(config.url, client, link.lose))
-    return Transport(streamable_http(config.url, client))
+        return Transport(legacy_sse(config.url, http, link.lose))
+    return Transport(streamable_http(config.url, http))
 
 
 async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
@@ -128,7 +128,7 @@ def client(
     # A version by name is taken for granted: there is no probe, and no falling back.
     otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
     return Client(
-        repaired(way.streams, lambda: link.client.protocol_version, log),
+        repaired(way.streams, lambda: link.version, log),
         mode="legacy" if manner.legacy else otherwise,
         client_info=Implementation(name="stopgo", version=version("agent-stop-and-go")),
         message_handler=on_message,

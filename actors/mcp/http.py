@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import httpx2
+import trio
 
 from stopgo.actors.mcp.bearer import current_bearer
 from stopgo.actors.mcp.failures import REQUEST_REFUSED, SERVER_FAILED, SESSION_LOST, UNREACHABLE
+from stopgo.actors.mcp.reply import Reply
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -31,13 +33,13 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes of the longest reply."""
 CONNECT_TIMEOUT = 10.0
 SIDE_TIMEOUT = 2.0
-"""Seconds for a notification or the end of a session: the SDK waits for these inline."""
+"""Seconds for a notification or the end of a session: the SDK waits for these and sends nothing else."""
 
 SESSION_UNKNOWN = "the server does not know this session any more"
 
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
-_Kind: TypeAlias = Literal["request", "notification", "stream", "other"]
+_Kind: TypeAlias = Literal["request", "notification", "cancellation", "stream", "other"]
 """The last is what an `httpx2.Auth` sends for itself: it may go anywhere, and none of ours with it."""
 
 
@@ -45,39 +47,76 @@ class McpTransport(httpx2.AsyncBaseTransport):
     """Sends an MCP client's requests; forwards the bearer of the call at hand."""
 
     def __init__(
-        self, max_connections: int, on_lost: Callable[[str], None], on_stream: Callable[[], None]
+        self,
+        max_connections: int,
+        on_lost: Callable[[str], None],
+        on_stream: Callable[[], None],
+        nursery: trio.Nursery,
     ) -> None:
         """
         Args:
             on_lost: told why, when the server's own stream to us shows that the session is gone.
             on_stream: called whenever that stream begins; what was said before it did is lost.
+            nursery: for what nobody waits for.
         """
         # Beside the calls there are the server's own stream to us, notifications, and what gets a token.
         limits = httpx2.Limits(max_connections=max_connections + 3)
         self._inner = httpx2.AsyncHTTPTransport(limits=limits)
         self._on_lost = on_lost
         self._on_stream = on_stream
+        self._nursery = nursery
         self._streamed = False
+        self._replies: dict[object, Reply] = {}
+        """By the id of the request that each is to."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        kind = _kind(request)
+        kind, request_id = _kind(request)
         bearer = current_bearer()
         if bearer is not None and kind != "other":
             request.headers["authorization"] = f"Bearer {bearer}"
-        if kind == "notification" or request.method == "DELETE":
+        if kind in ("notification", "cancellation") or request.method == "DELETE":
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SIDE_TIMEOUT)
+        if kind == "cancellation":
+            if request_id in self._replies:
+                self._replies[request_id].give_up()
+            # A server that does not answer is what calls are cancelled for, one after the other.
+            self._nursery.start_soon(self._send_aside, request)
+            return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
         try:
+            if kind == "request":
+                return _explained(request, await self._ask(request, request_id))
             response = await self._inner.handle_async_request(request)
-            if kind == "request" and not _is_stream(response):
-                response = await _read(response, request)
         except httpx2.TransportError as error:
             return self._failed(request, kind, error)
         if kind == "stream":
             self._watch(request, response)
-        return _explained(request, response) if kind == "request" else response
+        return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+    async def _ask(self, request: httpx2.Request, request_id: object) -> httpx2.Response:
+        """The response to a request, read to its end unless it is a stream."""
+
+        def forget() -> None:
+            if self._replies.get(request_id) is reply:
+                del self._replies[request_id]
+
+        reply = self._replies[request_id] = Reply(on_close=forget)
+        streams = False
+        try:
+            response = await reply.wait_for(lambda: self._inner.handle_async_request(request))
+            streams = _is_stream(response)
+            if streams:
+                return reply.streams(response)
+            return await reply.wait_for(lambda: _read(response, request))
+        finally:
+            if not streams:
+                forget()
+
+    async def _send_aside(self, request: httpx2.Request) -> None:
+        with suppress(httpx2.TransportError):
+            await (await self._inner.handle_async_request(request)).aclose()
 
     def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
         if kind == "notification":
@@ -100,15 +139,16 @@ class McpTransport(httpx2.AsyncBaseTransport):
             self._on_lost(SESSION_UNKNOWN)
 
 
-def http_client(
+@asynccontextmanager
+async def http_client(
     *,
     max_connections: int,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None,
     on_lost: Callable[[str], None],
     on_stream: Callable[[], None],
-) -> httpx2.AsyncClient:
-    """A client for one server.
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client for one server, closed with the block.
 
     Reads have no timeout: every call is bounded by its caller, and the server's own stream to us
     may be silent for as long as it likes.
@@ -118,39 +158,52 @@ def http_client(
         auth: sees every response before anything else does, with its status and headers.
         on_lost, on_stream: see `McpTransport`.
     """
-    return httpx2.AsyncClient(
-        transport=McpTransport(max_connections, on_lost, on_stream),
-        timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-        # What is bounded is what is sent: a compressed body could unpack to any size.
-        headers={**headers, "accept-encoding": "identity"},
-        auth=auth,
-    )
+    async with trio.open_nursery() as nursery:
+        async with httpx2.AsyncClient(
+            transport=McpTransport(max_connections, on_lost, on_stream, nursery),
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+            # What is bounded is what is sent: a compressed body could unpack to any size.
+            headers={**headers, "accept-encoding": "identity"},
+            auth=auth,
+        ) as client:
+            yield client
+        nursery.cancel_scope.cancel()
+
+
+HttpClient: TypeAlias = AbstractAsyncContextManager[httpx2.AsyncClient]
 
 
 @asynccontextmanager
-async def streamable_http(url: str, client: httpx2.AsyncClient) -> AsyncIterator[TransportStreams]:
-    """A transport of the SDK for the server at `url`; closes the client."""
+async def streamable_http(url: str, http: HttpClient) -> AsyncIterator[TransportStreams]:
+    """A transport of the SDK for the server at `url`."""
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        client,
+        http as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_BODY) as streams,
     ):
         yield streams
 
 
-def _kind(request: httpx2.Request) -> _Kind:
+def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
+    """What the HTTP request is for, and the id of the MCP request that it is or is about."""
     if request.method == "DELETE":
-        return "stream"
+        return "stream", None
     if request.method == "GET":
-        return "stream" if "text/event-stream" in request.headers.get("accept", "") else "other"
+        return "stream" if "text/event-stream" in request.headers.get("accept", "") else "other", None
     try:
         message: Any = json.loads(request.content)
     except ValueError:
-        return "other"
-    if not isinstance(message, dict) or "jsonrpc" not in message:
-        return "other"
-    return "request" if "id" in message and "method" in message else "notification"
+        return "other", None
+    match message:
+        case {"jsonrpc": _, "method": "notifications/cancelled", "params": {"requestId": request_id}}:
+            return "cancellation", request_id
+        case {"jsonrpc": _, "method": _, "id": request_id}:
+            return "request", request_id
+        case {"jsonrpc": _}:
+            return "notification", None
+        case _:
+            return "other", None
 
 
 def _is_stream(response: httpx2.Response) -> bool:

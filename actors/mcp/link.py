@@ -21,6 +21,8 @@ class Link:
     """One life of the connection, between its owner and its callers."""
 
     client: Client = attrs.field(init=False)
+    version: str | None = None
+    """Of the protocol, once it is agreed upon."""
     calls: int = 0
     """In flight."""
     closed: bool = False

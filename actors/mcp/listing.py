@@ -1,7 +1,7 @@
 """What a server lists, page by page, with one malformed tool not losing the others.
 
-The SDK validates a page of `tools/list` as a whole and offers no way to see it before that, so the
-pages are repaired on their way in, between the transport and the SDK.
+The SDK validates a page of `tools/list` as a whole, as it does every result, and offers no way to see
+it before that, so they are repaired on their way in, between the transport and the SDK.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[
 
 
 class RepairedReads:
-    """A transport's read stream, with every page of tools and every result repaired as it passes."""
+    """A transport's read stream, with every result repaired as it passes."""
 
     def __init__(
         self, inner: ReadStream[SessionMessage | Exception], repair: Callable[[dict[str, Any]], None]
@@ -72,10 +72,7 @@ class RepairedReads:
     def _repaired(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         result = getattr(getattr(item, "message", None), "result", None)
         if isinstance(result, dict):
-            if "tools" in result:
-                self._repair(result)
-            elif "content" in result or "structuredContent" in result:
-                repair_result(result)
+            self._repair(result)
         return item
 
     async def aclose(self) -> None:
@@ -96,14 +93,26 @@ class RepairedReads:
 @asynccontextmanager
 async def repaired(
     transport: AbstractAsyncContextManager[TransportStreams],
-    protocol_version: Callable[[], str],
+    protocol_version: Callable[[], str | None],
     log: logging.Logger,
 ) -> AsyncIterator[TransportStreams]:
-    """The transport, with results made readable, and malformed tools dropped and logged."""
+    """The transport, with results made readable, and malformed tools dropped and logged.
 
-    def repair(page: dict[str, Any]) -> None:
-        for problem in repair_listing(page, _tool_problem(page, protocol_version())):
-            log.warning("left out a malformed tool: %s", problem)
+    A result that does not say its type, which newer servers must, is taken for a complete one.
+    """
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    def repair(result: dict[str, Any]) -> None:
+        version = protocol_version()
+        if version is None:
+            return
+        if version in MODERN_PROTOCOL_VERSIONS:
+            result.setdefault("resultType", "complete")
+        if "tools" in result:
+            for problem in repair_listing(result, _tool_problem(result, version)):
+                log.warning("left out a malformed tool: %s", problem)
+        elif "content" in result or "structuredContent" in result:
+            repair_result(result)
 
     async with transport as (reads, writes):
         yield RepairedReads(reads, repair), writes

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def legacy_sse(
-    url: str, client: httpx2.AsyncClient, on_end: Callable[[str], None]
+    url: str, http_client: http.HttpClient, on_end: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
-    """A transport for the server whose stream is at `url`; closes the client.
+    """A transport for the server whose stream is at `url`.
 
     Args:
         on_end: told why, when no further message can come.
@@ -43,7 +43,7 @@ async def legacy_sse(
     """
     incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     with incoming, reads:
-        async with client, _stream(url, client) as response:
+        async with http_client as client, _stream(url, client) as response:
             events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_BODY))
             writes = Posts(client, await _endpoint(url, events), incoming)
             async with trio.open_nursery() as nursery:

@@ -42,6 +42,14 @@ async def slow(seconds: float) -> str:
     return "slow done"
 
 
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def stubborn() -> str:
+    """Answer nobody, and do not be told to stop."""
+    with trio.CancelScope(shield=True):
+        await trio.sleep(60)
+    return "stubborn done"
+
+
 @server.tool(annotations=ToolAnnotations(destructive_hint=False, read_only_hint=False))
 async def wipe(text: str) -> str:
     """Write the text into the ledger."""

@@ -15,11 +15,13 @@ import attrs
 import psutil
 import pytest
 
+from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.server import ServerStatus, mcp_server
 from stopgo.actors.tools import ServerMessage
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import open_supervisor
 
 SERVERS = Path(__file__).parents[3] / "testdata" / "servers"
@@ -75,6 +77,11 @@ def serving(statuses: list[ServerStatus]) -> Open:
 
 
 @pytest.fixture(autouse=True)
+def quick_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.1, limit=0.3))
+
+
+@pytest.fixture(autouse=True)
 def no_process_left() -> Iterator[None]:
     yield
     assert psutil.Process().children(recursive=True) == []
@@ -94,6 +101,8 @@ class HttpPeer:
     on_connect: int = 200
     """The status of what precedes any call."""
     session: str = "first"
+    on_leave: str = "answer"
+    """Of a DELETE: answer or hang."""
     ended: list[str] = attrs.field(factory=list)
     """Sessions that the client took leave of."""
     slow: threading.Event = attrs.field(factory=threading.Event)
@@ -116,6 +125,8 @@ def http_peer() -> Iterator[HttpPeer]:
 
         def do_DELETE(self) -> None:
             peer.ended.append(self.headers["mcp-session-id"])
+            if peer.on_leave == "hang":
+                peer.slow.wait(20)
             reply(self, 200)
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -187,6 +198,8 @@ def reply(
     handler.send_response(status)
     handler.send_header("content-type", content_type)
     handler.send_header("content-length", str(len(body)))
+    if status == 307:
+        handler.send_header("location", "http://elsewhere.invalid/mcp")
     if session is not None:
         handler.send_header("mcp-session-id", session)
     handler.end_headers()

@@ -83,6 +83,7 @@ async def test_a_server_that_is_not_modern_as_it_should_be_fails_the_start(
     assert str(raised.value) == f'MCP server "unruly" failed to start: {reason}'
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
 async def test_the_death_of_an_idle_server_is_noticed_and_repaired(
     serving: Open, statuses: list[ServerStatus], mode: Any
@@ -103,6 +104,7 @@ async def test_the_death_of_an_idle_server_is_noticed_and_repaired(
                 assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
 
 
+@pytest.mark.crash
 async def test_what_changed_while_nobody_listened_is_found_out(
     serving: Open, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:

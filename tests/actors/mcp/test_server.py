@@ -33,7 +33,6 @@ from stopgo.actors.tools import (
 )
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.restart import Backoff
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -151,10 +150,8 @@ async def test_a_call_waits_for_the_repair_no_longer_than_a_call_may_take_and_no
     serving: Open,
     tmp_path: Path,
     statuses: list[ServerStatus],
-    monkeypatch: pytest.MonkeyPatch,
     patience: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr("stopgo.actors.mcp.connection.REPAIRS", Backoff(first=0.1, limit=0.2))
     script = Path(shutil.copy(echo().args[1], tmp_path / "server.py"))
     async with serving(echo(args=("-S", str(script)), **patience)) as server:
         parked = tmp_path / "parked.py"
@@ -381,10 +378,8 @@ async def test_a_server_that_is_not_required_comes_when_it_comes(
     serving: Open,
     tmp_path: Path,
     statuses: list[ServerStatus],
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("stopgo.actors.mcp.connection.REPAIRS", Backoff(first=0.1, limit=0.2))
     script = tmp_path / "server.py"
     with trio.fail_after(20):
         async with serving(echo(required=False, args=("-S", str(script)))) as server:

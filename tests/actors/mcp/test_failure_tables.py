@@ -1,0 +1,248 @@
+"""Every way a server fails: the right error, in bounded time, no process left, and a neighbour untouched."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any
+
+import psutil
+import pytest
+import trio
+
+from stopgo.actors.mcp import stdio
+from stopgo.actors.mcp.server import ServerStartFailed
+from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp.test_eras import sdk_server
+
+Config = Callable[..., McpServerConfig]
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+NEIGHBOURS_CALL = 0.5
+"""Seconds; whatever fails does so while it runs."""
+
+
+@pytest.fixture(autouse=True)
+async def neighbour(echo: Config, serving: Open) -> AsyncIterator[None]:
+    async with serving(echo(name="neighbour", env={}, max_concurrency=2)) as server:
+        async with trio.open_nursery() as nursery:
+            texts: list[str] = []
+
+            async def call() -> None:
+                texts.append((await server.ask(CallTool("slow", {"seconds": NEIGHBOURS_CALL}))).content)
+
+            nursery.start_soon(call)
+            yield
+        assert (await server.ask(CallTool("echo", {"text": "calm"}))).content == "calm"
+    assert texts == ["slow done"]
+
+
+@contextmanager
+def bounded(seconds: float) -> Iterator[None]:
+    with trio.fail_after(seconds):
+        yield
+
+
+def web(url: str, **changes: Any) -> McpServerConfig:
+    return McpServerConfig(name="web", url=url, **{"timeout": 10.0, "connect_timeout": 10.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("modes", "changes", "reason"),
+    [
+        ("exit", {}, "exited with code 3: fatal: no database"),
+        ("", {"command": "no-such-thing"}, "command not found: no-such-thing (looked in"),
+        ("mute", {"connect_timeout": 0.5}, "no answer within 0.5 s"),
+    ],
+)
+async def test_a_child_that_is_of_no_use(
+    serving: Open, unruly: Config, modes: str, changes: dict[str, Any], reason: str
+) -> None:
+    config = McpServerConfig(**{**_fields(unruly(modes)), **changes})
+    with bounded(5), pytest.raises(ServerStartFailed) as raised:
+        async with serving(config):
+            pass
+    assert str(raised.value).startswith(f'MCP server "unruly" failed to start: {reason}')
+
+
+def _fields(config: McpServerConfig) -> dict[str, Any]:
+    return {"name": config.name, "command": config.command, "args": config.args, "env": config.env}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (404, "HTTP 404 Not Found (as an older SSE server: HTTP 405 Method Not Allowed)"),
+        (429, "HTTP 429 Too Many Requests"),
+        (500, "HTTP 500 Internal Server Error"),
+        (307, "Redirect to http://elsewhere.invalid/mcp not followed"),
+    ],
+)
+async def test_a_server_that_refuses(http_peer: Any, serving: Open, status: int, reason: str) -> None:
+    http_peer.on_connect = status
+    with bounded(5), pytest.raises(ServerStartFailed) as raised:
+        async with serving(web(http_peer.url, connect_timeout=0.5)):
+            pass
+    assert str(raised.value).startswith(f'MCP server "web" failed to start: {reason}')
+
+
+async def test_a_server_that_is_down(serving: Open) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with bounded(5), pytest.raises(ServerStartFailed, match=r"all attempts to connect to 127\.0\.0\.1"):
+        async with serving(web(f"http://127.0.0.1:{port}/mcp", connect_timeout=0.5)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("hang_up", 'unknown: MCP server "web" connection lost: '),
+        ("500", 'unknown: MCP server "web" failed: HTTP 500 Internal Server Error'),
+        ("307", "answer: Redirect to http://elsewhere.invalid/mcp not followed"),
+        ("409", "answer: HTTP 409 Conflict"),
+    ],
+)
+async def test_a_call_that_fails_over_http_and_the_next_one(
+    http_peer: Any, serving: Open, how: str, expected: str
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = how
+        with bounded(2):
+            assert (await outcome(server, CallTool("echo", {}))).startswith(expected)
+        http_peer.on_call = "answer"
+        assert await outcome(server, CallTool("echo", {})) == "answer: echo"
+    assert len(http_peer.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        ("crash", 'unknown: MCP server "echo" connection lost: exited with code 7'),
+        ("nothing of ours", "answer: Unknown tool: nothing of ours"),
+    ],
+)
+async def test_a_call_that_fails_over_stdio_and_the_next_one(
+    echo: Config, serving: Open, tool: str, expected: str
+) -> None:
+    async with serving(echo()) as server:
+        with bounded(2):
+            assert await outcome(server, CallTool(tool, {})) == expected
+        assert await outcome(server, CallTool("echo", {"text": "here"})) == "answer: here"
+
+
+async def outcome(server: ActorRef[ServerMessage], call: CallTool) -> str:
+    try:
+        return f"answer: {(await server.ask(call)).content}"
+    except ToolOutcomeUnknown as error:
+        return f"unknown: {error}"
+    except ToolUnavailable as error:
+        return f"unavailable: {error}"
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_server_over_http_that_stops_answering_is_timed_out_again_and_again(
+    serving: Open, mode: Any
+) -> None:
+    """Its notifications of cancelled calls hang as well, and must hold nobody up."""
+    with sdk_server("http") as (url, process):
+        async with serving(web(url, mode=mode, timeout=0.3, max_concurrency=3)) as server:
+            process.send_signal(signal.SIGSTOP)
+            with bounded(2):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(3):
+                        nursery.start_soon(timed_out, server)
+                await timed_out(server)
+            process.send_signal(signal.SIGCONT)
+            with trio.fail_after(10):
+                while await outcome(server, CallTool("echo", {"text": "x"})) != "answer: x":  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+
+
+async def timed_out(server: ActorRef[ServerMessage]) -> None:
+    assert await outcome(server, CallTool("echo", {"text": "x"})) == (
+        'unknown: MCP server "web" timed out after 0.3 s'
+    )
+
+
+async def test_calls_that_are_never_answered_take_no_connections_away(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url, timeout=0.1)) as server:
+        for _ in range(10):
+            with bounded(2):
+                assert "timed out" in await outcome(server, CallTool("slow", {}))
+        assert await outcome(server, CallTool("echo", {})) == "answer: echo"
+
+
+@pytest.mark.crash
+async def test_streams_that_are_never_ended_take_no_connections_away(serving: Open) -> None:
+    with sdk_server("http") as (url, _):
+        async with serving(web(url, timeout=0.2, mode="legacy")) as server:
+            for _ in range(10):
+                with bounded(2):
+                    assert "timed out" in await outcome(server, CallTool("stubborn", {}))
+            assert await outcome(server, CallTool("echo", {"text": "x"})) == "answer: x"
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_server_over_http_that_is_killed_in_a_call(serving: Open, kind: str) -> None:
+    with sdk_server(kind) as (url, process):
+        async with serving(web(url, timeout=1.0, max_concurrency=3)) as server:
+            found: list[str] = []
+
+            async def call() -> None:
+                found.append(await outcome(server, CallTool("slow", {"seconds": 30})))
+
+            with bounded(5):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(3):
+                        nursery.start_soon(call)
+                    await trio.sleep(0.3)
+                    process.kill()
+                assert (await outcome(server, CallTool("echo", {"text": "x"}))) == (
+                    'unavailable: MCP server "web" not connected'
+                )
+    assert [re.sub(": [^:]*$", "", text) for text in found] == [
+        'unknown: MCP server "web" connection lost'
+    ] * 3
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_long_reply_arrives_as_a_stream(serving: Open, kind: str) -> None:
+    with sdk_server(kind) as (url, _):
+        async with serving(web(url)) as server:
+            text = "x" * 2_000_000
+            assert await outcome(server, CallTool("echo", {"text": text})) == f"answer: {text}"
+
+
+async def test_a_server_that_will_not_be_taken_leave_of(http_peer: Any, serving: Open) -> None:
+    http_peer.on_leave = "hang"
+    async with serving(web(http_peer.url)) as server:
+        assert await outcome(server, CallTool("echo", {})) == "answer: echo"
+        began = trio.current_time()
+    assert trio.current_time() - began < 4
+
+
+async def test_a_child_that_does_not_even_run(
+    echo: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "EXIT_GRACE", 0.3)
+    before = set(psutil.Process().children())
+    async with serving(echo(timeout=0.3)) as server:
+        [child] = set(psutil.Process().children()) - before
+        os.kill(child.pid, signal.SIGSTOP)
+        with bounded(2):
+            assert await outcome(server, CallTool("echo", {})) == (
+                'unknown: MCP server "echo" timed out after 0.3 s'
+            )
+        began = trio.current_time()
+    assert trio.current_time() - began < 4
+    assert not child.is_running()
