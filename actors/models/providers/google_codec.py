@@ -40,7 +40,6 @@ from stopgo.config.models import ModelSpec
 NO_SIGNATURE = "skip_thought_signature_validator"
 """In the place of a signature, for a call that another model made: Gemini 3 refuses one without any."""
 
-_WELL = ("STOP", "MAX_TOKENS")
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
 _SLIPS = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
 """Slips of the model; another try may well succeed."""
@@ -103,6 +102,9 @@ class GoogleCodec:
         )
         reason = text(candidate.get("finishReason"))
         self._check(reason, text(candidate.get("finishMessage")), usage, empty=not said and not calls)
+        if calls and reason == "OTHER":
+            # Whether these are all the calls, nobody knows.
+            raise ModelFailed("the reply ended for a reason that is not told", retryable=True, usage=usage)
         plain = [
             *_text_part(said),
             *({"functionCall": dict(_call(call.name, call.arguments))} for call in calls),

@@ -231,7 +231,17 @@ def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None
 @pytest.mark.parametrize("reason", ["OTHER", "NEW_REASON", None])
 def test_an_unknown_reason_does_not_spoil_an_answer(reason: str | None) -> None:
     assert read(answer({"text": "x"}, finish=reason)).text == "x"
+
+
+@pytest.mark.parametrize("reason", ["NEW_REASON", None])
+def test_an_unknown_reason_does_not_spoil_calls(reason: str | None) -> None:
     assert read(answer(SIGNED, finish=reason)).stop == "tool_calls"
+
+
+def test_calls_that_ended_for_no_reason_told_are_not_acted_upon() -> None:
+    with pytest.raises(ModelFailed, match="for a reason that is not told") as failed:
+        read(answer(SIGNED, finish="OTHER"))
+    assert failed.value.retryable
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
