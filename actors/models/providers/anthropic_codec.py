@@ -47,7 +47,8 @@ CACHED = {"type": "ephemeral"}
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _THOUGHTS = ("thinking", "redacted_thinking")
 _CUT = ("max_tokens", "model_context_window_exceeded")
-_WELL = ("end_turn", "stop_sequence", "tool_use", *_CUT)
+_WELL = ("end_turn", "stop_sequence", *_CUT)
+"""Ways to end well without a word."""
 
 
 @attrs.frozen
@@ -166,8 +167,8 @@ def _blocks(said: Said) -> list[dict[str, Any]]:
         return [*_text_block(said.text), *(_call_block(call) for call in said.calls)]
     for block, call, arguments in zip(given, said.calls, final, strict=True):
         block["id"], block["name"] = call.id, wire_name(call.name)
-        if arguments is not None:
-            block["input"] = dict(arguments)
+        if arguments is not None or not isinstance(block.get("input"), dict):
+            block["input"] = dict(call.arguments)
     return kept
 
 

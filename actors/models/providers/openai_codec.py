@@ -66,7 +66,8 @@ GO_ON = "I have the results."
 """Said between a result and a user's message where a server wants something to be said."""
 
 _CUT = ("length", "model_length")
-_WELL = ("stop", "tool_calls", "function_call", *_CUT)
+_WELL = ("stop", *_CUT)
+"""Ways to end well without a word."""
 
 
 @attrs.frozen

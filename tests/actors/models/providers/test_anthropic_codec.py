@@ -265,6 +265,7 @@ def test_a_reply_that_was_cut(stop: str) -> None:
         (answer(stop="max_tokens"), "limit of tokens was reached before", False),
         (answer(stop="new_reason"), '"new_reason"', False),
         (answer(THOUGHT, stop=None), "it is empty", False),
+        (answer(stop="tool_use"), "it is empty", False),
         ({"usage": USAGE}, "no content", False),
     ],
 )
@@ -320,6 +321,12 @@ def test_edited_arguments_take_the_place_of_the_models() -> None:
 def test_empty_texts_are_not_sent_back() -> None:
     reply = read(answer(THOUGHT, {"type": "text", "text": "\n"}, CALL))
     assert sent(UserMessage("x"), kept(reply))[1]["content"] == [THOUGHT, CALL]
+
+
+@pytest.mark.parametrize("input", [None, "null", "[1]", 3])
+def test_an_input_that_is_no_object_is_not_sent_back(input: object) -> None:
+    reply = read(answer(THOUGHT, {**CALL, "input": input}))
+    assert sent(UserMessage("x"), kept(reply))[1]["content"] == [THOUGHT, {**CALL, "input": {}}]
 
 
 def test_ids_the_api_refuses_are_replaced_in_what_is_kept_too() -> None:

@@ -204,6 +204,7 @@ def test_a_reply_that_was_cut(finish: str) -> None:
         (answer({"refusal": "I cannot."}), "the model refused: I cannot.", False),
         (answer({"content": "so"}, "content_filter"), "content filter", False),
         (answer({"content": ""}, "strange"), 'not understood: .*"strange"', False),
+        (answer({"content": None}, "tool_calls"), "not understood: it is empty", False),
         ({"choices": [], "usage": USAGE}, "no choices", False),
         ({"usage": USAGE}, "no choices", False),
         ({"error": {"message": "upstream", "code": 502}, "usage": USAGE}, "upstream", True),
