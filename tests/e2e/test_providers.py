@@ -37,8 +37,8 @@ THINKING: dict[str, dict[str, Any]] = {
     "anthropic": {"thinking": {"type": "adaptive"}},
     "google": {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
 }
-KINDS = ("openai", "mistral", "openrouter", "ollama", "openai_compatible")
-BY_DEFAULT = {"openai"}
+KINDS = (*ADDRESSES, "openai_compatible")
+BY_DEFAULT = {"google"}
 
 
 @pytest.fixture(

@@ -6,14 +6,17 @@ import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from stopgo.actors.result import Result
+from tests.actors.world import events
 from tests.canary import KEY
-from tests.providers.fault_rows import BROKEN_ARGUMENTS, COMMON, Row
+from tests.providers.fault_rows import BROKEN_ARGUMENTS, COMMON, GEMINI, Row
 from tests.providers.servers.model_server import ModelServer
 from tests.providers.servers.transport import ServersTransport, servers_without_sockets
 from tests.providers.story import Story
@@ -23,6 +26,8 @@ ADDED = [
     ("resources_add", {"name": "one-1", "value": 1}),
     ("resources_add", {"name": "two-2", "value": 2}),
 ]
+SPARE = {"google": "openai"}
+"""Who answers when the provider does not; for all others it is Gemini."""
 QUICK = {
     "status 529",
     "status 400",
@@ -41,6 +46,8 @@ QUICK = {
 }
 """What is also tried by default."""
 ROWS = {
+    "anthropic": (*COMMON, *BROKEN_ARGUMENTS),
+    "google": (*COMMON, *GEMINI),
     "openai": (*COMMON, *BROKEN_ARGUMENTS),
     "mistral": (*COMMON, *BROKEN_ARGUMENTS),
     "openrouter": (*COMMON, *BROKEN_ARGUMENTS),
@@ -51,9 +58,11 @@ ALIKE = {"mistral", "openrouter", "ollama", "openai_compatible"}
 """Spoken to by the same code as OpenAI: a part of the rows is enough."""
 
 
-def table() -> Iterator[object]:
+def table(*, without: tuple[str, ...] = ()) -> Iterator[object]:
     for provider, rows in ROWS.items():
         for row in rows:
+            if row.name.startswith(without):
+                continue
             quick = row.name in QUICK
             if provider in ALIKE and not quick and not row.name.startswith(("status", "error event")):
                 continue
@@ -71,6 +80,8 @@ class Day:
     ledger: list[tuple[str, dict[str, object]]]
     seconds: float
     transport: ServersTransport
+    steps: list[dict[str, Any]]
+    """What is recorded of the model calls."""
 
     @property
     def main(self) -> ModelServer:
@@ -86,7 +97,9 @@ async def a_day(folder: Path, transport: ServersTransport, stream: bool) -> Day:
         seconds = trio.current_time() - begun
     assert turn.result is not None
     ledger = sorted(((tool, dict(arguments)) for tool, arguments in story.ledger), key=str)
-    return Day(turn.result, ledger, seconds, transport)
+    log = await events(story.journal, turn.conversation.id)
+    steps = [dict(event.body) for event in log if event.body.get("kind") == "model"]
+    return Day(turn.result, ledger, seconds, transport, steps)
 
 
 def judge(day: Day, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +126,8 @@ async def test_alone(
     stream: bool,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: MockClock,
+    no_threads: None,
 ) -> None:
     transport = servers_without_sockets(main=provider)
     transport.servers["main"].plan = [row.fault]
@@ -131,7 +145,7 @@ async def test_alone(
             assert day.ledger == ADDED
             assert len(day.main.requests) == 3
             assert day.seconds >= row.at_least
-        case "failed":
+        case "failed" | "too much":
             assert day.result.state == "failed", day.result.response
             assert re.search(row.words, day.result.response, re.DOTALL)
             assert day.ledger == []
@@ -139,3 +153,37 @@ async def test_alone(
         case _:
             assert all(call in ADDED for call in day.ledger)
             assert len(day.ledger) <= len(ADDED)
+
+
+# What ends in the same failure as another row is tried alone only.
+ALIKE_ROWS = ("200 with garbage 1", "stream of garbage 1", "endless", "malformed", "status 400 with odd body")
+
+
+@pytest.mark.parametrize(("provider", "row", "stream"), list(table(without=ALIKE_ROWS)))
+async def test_with_a_fallback(
+    provider: str,
+    row: Row,
+    stream: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: MockClock,
+    no_threads: None,
+) -> None:
+    transport = servers_without_sockets(main=provider, spare=SPARE.get(provider, "google"))
+    transport.servers["main"].always = row.fault
+
+    day = await a_day(tmp_path, transport, stream)
+
+    judge(day, caplog)
+    # Who is busy is asked until the deadline, at each of the two calls of the run.
+    assert day.seconds <= 2 * 61
+    if row.outcome == "harmless":
+        assert all(call in ADDED for call in day.ledger)
+    elif row.outcome == "too much":
+        assert (day.result.state, day.ledger) == ("failed", [])
+    else:
+        assert day.result.state == "finished", day.result.response
+        assert "Added" in day.result.response
+        assert day.ledger == ADDED
+        assert [step["model"] for step in day.steps] == ["spare", "spare"]
+        assert [[hop["model"] for hop in step["hops"]] for step in day.steps] == [["main"], ["main"]]

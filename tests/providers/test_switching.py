@@ -29,12 +29,13 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.models.model import Model
 from stopgo.config.models import ModelSpec
-from tests.providers.servers.model_server import MODELS, Say
-from tests.providers.servers.talk import Json, Said, SaidCall
+from tests.providers.servers.model_server import DIALECTS, MODELS
+from tests.providers.servers.talk import Heard, Json, Said, SaidCall
 from tests.providers.servers.transport import ServersTransport, servers_without_sockets
 
-KINDS = ("openai", "mistral", "openrouter", "ollama", "openai_compatible")
-NAMES = ("resources_add", "read-file", "x")
+KINDS = tuple(DIALECTS)
+NAMES = ("resources_add", "files/read.all", "9 lives ü", 100 * "x")
+"""Not every provider takes all of them as they are."""
 TOOLS = tuple(
     ModelTool(name, f"Does {name}", {"type": "object", "properties": {"a": {"type": "string"}}})
     for name in NAMES
@@ -136,7 +137,7 @@ class Talk:
 
     async def ask(self, kind: str, said: Said, *, stream: bool, thinks: bool) -> ModelReply:
         server = self.transport.servers[kind]
-        server.plan = [Say(said)]
+        server.answered = partial(_in_wire_names, said)
         reply = await self.models[kind, stream, thinks].complete(self.request(), unheard)
         assert server.refusals == []
         return reply
@@ -147,6 +148,12 @@ class Talk:
         self.messages.append(AssistantMessage(text, calls, **more))
         for call, (content, is_error) in zip(calls, given, strict=True):
             self.messages.append(ToolMessage(call.id, call.name, content, is_error))
+
+
+def _in_wire_names(said: Said, heard: Heard) -> Said:
+    """With the names that the provider has been told, in the order of the tools."""
+    calls = (attrs.evolve(call, name=heard.tools[NAMES.index(call.name)].name) for call in said.calls)
+    return attrs.evolve(said, calls=tuple(calls))
 
 
 OPTIONS: dict[str, Json] = {

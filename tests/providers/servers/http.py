@@ -48,6 +48,8 @@ class Answer:
     """Sent one by one in place of `body`; may be endless."""
     length: int | None = None
     """What `content-length` says of the chunks; without it they go out chunked."""
+    late: float = 0.0
+    """Seconds before anything is sent."""
     head: tuple[Chunk, ...] | None = None
     """In place of everything: bytes as they are, then the connection closes."""
 
@@ -60,25 +62,39 @@ class Answer:
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
 
 
-class _Closed(Exception):
-    """The connection is to be closed, by the client or by a `Drop`."""
+class _Dropped(Exception):
+    """The connection is to be closed."""
 
 
-async def serve(handler: Handler, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-    """Serve on a free port of this machine until cancelled; started with the port."""
+class _Left(Exception):
+    """The client has closed the connection."""
+
+
+async def serve(
+    handler: Handler,
+    left: Callable[[], None],
+    *,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve on a free port of this machine until cancelled; started with the port.
+
+    `left` is told when a client leaves before it has its answer.
+    """
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port: int = listeners[0].socket.getsockname()[1]
     task_status.started(port)
-    await trio.serve_listeners(partial(_connection, handler), listeners)
+    await trio.serve_listeners(partial(_connection, handler, left), listeners)
 
 
-async def _connection(handler: Handler, stream: trio.SocketStream) -> None:
+async def _connection(handler: Handler, left: Callable[[], None], stream: trio.SocketStream) -> None:
     wire = _Wire(stream)
     try:
         while await wire.one_exchange(handler):
             pass
-    except (_Closed, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
-        pass  # a client that leaves is nothing to a server
+    except _Dropped:
+        pass
+    except (_Left, trio.BrokenResourceError, h11.RemoteProtocolError):
+        left()
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
             await stream.aclose()
@@ -95,6 +111,8 @@ class _Wire:
         if request is None:
             return False
         answer = await handler(request)
+        if answer.late:
+            await self._do(Pause(answer.late))
         if answer.head is not None:
             await self._send_raw(answer.head)
             return False
@@ -134,8 +152,10 @@ class _Wire:
             headers["transfer-encoding"] = "chunked"
         await self._write(h11.Response(status_code=answer.status, headers=list(headers.items())))
         for chunk in chunks:
-            if await _is_data(chunk) and isinstance(chunk, bytes):
+            if isinstance(chunk, bytes):
                 await self._write(h11.Data(data=chunk))
+            else:
+                await self._do(chunk)
         await self._write(h11.EndOfMessage())
 
     async def _write(self, event: h11.Event) -> None:
@@ -145,20 +165,18 @@ class _Wire:
 
     async def _send_raw(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            if await _is_data(chunk) and isinstance(chunk, bytes):
+            if isinstance(chunk, bytes):
                 await self._stream.send_all(chunk)
+            else:
+                await self._do(chunk)
 
-
-async def _is_data(chunk: Chunk) -> bool:
-    """Whether there is something to send; a pause has passed then."""
-    match chunk:
-        case Pause():
-            await trio.sleep(chunk.seconds)
-            return False
-        case Drop():
-            raise _Closed
-        case _:
-            return bool(chunk)
+    async def _do(self, chunk: Pause | Drop) -> None:
+        if isinstance(chunk, Drop):
+            raise _Dropped
+        with trio.move_on_after(chunk.seconds):
+            # Whoever waits for an answer says nothing meanwhile.
+            if not await self._stream.receive_some(1):
+                raise _Left
 
 
 def cut(data: bytes, size: int) -> Iterator[bytes]:

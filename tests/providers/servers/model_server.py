@@ -146,6 +146,11 @@ class ModelServer:
     requests: list[Received] = attrs.field(factory=list)
     refusals: list[str] = attrs.field(factory=list)
     """Why requests were refused that should not have been made."""
+    asked: trio.Event = attrs.field(factory=trio.Event)
+    """Set when a request has arrived."""
+    left: int = 0
+    """Clients that have left before they had their answer."""
+    someone_left: trio.Event = attrs.field(factory=trio.Event)
     answered: Callable[[Heard], Said] = answer
 
     @property
@@ -157,10 +162,15 @@ class ModelServer:
     def model(self) -> str:
         return MODELS[self.dialect.name]
 
+    def leave(self) -> None:
+        self.left += 1
+        self.someone_left.set()
+
     async def handle(self, request: Request) -> Answer:
         try:
             model, stream = self.dialect.open(request, self.key)
             body = json.loads(request.body)
+            self.asked.set()
             self.requests.append(Received(model, stream, request.headers, body))
             judge(self.dialect, body, model)
         except Refusal as refusal:
@@ -168,10 +178,8 @@ class ModelServer:
             return Answer.json(refusal.body, refusal.status)
         heard = self.dialect.hear(body, model, stream)
         fault = self.plan.pop(0) if self.plan else self.always
-        given = self._answer(heard, fault)
-        if isinstance(fault, Slow):
-            await trio.sleep(fault.seconds)
-        return given
+        late = fault.seconds if isinstance(fault, Slow) else 0.0
+        return attrs.evolve(self._answer(heard, fault), late=late)
 
     def _answer(self, heard: Heard, fault: Fault | None) -> Answer:
         said = fault.said if isinstance(fault, Say) else self.answered(heard)
@@ -253,7 +261,7 @@ async def open_servers(*names: str) -> AsyncIterator[dict[str, ModelServer]]:
     servers = {name: ModelServer(DIALECTS[name]) for name in names}
     async with trio.open_nursery() as nursery:
         for server in servers.values():
-            port = await nursery.start(serve, server.handle)
+            port = await nursery.start(serve, server.handle, server.leave)
             server.url = f"http://127.0.0.1:{port}"
         yield servers
         nursery.cancel_scope.cancel()

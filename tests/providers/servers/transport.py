@@ -32,6 +32,7 @@ class ServersTransport(httpx2.AsyncBaseTransport):
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             answer = await server.handle(arrived)
+            await trio.sleep(answer.late)
         except BaseException:
             self.at_once -= 1
             self.cancelled += 1
