@@ -19,6 +19,11 @@ def forwarding(token: str | None) -> Iterator[None]:
         _bearer.reset(reset)
 
 
+def forward_from_here(token: str | None) -> None:
+    """Forward `token` with whatever the present task still sends."""
+    _bearer.set(token)
+
+
 def current_bearer() -> str | None:
     """The token to forward with the request at hand; the SDK sends each one in its caller's context."""
     return _bearer.get()

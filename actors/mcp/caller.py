@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from stopgo.actors.mcp.asking import NotOffered, addresses_required, answer_to_wire, input_required
 from stopgo.actors.mcp.bearer import forwarding
 from stopgo.actors.mcp.content import (
     error_result,
@@ -17,6 +20,7 @@ from stopgo.actors.mcp.content import (
 )
 from stopgo.actors.mcp.failures import first_line, meaning
 from stopgo.actors.mcp.link import Line, Link
+from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.tools import (
     CallTool,
     Progress,
@@ -29,8 +33,14 @@ from stopgo.actors.tools import (
 from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
-    from mcp import MCPError
+    import mcp_types as types
+    from mcp import Client, MCPError
     from mcp.shared.dispatcher import ProgressFnT
+
+URL_ELICITATION_REQUIRED = -32042
+"""The code of MCP 2025-11-25, "URL Elicitation Required Error"."""
+STATE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Seconds before a server that only wants to be asked again is; after them it is given up."""
 
 
 class Caller:
@@ -40,6 +50,7 @@ class Caller:
         self._config = config
         self._name = f'MCP server "{config.name}"'
         self._line = line
+        self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
 
     async def call(self, request: CallTool) -> ToolResult:
         """Make one call, once. While the connection is down, wait for it a bounded time.
@@ -50,6 +61,7 @@ class Caller:
         Raises:
             ToolUnavailable: it never ran; there is no connection.
             ToolChanged: it never ran; the connection that is there now lists another tool by this name.
+            ToolInputRequired: it did nothing yet; its server wants answers of people first.
             ToolOutcomeUnknown: it was sent, and no answer came.
         """
         if (problem := unsendable(request.tool, request.arguments)) is not None:
@@ -73,18 +85,71 @@ class Caller:
         if request.shown is not None:
             self._check_unchanged(request.tool, request.shown)
         try:
-            with link.in_use(), trio.move_on_after(self._config.timeout), forwarding(request.bearer):
-                tell = _teller(request.on_progress)
-                arguments = dict(request.arguments)
-                result = await link.client.call_tool(request.tool, arguments, progress_callback=tell)
-                return result_from_wire(result)
+            flight = link.flights.one(request, self._config.timeout)
+            with link.in_use(), forwarding(request.bearer), flight:
+                return result_from_wire(await self._send(link.client, request))
         except MCPError as error:
             return self._answer(link, error)
+        except NotOffered as error:
+            return error_result(str(error))
         except ValidationError as error:
             return error_result(f"the server's result is not valid: {validation_text(error)}")
         except RuntimeError as error:
             return error_result(f"the server's result is not valid: {first_line(error)}")
         raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
+
+    async def _send(self, client: Client, request: CallTool) -> types.CallToolResult:
+        """The result, once the server has what it wants to go on.
+
+        Raises:
+            ToolInputRequired: it wants answers of people.
+            NotOffered: it wants something else.
+        """
+        import mcp_types as types
+
+        answers: types.InputResponses = {
+            name: answer_to_wire(answer) for name, answer in (request.answers or {}).items()
+        }
+        state = request.state
+        for pause in (*STATE_PAUSES, None):
+            result = await self._send_once(client, request, answers or None, state)
+            if isinstance(result, types.CallToolResult):
+                return result
+            if result.input_requests:
+                raise input_required(result)
+            if pause is not None:
+                # It wants to be asked again with what it said of the state of things, and nothing else.
+                await trio.sleep(pause)
+                answers, state = {}, result.request_state
+        raise NotOffered("the server does not come to an end: it wants to be asked again and again")
+
+    async def _send_once(
+        self, client: Client, request: CallTool, answers: types.InputResponses | None, state: str | None
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        import mcp_types as types
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        send = partial(
+            client.session.call_tool,
+            request.tool,
+            dict(request.arguments),
+            input_responses=answers,
+            request_state=state,
+            progress_callback=_teller(request.on_progress),
+            allow_input_required=True,
+        )
+        try:
+            return await send()
+        except MCPError as mismatch:
+            if mismatch.code != types.HEADER_MISMATCH:
+                raise
+            # Headers come from the schema as it was last listed (MCP 2026-07-28, "Standard headers").
+            try:
+                await list_tools(client, self._config.name, self._log)
+            except (MCPError, RuntimeError, ValidationError) as error:
+                raise mismatch from error
+        return await send()
 
     def _check_unchanged(self, name: str, shown: Tool) -> None:
         listed = next((tool for tool in self._line.tools if tool.name == name), None)
@@ -94,6 +159,8 @@ class Caller:
 
     def _answer(self, link: Link, error: MCPError) -> ToolResult:
         """What an error says about the call: an answer, or one of the exceptions of `call`."""
+        if error.code == URL_ELICITATION_REQUIRED and (wanted := addresses_required(error.data)) is not None:
+            raise wanted from error
         match meaning(error.code, error.message, error.data):
             case "answered":
                 return error_result(error.message or f"error {error.code}")

@@ -23,6 +23,7 @@ from stopgo.actors.mcp.dial import (
     transport,
 )
 from stopgo.actors.mcp.failures import first_line, meaning
+from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
@@ -174,7 +175,7 @@ class Connection:
                 raise ConnectFailed(f"{failure} (as an older SSE server: {older})") from older
 
     async def _live_once(self, deadline: float) -> None:
-        link = Link()
+        link = Link(Flights(self._log))
         way = await transport(self._config, self._manner, link, self._log, self._auth)
         opened = False
         error: BaseException | None = None

@@ -89,7 +89,6 @@ async def transport(
     from stopgo.actors.mcp.sse import legacy_sse
 
     http = http_client(
-        max_connections=config.max_concurrency,
         headers=config.headers,
         auth=auth,
         on_lost=link.lose,
@@ -132,6 +131,7 @@ def client(
         mode="legacy" if manner.legacy else otherwise,
         client_info=Implementation(name="stopgo", version=version("agent-stop-and-go")),
         message_handler=on_message,
+        elicitation_callback=link.flights.answering(),
         cache=None,
     )
 

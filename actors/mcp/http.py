@@ -47,11 +47,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
     """Sends an MCP client's requests; forwards the bearer of the call at hand."""
 
     def __init__(
-        self,
-        max_connections: int,
-        on_lost: Callable[[str], None],
-        on_stream: Callable[[], None],
-        nursery: trio.Nursery,
+        self, on_lost: Callable[[str], None], on_stream: Callable[[], None], nursery: trio.Nursery
     ) -> None:
         """
         Args:
@@ -59,8 +55,9 @@ class McpTransport(httpx2.AsyncBaseTransport):
             on_stream: called whenever that stream begins; what was said before it did is lost.
             nursery: for what nobody waits for.
         """
-        # Beside the calls there are the server's own stream to us, notifications, and what gets a token.
-        limits = httpx2.Limits(max_connections=max_connections + 3)
+        # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
+        # waiting behind those whose servers wait for a human.
+        limits = httpx2.Limits(max_connections=None)
         self._inner = httpx2.AsyncHTTPTransport(limits=limits)
         self._on_lost = on_lost
         self._on_stream = on_stream
@@ -142,7 +139,6 @@ class McpTransport(httpx2.AsyncBaseTransport):
 @asynccontextmanager
 async def http_client(
     *,
-    max_connections: int,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None,
     on_lost: Callable[[str], None],
@@ -160,7 +156,7 @@ async def http_client(
     """
     async with trio.open_nursery() as nursery:
         async with httpx2.AsyncClient(
-            transport=McpTransport(max_connections, on_lost, on_stream, nursery),
+            transport=McpTransport(on_lost, on_stream, nursery),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             # What is bounded is what is sent: a compressed body could unpack to any size.
             headers={**headers, "accept-encoding": "identity"},

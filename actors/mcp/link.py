@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 class Link:
     """One life of the connection, between its owner and its callers."""
 
+    flights: Flights
+    """The calls under way, for questions that come up in them."""
     client: Client = attrs.field(init=False)
     version: str | None = None
     """Of the protocol, once it is agreed upon."""

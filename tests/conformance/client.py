@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import trio
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -26,7 +27,9 @@ from stopgo.actors.tools import (
     Elicitation,
     ElicitationAnswer,
     Tool,
+    ToolInputRequired,
     ToolOutcomeUnknown,
+    ToolResult,
     ToolUnavailable,
 )
 from stopgo.config.model import McpServerConfig
@@ -50,11 +53,21 @@ async def main(url: str, scenario: str, context: Mapping[str, Any], version: str
         await connection.started()
         for name, arguments in calls(scenario, context, connection.line.tools):
             try:
-                result = await caller.call(CallTool(name, arguments, on_elicitation=answer))
+                result = await call(caller, CallTool(name, arguments, on_elicitation=answer))
                 print(name, result.content, file=sys.stderr)
             except (ToolOutcomeUnknown, ToolUnavailable) as error:
                 print(name, error, file=sys.stderr)
         await connection.stop()
+
+
+async def call(caller: Caller, request: CallTool) -> ToolResult:
+    """Make the call; as often as its server asks something first, with the answers."""
+    while True:
+        try:
+            return await caller.call(request)
+        except ToolInputRequired as wanted:
+            answers = {name: await answer(question) for name, question in wanted.requests.items()}
+            request = attrs.evolve(request, answers=answers if wanted.answers else None, state=wanted.state)
 
 
 def calls(

@@ -28,10 +28,7 @@ TIMEOUT = 60
 SHOWN_LINES = 40
 """Of the output of a scenario that fails."""
 
-KNOWN: Mapping[tuple[str, str], str] = {
-    ("2025-11-25", "elicitation-sep1034-client-defaults"): "questions of a server are not answered yet",
-    ("2026-07-28", "sep-2322-client-request-state"): "questions of a server are not answered yet",
-}
+KNOWN: Mapping[tuple[str, str], str] = {}
 """Scenarios that fail, and why that is not ours to mend. One that passes must leave this list."""
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import logging
+
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 
 
 async def lost_line() -> Line:
-    line, link = Line(), Link()
+    line, link = Line(), Link(Flights(logging.getLogger("test")))
     line.open(link)
     await trio.sleep(100)
     line.close(link)
@@ -57,7 +60,7 @@ async def test_the_next_link_is_had_at_once_and_counts_anew(autojump_clock: Mock
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         await wait_all_tasks_blocked()
-        line.open(link := Link())
+        line.open(link := Link(Flights(logging.getLogger("test"))))
     assert found == [link]
     line.close(link)
     line.fail()
@@ -67,7 +70,11 @@ async def test_the_next_link_is_had_at_once_and_counts_anew(autojump_clock: Mock
 
 
 async def test_an_older_link_closes_nothing_but_itself() -> None:
-    line, old, new = Line(), Link(), Link()
+    line, old, new = (
+        Line(),
+        Link(Flights(logging.getLogger("test"))),
+        Link(Flights(logging.getLogger("test"))),
+    )
     line.open(old)
     line.close(old)
     line.open(new)
@@ -76,7 +83,7 @@ async def test_an_older_link_closes_nothing_but_itself() -> None:
 
 
 async def test_the_end_of_a_call_over_a_closed_link_is_news() -> None:
-    link = Link()
+    link = Link(Flights(logging.getLogger("test")))
     with link.in_use():
         pass
     assert not link.news.is_set()

@@ -54,9 +54,7 @@ async def over_http(db: Path) -> AsyncIterator[Client]:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().removeprefix("listening on ").strip()
-            http = http_client(
-                max_connections=2, headers={}, auth=None, on_lost=lambda _: None, on_stream=lambda: None
-            )
+            http = http_client(headers={}, auth=None, on_lost=lambda _: None, on_stream=lambda: None)
             async with Client(streamable_http(f"{address}/mcp", http)) as client:
                 yield client
         finally:

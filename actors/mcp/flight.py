@@ -1,0 +1,105 @@
+"""A call under way, and whose question it is when its server asks something meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from stopgo.actors.mcp.asking import answer_to_wire, question_from_wire
+from stopgo.actors.mcp.bearer import forward_from_here
+from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientRequestContext, ElicitationFnT
+    from mcp_types import ElicitRequestParams, ElicitResult
+
+_current: ContextVar[Flight | None] = ContextVar("stopgo_mcp_flight", default=None)
+
+
+@attrs.define(eq=False)
+class Flight:
+    """One call; its time does not run while a human thinks."""
+
+    request: CallTool
+    scope: trio.CancelScope
+    _thinking: int = 0
+    _left: float = math.inf
+
+    async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
+        """What people say to a question of the server's."""
+        if self.request.on_elicitation is None:
+            return ElicitationAnswer("decline")
+        if not self._thinking:
+            self._left = self.scope.deadline - trio.current_time()
+            self.scope.deadline = math.inf
+        self._thinking += 1
+        try:
+            return await self.request.on_elicitation(elicitation)
+        finally:
+            self._thinking -= 1
+            if not self._thinking:
+                self.scope.deadline = trio.current_time() + self._left
+
+
+@attrs.define(eq=False)
+class Flights:
+    """The calls under way over one connection."""
+
+    _log: logging.Logger
+    _flights: dict[Flight, None] = attrs.field(factory=dict)
+    _abandoned: int = 0
+    """Calls that nobody waits for any more; their server may still be at them."""
+
+    @contextmanager
+    def one(self, request: CallTool, seconds: float) -> Iterator[Flight]:
+        """Make a call within the block, which is cancelled after so many seconds of work."""
+        with trio.move_on_after(seconds) as scope:
+            flight = Flight(request, scope)
+            self._flights[flight] = None
+            reset = _current.set(flight)
+            try:
+                yield flight
+            except trio.Cancelled:
+                self._abandoned += 1
+                raise
+            finally:
+                _current.reset(reset)
+                del self._flights[flight]
+
+    def answering(self) -> ElicitationFnT:
+        """What the SDK asks when the server does."""
+
+        async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+            flight = self._asking()
+            if flight is None:
+                return answer_to_wire(ElicitationAnswer("decline"))
+            forward_from_here(flight.request.bearer)  # the answer is the call's own, too
+            return answer_to_wire(await flight.ask(question_from_wire(params)))
+
+        return answer
+
+    def _asking(self) -> Flight | None:
+        """The call that a question belongs to.
+
+        Over HTTP it comes with the reply to a call, and the SDK runs it in that call's context. Else the
+        protocol does not say: then it is the only one that there can be, or nobody's.
+        """
+        flight = _current.get()
+        if flight is not None:
+            return flight if flight in self._flights else None
+        if len(self._flights) == 1 and not self._abandoned:
+            return next(iter(self._flights))
+        self._log.warning(
+            "asks a question while %d calls are under way, and %d were given up: MCP does not tell which of"
+            " them asks, so it was declined",
+            len(self._flights),
+            self._abandoned,
+        )
+        return None
