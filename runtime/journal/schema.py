@@ -31,7 +31,8 @@ _FIRST: Step = (
         epoch INTEGER NOT NULL DEFAULT 0,
         created REAL NOT NULL,
         updated REAL NOT NULL)""",
-    "CREATE INDEX stream_by_status ON stream (status) WHERE last_seq > 0",
+    # Not only for those that were written to: a condition on last_seq would cost every save a page.
+    "CREATE INDEX stream_by_status ON stream (status)",
     "CREATE INDEX stream_open ON stream (open) WHERE open = 1",
     # How many listed streams have each status, kept by every save: counting them takes too long.
     "CREATE TABLE tally (status TEXT PRIMARY KEY, streams INTEGER NOT NULL) WITHOUT ROWID",
@@ -81,7 +82,6 @@ _FIRST: Step = (
         state TEXT NOT NULL DEFAULT 'started',
         body TEXT NOT NULL,
         UNIQUE (stream_id, key, attempt))""",
-    "CREATE INDEX intent_of_stream ON intent (stream_id)",
 )
 
 STEPS: Sequence[Step] = (_FIRST,)

@@ -18,8 +18,9 @@ class Head:
     """What a write needs to know of its stream."""
 
     id: int
-    status: str
     last_seq: int
+    status: str
+    open: int
 
 
 @attrs.frozen
@@ -31,10 +32,6 @@ class SummaryText:
     folded_title: str
     open: bool
     body: str
-
-    @property
-    def columns(self) -> tuple[str, str, str, bool, str]:
-        return self.status, self.title, self.folded_title, self.open, self.body
 
     @classmethod
     def of(cls, summary: Summary) -> SummaryText:
@@ -48,7 +45,7 @@ class SummaryText:
 
 
 def find(db: sqlite3.Connection, name: str) -> Head | None:
-    found = db.execute("SELECT id, status, last_seq FROM stream WHERE name = ?", (name,)).fetchone()
+    found = db.execute("SELECT id, last_seq, status, open FROM stream WHERE name = ?", (name,)).fetchone()
     return Head(*found) if found else None
 
 
@@ -78,13 +75,13 @@ def owned(db: sqlite3.Connection, fence: Fence) -> Head:
         UnknownStream, Fenced
     """
     found = db.execute(
-        "SELECT id, status, last_seq, owner, epoch FROM stream WHERE name = ?", (fence.stream,)
+        "SELECT id, last_seq, status, open, owner, epoch FROM stream WHERE name = ?", (fence.stream,)
     ).fetchone()
     if found is None:
         raise UnknownStream(f"there is no stream {fence.stream!r}")
-    if found[3:] != (fence.owner, fence.epoch):
+    if found[4:] != (fence.owner, fence.epoch):
         raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
-    return Head(*found[:3])
+    return Head(*found[:4])
 
 
 def advance(
@@ -95,10 +92,14 @@ def advance(
         db.execute("UPDATE stream SET last_seq = ?, updated = ? WHERE id = ?", (last_seq, now, head.id))
     else:
         db.execute(
-            "UPDATE stream SET last_seq = ?, updated = ?,"
-            " status = ?, title = ?, folded_title = ?, open = ?, body = ? WHERE id = ?",
-            (last_seq, now, *summary.columns, head.id),
+            "UPDATE stream SET last_seq = ?, updated = ?, title = ?, folded_title = ?, body = ? WHERE id = ?",
+            (last_seq, now, summary.title, summary.folded_title, summary.body, head.id),
         )
+        # Each has an index, which would be written for the same value, too.
+        if summary.status != head.status:
+            db.execute("UPDATE stream SET status = ? WHERE id = ?", (summary.status, head.id))
+        if summary.open != head.open:
+            db.execute("UPDATE stream SET open = ? WHERE id = ?", (summary.open, head.id))
     was = head.status if head.last_seq else None
     now_is = (summary.status if summary else head.status) if last_seq else None
     if was != now_is:

@@ -142,7 +142,7 @@ MUTANTS = (
         "the fence: an owner that was replaced may write",
         (
             Edit(MEMORY, "if kept.fence != fence:", "if False:"),
-            Edit(SQL_STREAM, "if found[3:] != (fence.owner, fence.epoch):", "if False:"),
+            Edit(SQL_STREAM, "if found[4:] != (fence.owner, fence.epoch):", "if False:"),
         ),
         (SAVES,),
     ),
