@@ -160,6 +160,9 @@ class GroupWriter:
         job = _Job(operation, trio.lowlevel.current_task())
         self._waiting.append(job)
         if not self._committing:
+            self._committing = True
+            # Who is ready at the same moment shares the commit.
+            await trio.lowlevel.cancel_shielded_checkpoint()
             self._run_waiting()
         # A cancelled caller could not know what is on disk: it waits for the outcome.
         await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
