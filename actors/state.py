@@ -196,7 +196,9 @@ def _over(c: Conversation, event: Event, how: str) -> CallRecord:
     run, key = _live(c), event.body["key"]
     record = run.calls[key]
     record.attempts[event.body["attempt"]] = how
-    run.tallies[_reply(key)].come_back(record.left, event.at)
+    # None: its reply is summed up. An interrupted call that is denied today ends before its attempt does.
+    if (tally := run.tallies.get(_reply(key))) is not None:
+        tally.come_back(record.left, event.at)
     return record
 
 

@@ -300,6 +300,26 @@ def test_a_call_that_was_never_made_ends_cancelled() -> None:
     assert c.head.run.state == "cancelled"
 
 
+def test_an_interrupted_call_that_is_denied_today_is_lost_after_its_batch() -> None:
+    started: dict[str, Any] = {
+        "tool": "a",
+        "server": "s",
+        "arguments": {},
+        "effect": "read",
+        "asks": False,
+        "node": "n",
+    }
+    ended = said(
+        model(CALL),
+        e.tool_started("1/:1.0", 1, **started),
+        e.step_finished("1/:1.0", "call", "n", "call n", outcome="denied", content="no"),
+        e.batch_finished("1/:1", "n", Tally().figures([False])),
+        e.tool_unknown("1/:1.0", 1, "the run ended"),
+        e.run_finished("r", "done", ["k"]),
+    )
+    assert ended.messages[-1].content == "done"
+
+
 @pytest.mark.parametrize(
     "strange",
     [
