@@ -46,20 +46,34 @@ class _Waiter:
             slots.free -= 1
 
 
+@attrs.define(eq=False)
+class Held:
+    """What a call holds: one place of each."""
+
+    places: tuple[Slots, ...]
+    """None once they are given back."""
+
+    def give_back(self) -> None:
+        """Let others have them; nothing happens the second time."""
+        places, self.places = self.places, ()
+        _give_back(places)
+
+
 @asynccontextmanager
-async def place_in(*wanted: Slots) -> AsyncIterator[None]:
-    """Hold one place of each for the length of the block. Who came first goes first, unless it still has to
-    wait for a place of another kind."""
+async def place_in(*wanted: Slots) -> AsyncIterator[Held]:
+    """Hold one place of each for the length of the block, or until they are given back. Who came first
+    goes first, unless it still has to wait for a place of another kind."""
     waiter = _Waiter(wanted)
     # Whoever waits could not go when the last place became free, so a newcomer that can passes nobody.
     if waiter.fits:
         waiter.take()
     else:
         await _wait(waiter)
+    held = Held(wanted)
     try:
-        yield
+        yield held
     finally:
-        _give_back(wanted)
+        held.give_back()
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
 from stopgo.actors.nodes.node import Execute, RunScope
 from stopgo.actors.record import CallRecord
 from stopgo.actors.registry import Resolved, Server
-from stopgo.actors.slots import Slots, place_in
+from stopgo.actors.slots import Held, Slots, place_in
 from stopgo.actors.tools import (
     CallTool,
     EffectClass,
@@ -117,7 +117,7 @@ class Effect:
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         await self._credential(cleared)
         replies = await self._replies(key)
-        async with self._slot(server):
+        async with self._slot(server) as held:
             intent = e.tool_started(
                 key,
                 attempt,
@@ -137,22 +137,21 @@ class Effect:
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
             )
             async with trio.open_nursery() as nursery:
-                places = (self.limiter, server.slots)
-                asks = Inquiries(self.asking, key, attempt, nursery, places, replies)
+                asks = Inquiries(self.asking, key, attempt, nursery, held, replies)
                 if cleared.effect == "once":
                     await self._see_through(asks, cleared)
                 else:
                     await self._send(asks, cleared)
 
     @asynccontextmanager
-    async def _slot(self, server: Server) -> AsyncIterator[None]:
+    async def _slot(self, server: Server) -> AsyncIterator[Held]:
         """A call's place. When a shutdown began while it was waited for, it is given back: those who stand
         behind must learn of it too."""
         while True:
             await self.scope.log.admit(self.execute.meters)
-            async with place_in(self.limiter, server.slots):
+            async with place_in(self.limiter, server.slots) as held:
                 if not self.scope.services.pulse.draining.is_set():
-                    yield
+                    yield held
                     return
 
     async def _credential(self, cleared: Cleared) -> None:
@@ -258,6 +257,7 @@ class Effect:
             await self._record_unknown(asks.key, asks.attempt, str(error))
             return
         await asks.close()
+        asks.held.give_back()  # the server is free; and the next intent can share this result's commit
         await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:

@@ -8,7 +8,7 @@ is lost with this process.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from stopgo.actors.approvals import elicitation_question
 from stopgo.actors.elicitation import answer_of, unaskable
 from stopgo.actors.gate import Place
 from stopgo.actors.nodes.node import Execute, RunScope
-from stopgo.actors.slots import Slots, outside
+from stopgo.actors.slots import Held, outside
 from stopgo.actors.tools import Elicitation, ElicitationAnswer
 from stopgo.config.nodes import LlmNode
 
@@ -100,7 +100,7 @@ class Inquiries:
     key: str
     attempt: int
     nursery: trio.Nursery
-    _places: Sequence[Slots]
+    held: Held
     """What the call holds: nobody needs it while a human thinks."""
     replies: Replies
     _number: int = 0
@@ -124,7 +124,7 @@ class Inquiries:
         log = self._asking.scope.log
         try:
             with inquiry.scope, log.hold():
-                async with trio.open_nursery() as nursery, self._turn, outside(*self._places):
+                async with trio.open_nursery() as nursery, self._turn, outside(*self.held.places):
                     nursery.start_soon(self._end_with_process, inquiry)
                     question = question_key(self.key, self.attempt, self._number)
                     self._number += 1

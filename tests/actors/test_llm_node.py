@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from stopgo.actors.usage import Spent
+from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -174,6 +175,31 @@ async def test_a_queue_before_a_slow_server_keeps_no_place_from_calls_of_another
     # Who is first among those that came at once is not said.
     assert max(ended["quick"], ended["third"]) <= 2
     assert ended["slow"] <= 241
+
+
+async def test_a_server_is_free_for_others_while_a_result_is_saved(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[float] = []
+    save = world.journal.save
+
+    async def slow(_: Mapping[str, Any]) -> str:
+        began.append(trio.current_time())
+        await trio.sleep(1)
+        return "ok"
+
+    async def slow_for_results(fence: Fence, seq: int, events: Sequence[NewEvent] = (), **more: Any) -> Saved:
+        if any(event.type == "tool.finished" for event in events):
+            await trio.sleep(60)
+        return await save(fence, seq, events, **more)
+
+    monkeypatch.setattr(world.journal, "save", slow_for_results)
+    world.tool("slow", work=slow)
+    world.plan("agent", use(call("slow")), say("done"))
+    async with world.agent() as agent, trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(agent.start_conversation, "go")
+    assert began == [0, 1]
 
 
 async def test_a_reply_that_uses_up_its_places_keeps_no_server_from_other_conversations(

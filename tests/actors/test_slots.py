@@ -50,6 +50,17 @@ async def test_who_waits_for_one_kind_keeps_no_place_of_the_other(autojump_clock
     assert [slots.free for slots in (reply, other_reply, busy, idle)] == [2, 1, 1, 1]
 
 
+async def test_places_that_are_given_back_early_are_given_back_once() -> None:
+    slots = Slots(1)
+    async with place_in(slots) as held:
+        held.give_back()
+        assert slots.free == 1
+        async with place_in(slots):
+            held.give_back()
+            assert slots.free == 0
+    assert slots.free == 1
+
+
 async def test_cancelling_who_waits_or_was_just_let_in_loses_no_place() -> None:
     slots = Slots(1)
 
