@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import attrs
@@ -13,6 +13,7 @@ from stopgo.config.checks import check_tree
 from stopgo.config.compose import compose
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.interpolate import escape
+from stopgo.config.mcp_flag import flag_servers
 from stopgo.config.model import AgentConfig, McpServerConfig
 from stopgo.config.model_checks import check_model_names, check_prices, misspelled
 from stopgo.config.reader import Reader
@@ -32,13 +33,15 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     data_dir: Path | None = None,
     model: str | None = None,
+    mcp: Iterable[str] = (),
     own_providers: Collection[str] = (),
 ) -> AgentConfig:
     """Read an agent file.
 
     Without `path` it is `config/agent.yaml` in the working directory, else the default that comes with
     the package; `source` and `packaged` of the result say which. `data_dir` and `model`, taken literally,
-    stand in for what the file says, `model` for every node. `own_providers` may stand before the colon in
+    stand in for what the file says, `model` for every node. `mcp` are further tool servers, each as
+    `[label:]command-or-url` (see `flag_servers`). `own_providers` may stand before the colon in
     names of models that the program brings itself. Raises `ConfigError` with all its problems.
     """
     source, packaged = _locate(path)
@@ -65,13 +68,15 @@ def load_config(
 
     if isinstance(servers := root.entries.get("mcp_servers"), Table):
         root = root.with_entries({"mcp_servers": as_list(servers)})
+    located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent)
+    named = flag_servers(mcp, [server.name for server in located])
+    config = attrs.evolve(config, mcp_servers=(*located, *named))
     stored = plain(root.entries["agent"])
     assert isinstance(stored, dict)
     return attrs.evolve(
         config,
         has_tree=has_tree,
         data_dir=reader.data_dir,
-        mcp_servers=_located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent),
         source=source,
         packaged=packaged,
         stored_tree=stored,

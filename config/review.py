@@ -34,9 +34,10 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
     tree = written.entries["agent"]
     nodes = list(_nodes(config.agent, tree, ("agent",)))
     entries = _items(written.entries.get("mcp_servers"))
-    servers = [
-        (server.name, name_in_file(at)) for server, at in zip(config.mcp_servers, entries, strict=True)
-    ]
+    # Those beyond the entries are named on the command line, where there are no variables.
+    beyond = [server.name for server in config.mcp_servers[len(entries) :]]
+    as_written = [*map(name_in_file, entries), *beyond]
+    servers = [(server.name, text) for server, text in zip(config.mcp_servers, as_written, strict=True)]
     approval = written.entries.get("approval")
     return (
         *unfilled(config.agent, tree),

@@ -71,6 +71,8 @@ class Connection:
         """Around connecting, and only around that."""
         self._manner = Manner.first(config)
         self._last_error: str | None = None
+        self._protocol: str | None = None
+        """The revision that was last spoken."""
         self._first = trio.Event()
         self._failure: ServerStartFailed | None = None
         self._stopping = trio.Event()
@@ -211,7 +213,8 @@ class Connection:
 
         # Next time an older server is not asked again how modern it is: some take seconds to not
         # answer that.
-        older = link.version in HANDSHAKE_PROTOCOL_VERSIONS
+        self._protocol = link.version
+        older = self._protocol in HANDSHAKE_PROTOCOL_VERSIONS
         self._manner = Manner(self._manner.kind, legacy=older)
         self.line.open(link)
         self._first.set()
@@ -258,7 +261,7 @@ class Connection:
             self._last_error = error
         level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
         self._log.log(level, "%s%s", state, f": {error}" if error else "")
-        self._report(ServerStatus(self._config.name, state, error, self.line.tools))
+        self._report(ServerStatus(self._config.name, state, error, self.line.tools, self._protocol))
 
 
 def _import_sdk() -> None:

@@ -21,6 +21,8 @@ class ServerStatus:
     """Why it is not connected; None when it is, or when nothing went wrong yet."""
     tools: tuple[Tool, ...] = ()
     """What it last listed; kept while the connection is being repaired."""
+    protocol: str | None = None
+    """The revision of the protocol that was last spoken with it."""
 
 
 class ServerStartFailed(Exception):

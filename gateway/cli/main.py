@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from stopgo.gateway.cli import (
     config_command,
+    mcp_command,
     mcp_resources_command,
     policy_command,
     run_command,
@@ -43,5 +44,6 @@ def _parser() -> argparse.ArgumentParser:
     config_command.register(commands)
     tree_command.register(commands)
     policy_command.register(commands)
+    mcp_command.register(commands)
     mcp_resources_command.register(commands)
     return parser

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from stopgo.gateway.cli.mcp_option import add_mcp_option
+
 _EPILOG = (
     "Progress goes to stderr, the answer alone to stdout. What asks is decided at the terminal. "
     "Exit codes: 0 finished, 1 failed, 2 wrong configuration or message, 3 waits for a decision, "
@@ -30,6 +32,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's"
     )
+    add_mcp_option(command)
     command.add_argument("message", metavar="MESSAGE", help="what to say")
     command.set_defaults(run=run)
 
@@ -40,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from stopgo.config.load import load_config
 
     try:
-        config = load_config(args.config, data_dir=args.data_dir, model=args.model)
+        config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -50,4 +53,5 @@ def run(args: argparse.Namespace) -> int:
 
     given = {"--config": args.config, "--data-dir": args.data_dir, "--model": args.model}
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
+    options += [part for value in args.mcp for part in ("--mcp", value)]
     return run_process(config, args.message, options)

@@ -9,6 +9,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stopgo.gateway.cli.mcp_option import add_mcp_option
+
 if TYPE_CHECKING:
     from stopgo.config.model import AgentConfig
 
@@ -34,6 +36,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="DIR",
         help="write what the models say in each conversation to DIR, as a file for --model script:FILE",
     )
+    add_mcp_option(serve)
     serve.set_defaults(run=run)
 
 
@@ -47,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from stopgo.config.load import load_config
 
     try:
-        config = load_config(args.config, data_dir=args.data_dir, model=args.model)
+        config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,0 +1,79 @@
+"""Tool servers that are named on the command line: `[label:]command-or-url`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from stopgo.config.errors import ConfigError, Problem
+from stopgo.config.mcp import McpServerConfig
+
+FLAG = "--mcp"
+
+_LABEL = re.compile(r"(?P<label>[A-Za-z0-9_-]+):(?!//)(?P<rest>.*)", re.DOTALL)
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://\S+")
+_EXPECTED = "expected [label:]command-or-url"
+
+
+def flag_servers(values: Iterable[str], taken: Iterable[str]) -> tuple[McpServerConfig, ...]:
+    """The servers that the values of a repeated `--mcp` name, each offered to models as one tool.
+
+    A label names the server; without one the position does: `mcp`, `mcp2`, `mcp3`. The tool of `fs`
+    is `mcp_fs`, that of one without a label is called like it. A scheme is no label: `http://...` is a URL.
+    `taken` are the names of other servers. Raises `ConfigError` with all that is wrong.
+    """
+    names = dict.fromkeys(taken)
+    servers: list[McpServerConfig] = []
+    problems: list[Problem] = []
+    for index, value in enumerate(values):
+        labelled = _LABEL.fullmatch(value.strip())
+        if labelled is not None and labelled["label"].lower() in ("http", "https"):
+            labelled = None
+        number = "" if index == 0 else str(index + 1)
+        name = labelled["label"] if labelled else f"mcp{number}"
+        target = labelled["rest"] if labelled else value
+        try:
+            server = _server(name, target.strip(), f"mcp_{name}" if labelled else name)
+        except ValueError as error:
+            problems.append(Problem("bad_format", str(error), FLAG, key=name))
+            continue
+        if name in names:
+            problems.append(
+                Problem("duplicate_name", "there is a server of this name already", FLAG, key=name)
+            )
+        names[name] = None
+        servers.append(server)
+    if problems:
+        raise ConfigError(tuple(problems))
+    return tuple(servers)
+
+
+def _server(name: str, target: str, facade: str) -> McpServerConfig:
+    """Raises ValueError, in words for people."""
+    if url := _URL.fullmatch(target):
+        if url["scheme"].lower() not in ("http", "https"):
+            raise ValueError(f"expected an http:// or https:// address, found {url['scheme']}://")
+        return McpServerConfig(
+            name=name, url=target, expose="server", facade=facade, as_written=_without_secrets(target)
+        )
+    try:
+        words = shlex.split(target)
+    except ValueError as error:
+        raise ValueError(f"{_EXPECTED}; the command cannot be split into words: {error}") from error
+    if not words or not words[0]:
+        raise ValueError(_EXPECTED)
+    command = words[0]
+    # As in a shell: a path is relative to the working directory, a bare name is looked up.
+    path = str(Path(command).absolute()) if "/" in command else command
+    return McpServerConfig(
+        name=name, command=path, args=tuple(words[1:]), expose="server", facade=facade, as_written=command
+    )
+
+
+def _without_secrets(url: str) -> str:
+    """The address as a log may show it: keys are put into the query or before the host."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

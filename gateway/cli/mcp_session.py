@@ -1,0 +1,250 @@
+"""What `stopgo mcp` does with servers that run: trying them, calling a tool."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors.arguments import Arguments, Unfit
+from stopgo.actors.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from stopgo.actors.description import describe
+from stopgo.actors.gate import Place, descend, judge, root_place
+from stopgo.actors.mcp.server import ServerStartFailed, mcp_server
+from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.tools import (
+    CallTool,
+    ServerMessage,
+    Tool,
+    ToolAuthRequired,
+    ToolChanged,
+    ToolOutcomeUnknown,
+    ToolUnavailable,
+)
+from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.gateway.cli.mcp_command import WRONG
+from stopgo.gateway.cli.terminal import LogToTerminal, Terminal, printable
+from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.supervisor import Supervisor, open_supervisor
+
+FAILED = 1
+UNANSWERED = 3
+DENIED = 4
+INTERRUPTED = 130
+
+_MODERN = "2026"
+"""Revisions of this year and later keep no session."""
+
+
+@attrs.define(eq=False)
+class Trial:
+    """A server, and how connecting to it went."""
+
+    server: McpServerConfig
+    seconds: float = 0.0
+    failure: str | None = None
+    status: ServerStatus | None = None
+    ref: ActorRef[ServerMessage] | None = None
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self.status.tools if self.status is not None else ()
+
+
+def run_test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
+    """Connect to servers, say what comes of it, and return the exit code."""
+    _log_to(Terminal.of_this_process())
+    return _run(partial(_test, config, servers))
+
+
+def run_call(config: AgentConfig, server: McpServerConfig, tool: str, arguments: str, *, yes: bool) -> int:
+    """Call a tool of a server, past the gate, and return the exit code."""
+    terminal = Terminal.of_this_process()
+    _log_to(terminal)
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        terminal.tell(f"the arguments are not JSON: {error}", "bad")
+        return WRONG
+    if not isinstance(given, dict):
+        terminal.tell('the arguments must be a JSON object, for instance \'{"name": "x"}\'', "bad")
+        return WRONG
+    return _run(partial(_call, _Caller(config, server, terminal, yes), tool, given))
+
+
+def _run(work: Callable[[], Awaitable[int]]) -> int:
+    code = INTERRUPTED
+    try:
+        code = trio.run(work)
+    except* KeyboardInterrupt:
+        pass
+    return code
+
+
+def _log_to(terminal: Terminal) -> None:
+    handler = LogToTerminal(terminal)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s", handlers=[handler], force=True)
+
+
+@asynccontextmanager
+async def _connected(servers: Sequence[McpServerConfig]) -> AsyncIterator[tuple[Trial, ...]]:
+    """Servers for the length of the block, each connected, or with why it is not."""
+    trials = tuple(Trial(server) for server in servers)
+    async with open_supervisor(EventBus()) as kernel:
+        async with trio.open_nursery() as nursery:
+            for trial in trials:
+                nursery.start_soon(_connect, kernel, trial)
+        yield trials
+
+
+async def _connect(kernel: Supervisor, trial: Trial) -> None:
+    def report(status: ServerStatus) -> None:
+        trial.status = status
+
+    # One that an agent would do without is looked at like the others: whether it can be had.
+    server = attrs.evolve(trial.server, required=True)
+    began = trio.current_time()
+    try:
+        trial.ref = await kernel.start(f"mcp:{server.name}", mcp_server(server, report=report))
+    except ServerStartFailed as error:
+        trial.failure = error.reason
+    else:
+        if trial.status is not None and trial.status.state != "connected":
+            trial.failure = trial.status.error or trial.status.state
+    trial.seconds = trio.current_time() - began
+
+
+# ------------------------------------------------------------------------- test
+
+
+async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
+    async with _connected(servers) as trials:
+        pass
+    place = descend(root_place(config), config.agent)
+    problem = None
+    try:
+        named = _catalogue(config, trials)
+    except DuplicateTool as error:
+        named, problem = Catalogue(), str(error)
+    shelves = {shelf.server.name: shelf for shelf in named.shelves}
+    for trial in trials:
+        for line in _report(trial, shelves.get(trial.server.name), place):
+            print(printable(line))
+    if not trials:
+        print("No MCP servers configured")
+    if problem is not None:
+        print(printable(problem))
+    return FAILED if problem is not None or any(trial.failure is not None for trial in trials) else 0
+
+
+def _catalogue(config: AgentConfig, trials: Sequence[Trial]) -> Catalogue:
+    """The tools of these servers under the names they have in the agent, also of one that is switched off."""
+    servers = tuple(attrs.evolve(trial.server, enabled=True) for trial in trials)
+    only = attrs.evolve(config, mcp_servers=servers)
+    return catalogue(only, {trial.server.name: trial.tools for trial in trials})
+
+
+def _report(trial: Trial, shelf: Shelf | None, place: Place) -> Iterator[str]:
+    name = trial.server.name
+    if trial.failure is not None:
+        yield f"{name}: failed after {trial.seconds:.2f} s: {trial.failure}"
+        return
+    assert trial.status is not None
+    spoken = trial.status.protocol or "?"
+    era = "modern" if spoken >= _MODERN else "legacy"
+    count = len(trial.tools)
+    tools = "1 tool" if count == 1 else f"{count} tools"
+    yield f"{name}: connected in {trial.seconds:.2f} s, protocol {spoken} ({era}), {tools}"
+    if shelf is None:
+        return
+    if shelf.facade is not None:
+        yield f"  models see one tool, {shelf.facade}"
+    for tool in shelf.tools:
+        verdict = judge(tool, {}, place)
+        other = f" (its own name: {tool.own_name})" if tool.own_name != tool.name else ""
+        yield f"  {tool.name}{other}: {verdict.action} ({verdict.rule}); {_hints(tool)}"
+    if left_out := count - len(shelf.tools):
+        yield f"  {left_out} left out by tools.include, tools.exclude or on_duplicate"
+
+
+def _hints(tool: Tool) -> str:
+    hints = {
+        "readOnlyHint": tool.hints.read_only,
+        "destructiveHint": tool.hints.destructive,
+        "idempotentHint": tool.hints.idempotent,
+        "openWorldHint": tool.hints.open_world,
+    }
+    said = [f"{name}: {json.dumps(value)}" for name, value in hints.items() if value is not None]
+    return ", ".join(said) or "no hints"
+
+
+# ------------------------------------------------------------------------- call
+
+
+@attrs.frozen(eq=False)
+class _Caller:
+    config: AgentConfig
+    server: McpServerConfig
+    terminal: Terminal
+    yes: bool
+
+    async def cleared(self, tool: Tool, arguments: Mapping[str, Any]) -> int | None:
+        """Pass the gate; the exit code when the call does not."""
+        place = descend(root_place(self.config), self.config.agent)
+        verdict = judge(tool, arguments, place)
+        if verdict.action == "deny":
+            self.terminal.tell(f"denied: {verdict.rule}", "bad")
+            return DENIED
+        if verdict.action == "run" or self.yes:
+            return None
+        self.terminal.tell(f"The gate asks: {verdict.rule}", "question")
+        self.terminal.tell(describe(tool.own_name, arguments))
+        if not self.terminal.can_ask:
+            self.terminal.tell("nobody is here to answer; --yes makes the call", "bad")
+            return UNANSWERED
+        said = await self.terminal.ask("Call it? y: yes, anything else: no >")
+        return None if said is not None and said.lower() in ("y", "yes") else UNANSWERED
+
+    async def call(self, ref: ActorRef[ServerMessage], tool: Tool, arguments: Mapping[str, Any]) -> int:
+        try:
+            result = await ref.ask(CallTool(tool.own_name, arguments, shown=tool))
+        except (
+            ToolUnavailable,
+            ToolChanged,
+            ToolAuthRequired,
+            ToolOutcomeUnknown,
+            ActorUnavailable,
+            ActorCrashed,
+        ) as error:
+            self.terminal.tell(str(error), "bad")
+            return FAILED
+        self.terminal.answer(result.content)
+        return FAILED if result.is_error else 0
+
+
+async def _call(caller: _Caller, name: str, given: Mapping[str, Any]) -> int:
+    async with _connected((caller.server,)) as (trial,):
+        if trial.ref is None or trial.failure is not None:
+            caller.terminal.tell(f'MCP server "{trial.server.name}" failed: {trial.failure}', "bad")
+            return FAILED
+        listed = _catalogue(caller.config, (trial,))
+        tool = listed.of_server(trial.server.name, name)
+        if tool is None:
+            nearest = near(name, [tool.own_name for tool in listed.tools])
+            hint = f" (nearest: {', '.join(nearest)})" if nearest else ""
+            caller.terminal.tell(f'the server "{trial.server.name}" has no tool "{name}"{hint}', "bad")
+            return WRONG
+        arguments = await Arguments().fit(tool, given)
+        if isinstance(arguments, Unfit):
+            caller.terminal.tell(f"the arguments do not fit: {'; '.join(arguments.mistakes)}", "bad")
+            return WRONG
+        code = await caller.cleared(tool, arguments)
+        return code if code is not None else await caller.call(trial.ref, tool, arguments)

@@ -1,0 +1,226 @@
+"""`stopgo mcp`: servers are real processes, the gate is the agent's."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stopgo.gateway.cli import main, mcp_session
+from stopgo.gateway.cli.terminal import Terminal
+
+ECHO = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+
+Stopgo = Callable[..., int]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.jsonl"
+
+
+@pytest.fixture
+def file(tmp_path: Path, ledger: Path) -> Path:
+    """An agent with one server that runs, one that is switched off and one that does not exist."""
+    path = tmp_path / "agent.yaml"
+    config: dict[str, Any] = {
+        "llm": {"model": "offline:rules"},
+        "mcp_servers": {
+            "echo": {
+                "command": sys.executable,
+                "args": ["-S", str(ECHO)],
+                "env": {"LEDGER": str(ledger), "KEY": "s3cret"},
+                "tools": {"exclude": ["slow*"]},
+            },
+            "off": {"url": "http://127.0.0.1:1/${NO:-mcp}", "enabled": False, "headers": {"X-Key": "s3cret"}},
+            "gone": {"command": "no-such-command", "required": False, "expose": "server"},
+        },
+        "approval": {"rules": [{"tool": "echo", "arguments": {"text": "bad"}, "then": "deny"}]},
+    }
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+@pytest.fixture
+def stopgo(file: Path) -> Stopgo:
+    def run(command: str, *words: str) -> int:
+        return main.main(["mcp", command, "--config", str(file), *words])
+
+    return run
+
+
+def sent(ledger: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+
+# ------------------------------------------------------------------- list and show
+
+
+def test_list_prints_a_line_for_each_server(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopgo("list", "--mcp", "fs:run it") == 0
+    lines = [re.sub(" +", " ", line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        f"echo stdio {sys.executable}",
+        "off http or sse http://127.0.0.1:1/${NO:-mcp} (switched off)",
+        "gone stdio no-such-command (not required, as one tool, mcp_gone)",
+        "fs stdio run (as one tool, mcp_fs)",
+    ]
+
+
+def test_list_without_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.yaml"
+    path.write_text("llm: {model: offline:rules}")
+    assert main.main(["mcp", "list", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "No MCP servers configured\n"
+
+
+def test_show_prints_what_holds_and_no_secret(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopgo("show", "echo") == stopgo("show", "off") == 0
+    said = capsys.readouterr().out
+    for line in (
+        "timeout: 60",
+        "max_retries: 3",
+        "env: LEDGER, KEY",
+        "tools.exclude: slow*",
+        "enabled: false",
+    ):
+        assert f"{line}\n" in said
+    assert "headers: X-Key\n" in said
+    assert "s3cret" not in said
+
+
+@pytest.mark.parametrize("command", [("show",), ("test",), ("call", "echo")])
+def test_a_server_that_is_not_there(
+    stopgo: Stopgo, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    assert stopgo(command[0], "ecko", *command[1:]) == 2
+    assert capsys.readouterr().err == 'stopgo mcp: no server is called "ecko" (did you mean "echo"?)\n'
+
+
+def test_a_file_that_is_wrong(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("mcp_servers: {a: {comand: x}}")
+    for command in (["list"], ["show", "a"], ["test"], ["call", "a", "b"]):
+        assert main.main(["mcp", *command, "--config", str(file)]) == 2
+    assert "did you mean" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------- test
+
+
+def test_test_says_how_it_went_and_what_the_gate_does(
+    stopgo: Stopgo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stopgo("test", "echo") == 0
+    first, *tools = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(
+        r"echo: connected in \d+\.\d\d s, protocol [\d-]+ \((legacy|modern)\), \d+ tools", first
+    )
+    assert any(
+        re.match(r"  wipe: ask \(destructiveHint: true\); .*destructiveHint: true", line) for line in tools
+    )
+    assert any(re.match(r"  \w+: run \(readOnlyHint: true\)", line) for line in tools)
+    assert not any(line.startswith("  slow") for line in tools)
+    assert re.fullmatch(r"  \d+ left out by tools.include, tools.exclude or on_duplicate", tools[-1])
+
+
+def test_test_fails_when_one_fails(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopgo("test") == 1
+    said = capsys.readouterr().out
+    assert re.search(r"^echo: connected", said, re.MULTILINE)
+    assert re.search(
+        r"^gone: failed after \d+\.\d\d s: command not found: no-such-command", said, re.MULTILINE
+    )
+    assert "off" not in said
+
+
+def test_test_fails_when_tools_collide(
+    stopgo: Stopgo, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = yaml.safe_load(file.read_text())
+    config["mcp_servers"] = dict.fromkeys(("a", "b"), config["mcp_servers"]["echo"])
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    assert stopgo("test") == 1
+    assert 'duplicate tool name "echo" found in MCP servers "a" and "b"' in capsys.readouterr().out
+    config["tool_names"] = "prefixed"
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    assert stopgo("test") == 0
+    assert "  mcp__a__echo (its own name: echo): run" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------- call
+
+
+def test_call_prints_the_result(stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopgo("call", "echo", "echo", '{"text": "hello"}') == 0
+    assert capsys.readouterr().out == "hello\n"
+    assert [call["tool"] for call in sent(ledger)] == ["echo"]
+
+
+def test_call_asks_nobody_who_is_not_there(
+    stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stopgo("call", "echo", "wipe", "{}") == 3
+    said = capsys.readouterr().err
+    assert "The gate asks: destructiveHint: true" in said
+    assert "WIPE" in said
+    assert sent(ledger) == []
+    assert stopgo("call", "echo", "wipe", "{}", "--yes") == 0
+    assert [call["tool"] for call in sent(ledger)] == ["wipe"]
+
+
+@pytest.mark.parametrize(("said", "code"), [("y", 0), ("YES", 0), ("n", 3), ("", 3), (None, 3)])
+def test_call_asks_at_the_terminal(
+    stopgo: Stopgo, ledger: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, code: int
+) -> None:
+    async def ask(self: Terminal, prompt: str) -> str | None:
+        return said
+
+    monkeypatch.setattr(Terminal, "of_this_process", lambda: Terminal(can_ask=True, colour=False))
+    monkeypatch.setattr(Terminal, "ask", ask)
+    assert stopgo("call", "echo", "wipe") == code
+    assert len(sent(ledger)) == (code == 0)
+
+
+def test_call_makes_no_call_that_is_denied(
+    stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stopgo("call", "echo", "echo", '{"text": "bad"}', "--yes") == 4
+    assert "denied: approval.rules[0]" in capsys.readouterr().err
+    assert sent(ledger) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("ecko", "{}", 'the server "echo" has no tool "ecko" (nearest: echo'),
+        ("slow", "{}", 'the server "echo" has no tool "slow"'),
+        ("echo", "{", "the arguments are not JSON"),
+        ("echo", "[]", "the arguments must be a JSON object"),
+        ("echo", '{"text": [1]}', "the arguments do not fit: text: "),
+    ],
+)
+def test_call_says_what_is_wrong(
+    stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str], tool: str, arguments: str, said: str
+) -> None:
+    assert stopgo("call", "echo", tool, arguments) == 2
+    assert said in capsys.readouterr().err
+    assert sent(ledger) == []
+
+
+def test_call_of_a_server_that_cannot_be_had(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopgo("call", "gone", "x") == 1
+    assert 'MCP server "gone" failed: command not found: no-such-command' in capsys.readouterr().err
+
+
+def test_a_signal_ends_it(stopgo: Stopgo, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mcp_session, "_test", interrupted)
+    assert stopgo("test") == 130
