@@ -38,7 +38,7 @@ CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
 """While a server that may not be up yet is waited for at the start."""
-REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=3.0)
+REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=1.0)
 """While a lost connection is repaired. The first three attempts, which a call waits for by default,
 bridge the restart of a server; one that dies as soon as it is up is not started over and over."""
 

@@ -2,7 +2,7 @@
 
 Every call that is executed is appended to the file named by `LEDGER`, one JSON line each, on disk
 before it is answered: what is in that file has happened, whatever the client came to believe.
-`DELAY` is how many seconds `wipe` takes between the two.
+`DELAY` is how many seconds `wipe` and `plain` take between the two.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def execute(request_id: object, tool: str, arguments: dict[str, Any]) -> None:
         os._exit(7)
     if tool == "slow":
         time.sleep(float(arguments["seconds"]))
-    if tool == "wipe":
+    if tool in ("wipe", "plain"):
         time.sleep(float(os.environ.get("DELAY", "0")))
     text = arguments.get("text", f"{tool} done")
     send({"id": request_id, "result": {"content": [{"type": "text", "text": text}], "isError": False}})
