@@ -181,7 +181,9 @@ class ConversationLog(Branches):
 
     def take(self, what: str, limit: int | None) -> bool:
         """Use up one of a run's `limit` model calls or tool calls; False when there is none left."""
-        used = self._used.setdefault(what, self.run.used(what))
+        if what not in self._used:
+            self._used[what] = self.run.used(what)
+        used = self._used[what]
         if limit is not None and used >= limit:
             return False
         self._used[what] = used + 1

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 EMPTY_RESULT = "(empty result)"
+HARMLESS_NESTING = 100
+"""Levels that are written without further ado; from a few hundred on they are not."""
 MAX_PROGRESS_MESSAGE = 500
 """Characters of one."""
 
@@ -96,6 +98,9 @@ def unsendable(tool: str, arguments: Mapping[str, Any]) -> str | None:
 
     params = {"name": tool, "arguments": dict(arguments)}
     try:
+        text = json.dumps(params, ensure_ascii=False).encode()
+        if text.count(b"{") + text.count(b"[") < HARMLESS_NESTING:
+            return None
         types.JSONRPCRequest(jsonrpc="2.0", id=0, method="tools/call", params=params).model_dump_json()
     except (ValueError, RecursionError) as error:
         return str(error)
