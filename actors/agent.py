@@ -21,7 +21,7 @@ import trio
 
 from stopgo.actors import errors, follow, resume
 from stopgo.actors.approvals import parse_decision
-from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.deltas import Passing
 from stopgo.actors.elicitation import completed
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import descend, judge, places, root_place
@@ -288,16 +288,14 @@ class Agent:
     @overload
     def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...
     @overload
-    def events(
-        self, id: str, after: int = 0, *, deltas: bool
-    ) -> AsyncGenerator[Event | ModelDelta, None]: ...
+    def events(self, id: str, after: int = 0, *, deltas: bool) -> AsyncGenerator[Event | Passing, None]: ...
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
-    ) -> AsyncGenerator[Event | ModelDelta, None]:
+    ) -> AsyncGenerator[Event | Passing, None]:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
-        With `deltas`, in between, what models say while they say it; some of it may be missed. Ends after
-        ``conversation.deleted``. Raises `AgentError` ``conversation_not_found``.
+        With `deltas`, in between, what models say while they say it and how far calls are; some of it may be
+        missed. Ends after ``conversation.deleted``. Raises `AgentError` ``conversation_not_found``.
         """
         if await self._journal.row(id) is None:
             raise errors.no_conversation(id)

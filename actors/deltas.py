@@ -5,6 +5,8 @@ It is in no journal: who misses it misses nothing.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import attrs
 
 from stopgo.actors.models.messages import Delta
@@ -33,6 +35,8 @@ class ToolProgress:
     """How far a call is, as its server tells it."""
 
     conversation: str
+    after: int
+    """The seq of the last event before it."""
     key: str
     """Of the call; its ``tool.started`` has the same."""
     attempt: int
@@ -40,3 +44,7 @@ class ToolProgress:
     tool: str
     server: str
     progress: Progress
+
+
+Passing: TypeAlias = ModelDelta | ToolProgress
+"""What is told while something is under way, beside the events."""

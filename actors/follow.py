@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import cast
 
-from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.deltas import Passing
 from stopgo.actors.events import CONVERSATION_DELETED
 from stopgo.actors.log import topic
 from stopgo.actors.stored import PAGE
@@ -15,12 +15,12 @@ from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
 
 async def follow(
     journal: Journal, bus: EventBus, conversation: str, after: int, *, deltas: bool = False
-) -> AsyncGenerator[Event | ModelDelta, None]:
+) -> AsyncGenerator[Event | Passing, None]:
     """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
 
-    With `deltas` also what models say meanwhile, each piece in its place among the events; who comes late or
-    reads slowly misses some. Ends after ``conversation.deleted``, which follows the last seq without being
-    stored. Close it (`contextlib.aclosing`) when leaving early.
+    With `deltas` also what models say and how far calls are, each piece in its place among the events; who
+    comes late or reads slowly misses some. Ends after ``conversation.deleted``, which follows the last seq
+    without being stored. Close it (`contextlib.aclosing`) when leaving early.
     """
     cursor = after
     # A slow reader loses live events only, and reads them again from the journal.
@@ -46,7 +46,7 @@ async def follow(
                     if item.seq > cursor:
                         cursor = item.seq
                         yield item
-                elif isinstance(item, ModelDelta):
+                elif isinstance(item, Passing):
                     if item.after > cursor:
                         break
                     # One of before an event that was read in the journal would come out of place.

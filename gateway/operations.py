@@ -316,10 +316,16 @@ CONVERSATIONS = (
             CONVERSATION,
             Parameter("after", "query", "Only events after this seq", {**COUNT, "default": 0}),
             Parameter("Last-Event-ID", "header", "The same, as clients that come back send it", COUNT),
-            Parameter("deltas", "query", "Also what models say while they say it", words("true", "false")),
+            Parameter(
+                "deltas",
+                "query",
+                "Also what models say while they say it, and how far calls are",
+                words("true", "false"),
+            ),
         ),
         description="A stream that ends is one to come back to, with the seq of the last event that came. "
-        "A `model.delta` has a Delta for data and no id; who misses one misses nothing.",
+        "A `model.delta` has a Delta for data, a `tool.progress` a Progress. They have no id; who misses one "
+        "misses nothing.",
     ),
 )
 

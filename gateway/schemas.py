@@ -13,6 +13,7 @@ Schema: TypeAlias = Mapping[str, Any]
 
 STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
+NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 TIME: Schema = {"type": "string", "format": "date-time"}
 OBJECT: Schema = {"type": "object"}
@@ -223,6 +224,21 @@ SCHEMAS: Mapping[str, Schema] = {
         **shape(
             {"conversation_id": STRING, "key": STRING, "node": STRING, "model": STRING, "attempt": COUNT},
             {"text": STRING, "call": shape({"index": COUNT, "name": STRING, "json": STRING})},
+        ),
+    },
+    "Progress": {
+        "description": "The data of a `tool.progress`: how far a call is.",
+        **shape(
+            {
+                "conversation_id": STRING,
+                "key": STRING,
+                "node": STRING,
+                "tool": STRING,
+                "server": STRING,
+                "attempt": COUNT,
+                "progress": NUMBER,
+            },
+            {"total": NUMBER, "message": STRING},
         ),
     },
     "Turn": shape({"conversation": ref("Conversation")}, {"result": ref("Result")}),

@@ -16,11 +16,11 @@ from quart.wrappers.response import ResponseBody
 from werkzeug.datastructures import Headers
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.deltas import ModelDelta, Passing, ToolProgress
 from stopgo.actors.errors import AgentError
 from stopgo.gateway import query, sse
 from stopgo.gateway.exchange import View, answer, concerns
-from stopgo.gateway.views import delta_view, event_view
+from stopgo.gateway.views import delta_view, event_view, progress_view
 from stopgo.runtime.journal.protocol import Event
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 15.0
 """Seconds without an event after which a comment shows that the stream is alive."""
 MODEL_DELTA = "model.delta"
+TOOL_PROGRESS = "tool.progress"
 """The type of what is sent of a reply while it comes; it is no event of the log."""
 RETRY = 1.0
 """Seconds after which a client whose stream ended comes back."""
@@ -122,12 +123,14 @@ async def _pump(agent: Agent, id: str, after: int, deltas: bool, out: trio.Memor
         nursery.cancel_scope.cancel()
 
 
-def _encoded(event: Event | ModelDelta) -> bytes:
+def _encoded(event: Event | Passing) -> bytes:
     match event:
         case Event():
             return sse.encode(event.seq, event.type, event_view(event))
         case ModelDelta():
             return sse.encode(None, MODEL_DELTA, delta_view(event))
+        case ToolProgress():
+            return sse.encode(None, TOOL_PROGRESS, progress_view(event))
         case _:
             assert_never(event)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, assert_never, get_args
 
-from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.deltas import ModelDelta, ToolProgress
 from stopgo.actors.head import Head, RunHead, Status
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ListedTool
@@ -266,4 +266,21 @@ def delta_view(told: ModelDelta) -> Json:
             view["call"] = {"index": index, "name": name, "json": piece}
         case _:
             assert_never(told.delta)
+    return view
+
+
+def progress_view(told: ToolProgress) -> Json:
+    view: Json = {
+        "conversation_id": told.conversation,
+        "key": told.key,
+        "node": told.node,
+        "tool": told.tool,
+        "server": told.server,
+        "attempt": told.attempt,
+        "progress": told.progress.progress,
+    }
+    if told.progress.total is not None:
+        view["total"] = told.progress.total
+    if told.progress.message is not None:
+        view["message"] = told.progress.message
     return view

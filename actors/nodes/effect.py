@@ -261,11 +261,10 @@ class Effect:
         await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
-        conversation = self.scope.log.state.id
-        told = ToolProgress(
-            conversation, asks.key, asks.attempt, self.spec.name, tool.name, tool.server, progress
-        )
-        self.scope.services.bus.publish(topic(conversation), told)
+        state = self.scope.log.state
+        where = (state.id, state.last_seq, asks.key, asks.attempt)
+        told = ToolProgress(*where, self.spec.name, tool.name, tool.server, progress)
+        self.scope.services.bus.publish(topic(state.id), told)
 
     async def _record_unknown(self, key: str, attempt: int, reason: str) -> None:
         await self._settle(e.tool_unknown(key, attempt, reason), "unknown")

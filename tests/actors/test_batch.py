@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.batch import Tally
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult
-from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, answer, call, events, say, use
+from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use
 
 
 async def sleep(arguments: Mapping[str, Any]) -> ToolResult:
@@ -160,6 +160,36 @@ async def test_sixty_four_calls_of_which_some_fail_each_its_own_way(
     assert batch["size"] == 64
     assert batch["failed"] == sum(bool(each.is_error) for each in said)
     assert batch["concurrency"] == 3
+
+
+async def test_a_batch_that_is_cancelled_sends_nothing_further_and_gives_every_place_back(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("read", READ_ONLY, sleep, schema={})
+    world.tool("write", HARMLESS, sleep, schema={}, server="others")
+    world.settings["tools"] = {"max_parallel": 3}
+    world.settings["mcp_servers"] = [
+        {"name": "tools", "command": "none", "max_concurrency": 2},
+        {"name": "others", "command": "none"},
+    ]
+    calls = [call(("read", "write")[n % 2], s=3 if n < 9 else 60) for n in range(64)]
+    world.plan("agent", use(*calls), say("done"), turn=1)
+    world.plan("agent", use(call("read", s=1), call("read", s=1), call("write", s=1)), say("fine"), turn=2)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go", wait=False)
+        await trio.sleep(8)
+        cancelled = (await agent.cancel(turn.conversation.id)).conversation
+        sent = len(world.ledger)
+        await trio.sleep(1000)
+        assert len(world.ledger) == sent
+        assert world.concurrent[""] == 3
+        began = trio.current_time()
+        again = await agent.send(turn.conversation.id, "again")
+        assert (answer(again).response, trio.current_time() - began) == ("fine", 1)
+    states = [m.call.state for m in cancelled.messages if m.call is not None]
+    assert len(states) == 64
+    assert set(states) <= {"finished", "started", "unknown", "cancelled"}
+    assert states.count("cancelled") == 64 - sent
 
 
 @given(st.lists(st.tuples(st.floats(-5, 100), st.floats(-5, 50)), max_size=20))

@@ -8,9 +8,9 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.deltas import ToolProgress
-from stopgo.actors.log import topic
+from stopgo.actors.deltas import Passing, ToolProgress
 from stopgo.actors.tools import CallTool, Progress, ToolResult
+from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import READ_ONLY, World, call, events, say, use
 
 FLOOD = 20_000
@@ -40,23 +40,32 @@ def telling(world: World, steps: int = 3) -> Telling:
 
 async def test_progress_is_told_live_and_kept_nowhere(world: World, autojump_clock: MockClock) -> None:
     world = telling(world)
-    async with world.agent() as agent:
+    seen: list[Event | Passing] = []
+    async with world.agent() as agent, trio.open_nursery() as nursery:
         turn = await agent.start_conversation("go", wait=False)
         id = turn.conversation.id
-        with agent._cast.services.bus.subscribe(topic(id)) as live:
-            world.go.set()
-            told: list[ToolProgress] = []
-            async for item in live:
-                if isinstance(item, ToolProgress):
-                    told.append(item)
-                elif getattr(item, "type", "") == "run.finished":
-                    break
-        log = await events(world.journal, id)
+
+        async def follow(deltas: bool, into: list[Event | Passing]) -> None:
+            async with aclosing(agent.events(id, deltas=deltas)) as log:
+                async for item in log:
+                    into.append(item)
+                    if isinstance(item, Event) and item.type == "run.finished":
+                        return
+
+        events_only: list[Event | Passing] = []
+        nursery.start_soon(follow, True, seen)
+        nursery.start_soon(follow, False, events_only)
+        await wait_all_tasks_blocked()
+        world.go.set()
+    log = await events(world.journal, id)
+    assert [item for item in seen if isinstance(item, Event)] == events_only == list(log)
+    told = [item for item in seen if isinstance(item, ToolProgress)]
     assert len(told) == 6
     for n in (0, 1):
         own = [each for each in told if each.key == f"1/:1.{n}"]
         assert [each.progress for each in own] == [Progress(m, 3, f"step {m}") for m in range(3)]
-        assert own[0] == ToolProgress(id, f"1/:1.{n}", 1, "agent", "count", "tools", Progress(0, 3, "step 0"))
+        place = (own[0].conversation, own[0].key, own[0].attempt, own[0].node, own[0].tool, own[0].server)
+        assert place == (id, f"1/:1.{n}", 1, "agent", "count", "tools")
     assert not any("step 0" in repr(event) for event in log)
 
 

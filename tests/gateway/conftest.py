@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from stopgo.actors import events
-from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.deltas import Passing
 from stopgo.actors.errors import AgentError
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool
@@ -85,7 +85,7 @@ class FakeAgent:
     """What commands wait for, if anything; as with the real one, only the waiting is cancelled."""
     finished: list[str] = attrs.field(factory=list)
     log: list[Event] = attrs.field(factory=history)
-    deltas: list[ModelDelta] = attrs.field(factory=list)
+    deltas: list[Passing] = attrs.field(factory=list)
     """What is said after each event."""
     ready: bool = True
     _grown: trio.Event = attrs.field(factory=trio.Event)
@@ -178,7 +178,7 @@ class FakeAgent:
 
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
-    ) -> AsyncGenerator[Event | ModelDelta, None]:
+    ) -> AsyncGenerator[Event | Passing, None]:
         self.following += 1
         try:
             while True:

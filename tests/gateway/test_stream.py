@@ -11,9 +11,10 @@ import pytest
 import trio
 
 from stopgo.actors import events
-from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.deltas import ModelDelta, ToolProgress
 from stopgo.actors.errors import AgentError
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
+from stopgo.actors.tools import Progress
 from stopgo.gateway import examples as ex
 from stopgo.gateway.schemas import SCHEMAS
 from stopgo.gateway.server import SEND_TIMEOUT, Server
@@ -217,6 +218,31 @@ async def test_deltas_come_when_asked_for_and_have_no_id(agent: Any, client: htt
             agent.grow(events.conversation_completed())
             assert (await reader.event())["event"] == "conversation.completed"
             agent.log.pop()
+
+
+async def test_progress_comes_with_the_deltas(agent: Any, client: httpx2.AsyncClient) -> None:
+    where = (ex.CONVERSATION_ID, 6, "1/:2.0", 1, "agent", "index", "files")
+    agent.deltas = [
+        ToolProgress(*where, Progress(3, 10.5, "half a\nway")),
+        ToolProgress(*where, Progress(4)),
+    ]
+    said = {
+        "conversation_id": ex.CONVERSATION_ID,
+        "key": "1/:2.0",
+        "node": "agent",
+        "tool": "index",
+        "server": "files",
+        "attempt": 1,
+    }
+    async with follow(client, "?after=5&deltas=true") as reader:
+        seen = [await reader.event() for _ in range(3)]
+    data = {**said, "progress": 3, "total": 10.5, "message": "half a\nway"}
+    assert seen[1:] == [
+        {"event": "tool.progress", "data": data},
+        {"event": "tool.progress", "data": {**said, "progress": 4}},
+    ]
+    for frame in seen[1:]:
+        jsonschema.validate(frame["data"], {**SCHEMAS["Progress"], "additionalProperties": False})
 
 
 async def test_deltas_are_true_or_false(client: httpx2.AsyncClient) -> None:
