@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from stopgo.actors.batch import Tally
+from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use
 
@@ -125,6 +126,34 @@ async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
     [batch] = await batches(world, turn.conversation.id)
     assert (batch["size"], batch["concurrency"], batch["duration"]) == (2, 1, 2.0)
     assert world.called("sleep") == 1
+
+
+async def test_calls_of_two_servers_overlap_and_the_answer_uses_what_came_of_both(
+    world: World, autojump_clock: MockClock
+) -> None:
+    for server in ("mail", "calendar", "broken"):
+        world.tool(f"ask_{server}", READ_ONLY, sleep, schema={}, server=server)
+
+    async def tell(request: ModelRequest) -> ModelReply:
+        return say("; ".join(f"{m.name}: {m.content}" for m in request.results))
+
+    asked = (call("ask_mail", s=3), call("ask_calendar", s=2), call("ask_broken", s=1, fails=True))
+    world.plan("agent", use(*asked), tell)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        log = await events(world.journal, turn.conversation.id)
+    assert answer(turn).response == "ask_mail: slept; ask_calendar: slept; ask_broken: slept"
+    # Each call is told under the key of its batch, and all began before the first came back.
+    told = [(event.type, event.body["key"]) for event in log if event.type.startswith(("tool.", "batch."))]
+    began = {("tool.started", f"1/:1.{n}") for n in range(3)}
+    assert set(told[:3]) == began
+    assert told[3:] == [*(("tool.finished", f"1/:1.{n}") for n in (2, 1, 0)), ("batch.finished", "1/:1")]
+    said = [m.call for m in turn.conversation.messages if m.call is not None]
+    assert [(each.server, each.is_error) for each in said] == [
+        ("mail", False),
+        ("calendar", False),
+        ("broken", True),
+    ]
 
 
 async def test_sixty_four_calls_of_which_some_fail_each_its_own_way(
