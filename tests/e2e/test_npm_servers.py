@@ -42,14 +42,19 @@ async def serving(**fields: Any) -> AsyncIterator[tuple[ActorRef[ServerMessage],
 
 
 @contextmanager
-def everything_over_http() -> Iterator[str]:
+def everything_over(transport: str) -> Iterator[dict[str, Any]]:
+    """The keys of a server's entry in the agent file that lead to the server with everything."""
+    if transport == "stdio":
+        yield {"command": "node", "args": [script("server-everything"), "stdio"]}
+        return
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    argv = ["node", script("server-everything"), "streamableHttp"]
+    how, path = {"http": ("streamableHttp", "mcp"), "sse": ("sse", "sse")}[transport]
+    argv = ["node", script("server-everything"), how]
     env = {**os.environ, "PORT": str(port)}
     with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            yield f"http://127.0.0.1:{port}/mcp"
+            yield {"url": f"http://127.0.0.1:{port}/{path}"}
         finally:
             process.kill()
 
@@ -84,12 +89,9 @@ async def exercise(server: ActorRef[ServerMessage], tools: dict[str, Tool]) -> N
     assert (await server.ask(CallTool("get-sum", {"a": "two"}))).is_error
 
 
-async def test_the_everything_server_over_stdio() -> None:
-    async with serving(command="node", args=(script("server-everything"), "stdio")) as (server, tools):
-        await exercise(server, tools)
-
-
-async def test_the_everything_server_over_http() -> None:
-    with everything_over_http() as url:
-        async with serving(url=url) as (server, tools):
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
+async def test_the_everything_server(transport: str) -> None:
+    with everything_over(transport) as where:
+        fields = {**where, "args": tuple(where["args"])} if "args" in where else where
+        async with serving(**fields) as (server, tools):
             await exercise(server, tools)
