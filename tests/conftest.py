@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
+
+from tests.canary import KEY, TOKEN
 
 # Wall time says nothing on a busy machine.
 settings.register_profile("stopgo", deadline=None)
@@ -16,3 +20,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is not None:
         metafunc.fixturenames.append("repetition")
         metafunc.parametrize("repetition", range(marker.args[0]))
+
+
+_shown: list[str] = []
+"""Tests that passed, and whose output shows a secret."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.passed and any(secret in text for _, text in report.sections for secret in (KEY, TOKEN)):
+        _shown.append(f"the output of {report.nodeid}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_secret_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whatever the tests had said and written: the secrets they use are nowhere in it (NFR-005)."""
+    yield
+    files = [path for path in tmp_path_factory.getbasetemp().rglob("*") if path.is_file()]
+    written = [
+        str(path) for path in files if any(secret.encode() in path.read_bytes() for secret in (KEY, TOKEN))
+    ]
+    assert _shown + written == []

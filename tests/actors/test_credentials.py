@@ -28,9 +28,9 @@ from tests.actors.world import (
     sequential,
     use,
 )
+from tests.canary import TOKEN as SECRET
 
-SECRET = "tok-3f9a-very-secret"
-OTHER = "tok-77-another"
+OTHER = f"{SECRET}-another"
 
 
 @pytest.fixture

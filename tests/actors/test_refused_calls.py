@@ -24,9 +24,9 @@ from tests.actors.world import (
     types,
     use,
 )
+from tests.canary import TOKEN as STALE
 
-STALE = "tok-5b-stale"
-GOOD = "tok-9c-good"
+GOOD = f"{STALE}-good"
 CHALLENGE = 'Bearer error="invalid_token", resource_metadata="http://as.test/.well-known"'
 
 

@@ -1,4 +1,4 @@
-"""NFR-005: a bearer token and a key of a tool server are used, and are nowhere to be found afterwards."""
+"""NFR-005: bearer tokens and keys are used, and are nowhere to be found afterwards."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stopgo.actors.mcp.command import find_command
+from tests.canary import KEY, TOKEN
+from tests.providers.servers.model_server import Event, Fail, Raw
+from tests.providers.servers.threaded import servers_in_a_thread
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
 
-TOKEN = "tok-3f9c2d7b81"
-LATER_TOKEN = "tok-aa51c7704e"
-KEY = "key-7be2906d41"
+LATER_TOKEN = f"{TOKEN}-later"
 
 AGENT = """
 name: remote
@@ -50,7 +51,7 @@ def leaks(server: Server, answers: list[object]) -> list[str]:
     return [
         f"{secret} in {place}"
         for place, content in places.items()
-        for secret in (TOKEN, LATER_TOKEN, KEY)
+        for secret in (TOKEN, KEY)
         if secret.encode() in content
     ]
 
@@ -75,4 +76,58 @@ def test_secrets_are_used_and_not_kept(serve: Serve, resources_url: str, tmp_pat
     assert "kept-quiet" in done["result"]["response"]
     answers += [lost, done, server.conversation(id), server.get("/health/ready"), server.get("/tools")]
 
+    assert leaks(server, answers) == []
+
+
+MODELS = """
+name: talker
+llm: {model: first, fallbacks: [second]}
+models:
+  first: {provider: openai, model: FIRST, base_url: "${FIRST_URL}"}
+  second: {provider: google, model: SECOND, base_url: "${SECOND_URL}"}
+"""
+
+
+def frames(server: Server, id: str) -> Iterator[str]:
+    """Lines of the stream with all there is on it, up to the end of the run."""
+    url = f"/conversations/{id}/events"
+    with server.client.stream("GET", url, params={"deltas": "true"}) as response:
+        for line in response.iter_lines():
+            yield line
+            if line in ("event: run.finished", "event: run.failed"):
+                return
+
+
+def test_a_provider_that_repeats_the_key_is_not_quoted(serve: Serve, tmp_path: Path) -> None:
+    echo = f"the key {KEY} is not welcome, Authorization: Bearer {KEY}"
+    with servers_in_a_thread("openai", "google") as servers:
+        first, second = servers["openai"], servers["google"]
+        config = tmp_path / "agent.yaml"
+        text = MODELS.replace("FIRST,", f"{first.model},").replace("SECOND,", f"{second.model},")
+        config.write_text(text, encoding="utf-8")
+        env = {
+            "FIRST_URL": first.base_url,
+            "SECOND_URL": second.base_url,
+            "OPENAI_API_KEY": KEY,
+            "GEMINI_API_KEY": KEY,
+        }
+        server = serve(tmp_path / "data", config=config, env=env)
+        answers: list[object] = []
+        for fault in (
+            Fail(401, why=echo),
+            Fail(429, {"retry-after": "3600"}, why=echo),
+            Fail(502, body=f"<html>{echo}</html>".encode()),
+            Raw([f"data: {echo}\n\n".encode()], content_type="text/event-stream"),
+            Raw([echo.encode()], status=400),
+            Event("text", why=echo),
+        ):
+            first.always = second.always = fault
+            said = server.post("/conversations", {"message": "hello"}, status=201)
+            assert said["result"]["state"] == "failed"
+            assert "none of the models answered" in said["result"]["response"]
+            answers += [said, *frames(server, said["conversation"]["id"])]
+        first.always, second.always = Fail(403, why=echo), None
+        said = server.post("/conversations", {"message": "hello"}, status=201)
+        assert said["result"]["state"] == "finished"
+        answers += [said, *frames(server, said["conversation"]["id"]), server.get("/health/ready")]
     assert leaks(server, answers) == []

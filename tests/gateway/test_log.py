@@ -11,8 +11,7 @@ import trio
 
 from stopgo.gateway import examples as ex
 from stopgo.gateway.log import Lines, configure
-
-SECRET = "s3cr3t-t0ken"
+from tests.canary import TOKEN as SECRET
 
 
 @pytest.fixture

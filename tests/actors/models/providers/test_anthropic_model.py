@@ -13,10 +13,10 @@ from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, Us
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.providers import bounded
 from stopgo.config.models import ModelSpec
+from tests.canary import KEY
 
 from .conftest import Heard, Piece, Provider, Wait, events, head, request, whole
 
-KEY = "sk-ant-canary-0123456789"
 ANSWER = {"type": "message", "content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"}
 EVENTS = [
     {"type": "message_start", "message": {"usage": {"input_tokens": 3}}},

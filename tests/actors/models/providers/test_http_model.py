@@ -14,10 +14,10 @@ from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, Us
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.providers import bounded, sse
 from stopgo.config.models import ModelSpec
+from tests.canary import KEY
 
 from .conftest import Heard, Piece, Provider, Wait, chunk, events, head, request, whole
 
-KEY = "sk-canary-0123456789"
 ANSWER = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
 CHUNKS = [
     {"choices": [{"delta": {"content": "hel"}}]},
