@@ -132,8 +132,10 @@ class Context(Generic[A]):
                     slots.acquire_nowait()
                 except trio.WouldBlock:
                     await slots.acquire()
+                # Others run at the latest when the slots are taken: a crowd does not cost a pass of the
+                # scheduler each.
                 envelope = await self._life.mailbox.receive(
-                    idle_timeout, lambda: bool(handlers.child_tasks) or busy()
+                    idle_timeout, lambda: bool(handlers.child_tasks) or busy(), at_once=True
                 )
                 if envelope is None:
                     return

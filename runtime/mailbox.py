@@ -66,12 +66,15 @@ class Mailbox:
         if not (self._queue or self._closed):
             self._accept(Envelope(message, self.name, self, None, carried))
 
-    async def receive(self, idle_timeout: float, busy: Callable[[], bool]) -> Envelope | None:
+    async def receive(
+        self, idle_timeout: float, busy: Callable[[], bool], *, at_once: bool = False
+    ) -> Envelope | None:
         """The next message, perhaps withdrawn by now; None when there will be no more.
 
-        Closes after `idle_timeout` seconds without a message, unless `busy()`.
+        Closes after `idle_timeout` seconds without a message, unless `busy()`. `at_once`: a message that is
+        there already is given without a checkpoint.
         """
-        if self._queue:
+        if self._queue and not at_once:
             await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
         while not (self._queue or self._closed):
             self._arrived = trio.Event()

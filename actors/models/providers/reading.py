@@ -44,7 +44,7 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
     parser = SseParser()
     try:
         with trio.CancelScope() as scope:
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.aiter_raw():  # compressed it is not: `bound`
                 for event in parser.feed(chunk):
                     if not stream.ended:
                         stream.feed(event)
