@@ -260,7 +260,8 @@ class Connection:
         if state != "connecting":
             self._last_error = error
         level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
-        self._log.log(level, "%s%s", state, f": {error}" if error else "")
+        more = f": {len(self.line.tools)} tools" if state == "connected" else f": {error}" if error else ""
+        self._log.log(level, "%s%s", state, more)
         self._report(ServerStatus(self._config.name, state, error, self.line.tools, self._protocol))
 
 

@@ -193,6 +193,7 @@ def test_the_packaged_agent_is_said_aloud(serve: Callable[..., Served]) -> None:
     url = served.url()
     assert any("the agent that comes with the package" in line for line in served.lines)
     assert served.line("MCP Server") == "MCP Server [resources]: stopgo"
+    assert any("stopgo.mcp.resources: connected: 3 tools" in line for line in served.lines)
     tools = httpx2.get(f"{url}/tools").json()["tools"]
     assert {tool["name"] for tool in tools} == {"resources_add", "resources_list", "resources_remove"}
     children = psutil.Process(served.process.pid).children(recursive=True)
