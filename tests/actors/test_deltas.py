@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.deltas import ModelDelta, Passing
+from stopgo.actors.log import topic
 from stopgo.actors.models.messages import ArgumentsDelta, ModelFailed, TextDelta
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import (
@@ -154,12 +155,14 @@ async def test_who_reads_slowly_loses_pieces_and_no_events(
                     seen.append(item)
                     if len(seen) % 100 == 0:
                         await trio.sleep(pace)
-                    if isinstance(item, Event) and item.type == "run.finished":
+                    if isinstance(item, Event) and item.type == "conversation.completed":
                         return
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await agent.send(id, "go")
+            await trio.sleep(2000)  # so much that is older than what was read is still to come
+            await agent.complete(id)
         log = await events(world.journal, id)
     assert [item for item in seen if isinstance(item, Event)] == list(log)
     # What does come is in its place.
@@ -171,6 +174,25 @@ async def test_who_reads_slowly_loses_pieces_and_no_events(
         else:
             assert item.after == seq
             assert item.key not in over
+
+
+async def test_who_missed_events_gets_them_although_only_pieces_follow(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        seen: list[str] = []
+        async with aclosing(agent.events(id, deltas=True)) as stream:
+            async for item in stream:
+                if isinstance(item, ModelDelta):
+                    break
+                seen.append(item.type if isinstance(item, Event) else "")
+                if len(seen) == 1:
+                    last = (await agent.send(id, "hi")).conversation.last_seq
+                    piece = ModelDelta(id, last, "1/:2", "n", "m", 1, TextDelta("x"))
+                    for _ in range(1000):
+                        agent._cast.services.bus.publish(topic(id), piece)
+        assert seen == [event.type for event in await events(world.journal, id)]
 
 
 async def test_who_comes_late_gets_what_is_said_from_then_on(world: World, autojump_clock: MockClock) -> None:
