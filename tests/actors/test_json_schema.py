@@ -164,17 +164,21 @@ def doubling(levels: int, more: Mapping[str, Any] = MappingProxyType({})) -> dic
 
 
 SLOW: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "alternatives": (doubling(60), {"v": 1}),
-    "alternatives, each of which names its draft": (doubling(60, DRAFT), {"v": 1}),
-    "pattern": ({"properties": {"v": {"pattern": "^(?:a|aa)+$"}}}, {"v": "a" * 60 + "!"}),
-    "names": ({"patternProperties": {"^(a+)+$": {"type": "integer"}}}, {"a" * 60 + "!": 1}),
+    "alternatives": (doubling(18), {"v": 1}),
+    "alternatives, each of which names its draft": (doubling(18, DRAFT), {"v": 1}),
+    "pattern": ({"properties": {"v": {"pattern": "^(?:a|aa)+$"}}}, {"v": "a" * 36 + "!"}),
+    "names": ({"patternProperties": {"^(a+)+$": {"type": "integer"}}}, {"a" * 22 + "!": 1}),
     "each with each": (
         {"properties": {"v": {"uniqueItems": True}}},
-        {"v": [{"n": n} for n in range(20_000)]},
+        {"v": [{"n": n} for n in range(2000)]},
     ),
     "a list of choices for each": (
         {"properties": {"v": {"items": {"enum": list(range(50_000))}}}},
         {"v": [-1] * 1000},
+    ),
+    "large choices": (
+        {"properties": {"v": {"enum": [[*range(300), n] for n in range(100)]}}},
+        {"v": [*range(300), -1]},
     ),
     "many": ({"properties": {"v": {"items": {"type": "integer"}}}}, {"v": [1] * 1_000_000}),
     "large": ({"properties": {f"p{n}": {"type": "string", "minLength": n} for n in range(2000)}}, {}),
