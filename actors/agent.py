@@ -59,6 +59,10 @@ T = TypeVar("T")
 QUEUE_LIMIT = 16
 """Messages that may wait in one conversation's inbox."""
 
+_AT_WORK = ("connected", "auth_required")
+"""States of servers that are as they should be: one that waits for a token gets it from a request, and none
+would come if the agent said that it is not ready."""
+
 _NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
 """Of conversation ids that are derived from an idempotency key."""
 
@@ -282,7 +286,7 @@ class Agent:
         )
         models = tuple(PartHealth(name, "ready") for name in self._cast.models())
         store = PartHealth("journal", "stopping" if self.draining.is_set() else "ready")
-        ready = store.state == "ready" and all(server.state == "connected" for server in servers)
+        ready = store.state == "ready" and all(server.state in _AT_WORK for server in servers)
         return Health(ready, servers, models, store)
 
     @overload

@@ -48,6 +48,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     run = log.run
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
     root = Execute(f"{run.turn}/", (), {}, root_place(services.config))
+    await services.authorization.present(services.tokens.get(log.state.id, run.mover))
     try:
         return (await _within_limit(ctx, scope, tree, root)).text
     except NodeFailed as error:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import attrs
 
 from stopgo.actors.arguments import Arguments
+from stopgo.actors.authorization import Authorization
 from stopgo.actors.menu import Menu
 from stopgo.actors.models.actors import StartedModel
 from stopgo.actors.pulse import Pulse
@@ -61,6 +62,7 @@ class Services:
     """Today's form of the tree a run started with, by its id and text. Raises `ConfigError`."""
     wake: Callable[[str], None]
     """Tell a conversation that there may be something in its inbox."""
+    authorization: Authorization
     menu: Callable[[], Menu]
     """What models are told of the tools, as the registry last published them."""
     arguments: Arguments = attrs.field(factory=Arguments)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import trio
 
+from stopgo.actors.authorization import Authorization
 from stopgo.actors.catalogue import DuplicateTool
 from stopgo.actors.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
-from stopgo.actors.mcp.server import ServerStartFailed, forwards_bearer
+from stopgo.actors.mcp.bearer import forwards_bearer
+from stopgo.actors.mcp.server import ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.actors import ModelActors, OpenModel, most_calls
 from stopgo.actors.models.client import open_client
@@ -89,7 +91,7 @@ async def open_cast(
         registry_ref = await kernel.start("registry", registry(config, published.set_catalogue))
         models = ModelActors(kernel, config, client, open_model)
         await models.check()
-        await _start_servers(kernel, config, open_server, registry_ref, published)
+        servers = await _start_servers(kernel, config, open_server, registry_ref, published)
         await kernel.start("tool lists", tool_lists(published, registry_ref))
         for sentence in review(config, published):
             logger.warning(sentence)
@@ -114,6 +116,7 @@ async def open_cast(
             tree_id=current,
             tree=tree,
             wake=lambda id: conversations.wake(id, Wake()),
+            authorization=Authorization(published, registry_ref, servers),
             menu=lambda: published.menu,
         )
         conversations = VirtualActors(
@@ -132,7 +135,7 @@ async def _start_servers(
     open_server: OpenServer,
     registry_ref: ActorRef[RegistryMessage],
     published: Published,
-) -> None:
+) -> Mapping[str, ActorRef[ServerMessage]]:
     """Connect all servers side by side; register them, or name every failure, in the order of the config."""
     started: dict[str, ActorRef[ServerMessage]] = {}
     failures: dict[str, str] = {}
@@ -157,6 +160,7 @@ async def _start_servers(
                 problems.append(str(error))
     if problems:
         raise StartError("\n".join(problems))
+    return started
 
 
 async def _register(

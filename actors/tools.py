@@ -181,4 +181,12 @@ class ListTools(Request["ServerMessage", tuple[Tool, ...]]):
     """The tools the server last listed."""
 
 
-ServerMessage: TypeAlias = CallTool | ListTools
+@attrs.frozen
+class Authenticate(Request["ServerMessage", None]):
+    """Connect with this bearer, and list, if the server waits for one. The reply comes when it was tried."""
+
+    bearer: str = attrs.field(repr=False)
+    """For the connection's own requests. Never stored, never logged, in no call of anybody else."""
+
+
+ServerMessage: TypeAlias = Authenticate | CallTool | ListTools

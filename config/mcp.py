@@ -49,14 +49,15 @@ class OAuthConfig:
     client_secret: str = attrs.field(
         repr=False, metadata=about("Its secret; write it as `${VAR}`.", not_empty=True)
     )
-    scopes: tuple[str, ...] = attrs.field(default=(), metadata=about("What to ask for. Default: nothing."))
-    token_url: str | None = attrs.field(
-        default=None,
+    issuer: str = attrs.field(
         metadata=about(
-            "Where tokens are had. Default: where the server says they are.",
+            "The authorization server that knows the agent; its secret is sent nowhere else.",
             pattern=_ADDRESS,
             meaning=_AN_ADDRESS,
         ),
+    )
+    scopes: tuple[str, ...] = attrs.field(
+        default=(), metadata=about("What to ask for. Default: what the server says.")
     )
 
 

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from stopgo.config.mcp import McpServerConfig
+
 _bearer: ContextVar[str | None] = ContextVar("stopgo_mcp_bearer", default=None)
+
+
+def forwards_bearer(config: McpServerConfig) -> bool:
+    """Whether the bearer of a call reaches this server: only those that speak HTTP get it, and of these only
+    those that have no credentials of their own. Whom users trust with their tokens is theirs to say, and
+    what the server was given by its configuration must not be replaced."""
+    own = config.oauth is not None or any(name.lower() == "authorization" for name in config.headers)
+    return config.url is not None and not own
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,15 @@ from stopgo.actors.mcp.content import (
     unsendable,
     validation_text,
 )
-from stopgo.actors.mcp.failures import first_line, meaning
+from stopgo.actors.mcp.failures import first_line, http_status, meaning, status_line, wanted
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
+from stopgo.actors.needs import Wanted
 from stopgo.actors.tools import (
     CallTool,
     Progress,
     Tool,
+    ToolAuthRequired,
     ToolChanged,
     ToolOutcomeUnknown,
     ToolResult,
@@ -46,8 +48,15 @@ STATE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 class Caller:
     """Makes calls to one server. May be used from any task."""
 
-    def __init__(self, config: McpServerConfig, line: Line) -> None:
+    def __init__(
+        self, config: McpServerConfig, line: Line, authenticate: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """
+        Args:
+            authenticate: has a bearer tried, when the server wants one before it lets us connect.
+        """
         self._config = config
+        self._authenticate = authenticate
         self._name = f'MCP server "{config.name}"'
         self._line = line
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
@@ -60,23 +69,28 @@ class Caller:
 
         Raises:
             ToolUnavailable: it never ran; there is no connection.
+            ToolAuthRequired: it never ran; its server wants a token, or a better one.
             ToolChanged: it never ran; the connection that is there now lists another tool by this name.
             ToolInputRequired: it did nothing yet; its server wants answers of people first.
             ToolOutcomeUnknown: it was sent, and no answer came.
         """
         if (problem := unsendable(request.tool, request.arguments)) is not None:
             return error_result(f"the arguments cannot be sent: {problem}")
-        link = await self._reach()
+        link = await self._reach(request.bearer)
         try:
             return await self._call_over(link, request)
         except ToolUnavailable:
-            return await self._call_over(await self._reach(), request)
+            return await self._call_over(await self._reach(request.bearer), request)
 
-    async def _reach(self) -> Link:
-        link = self._line.link or await self._line.wait(self._config.timeout, self._config.max_retries)
-        if link is None:
-            raise self._unavailable()
-        return link
+    async def _reach(self, bearer: str | None) -> Link:
+        line = self._line
+        link = line.link or await line.wait(self._config.timeout, self._config.max_retries)
+        if link is None and line.wanted is not None and bearer is not None:
+            await self._authenticate(bearer)
+            link = line.link
+        if link is not None:
+            return link
+        raise self._unavailable() if line.wanted is None else self._refused(line.wanted)
 
     async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
         from mcp import MCPError
@@ -159,8 +173,11 @@ class Caller:
 
     def _answer(self, link: Link, error: MCPError) -> ToolResult:
         """What an error says about the call: an answer, or one of the exceptions of `call`."""
-        if error.code == URL_ELICITATION_REQUIRED and (wanted := addresses_required(error.data)) is not None:
-            raise wanted from error
+        if error.code == URL_ELICITATION_REQUIRED and (visits := addresses_required(error.data)) is not None:
+            raise visits from error
+        status = http_status(error.code, error.data)
+        if (token := wanted(self._config.name, status, error.data)) is not None:
+            raise self._refused(token) from error
         match meaning(error.code, error.message, error.data):
             case "answered":
                 return error_result(error.message or f"error {error.code}")
@@ -178,6 +195,11 @@ class Caller:
     def _lose(self, link: Link, why: str) -> None:
         link.lose(why)
         self._line.close(link)
+
+    def _refused(self, token: Wanted) -> ToolAuthRequired:
+        assert token.status is not None
+        text = f"{self._name} answered {status_line(token.status)}"
+        return ToolAuthRequired(text, status=token.status, challenge=token.challenge)
 
     def _unavailable(self) -> ToolUnavailable:
         return ToolUnavailable(f"{self._name} not connected")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from stopgo.actors.mcp.admission import Admission
+from stopgo.actors.mcp.bearer import forwarding, forwards_bearer
 from stopgo.actors.mcp.changes import listen_for_changes, tells_of_changes
 from stopgo.actors.mcp.dial import (
     NOT_SPOKEN,
@@ -22,7 +24,7 @@ from stopgo.actors.mcp.dial import (
     settle_era,
     transport,
 )
-from stopgo.actors.mcp.failures import first_line, meaning
+from stopgo.actors.mcp.failures import first_line, meaning, wanted
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
@@ -70,6 +72,7 @@ class Connection:
         self._attempt = trio.CancelScope()
         """Around connecting, and only around that."""
         self._manner = Manner.first(config)
+        self._admission = Admission()
         self._last_error: str | None = None
         self._protocol: str | None = None
         """The revision that was last spoken."""
@@ -92,9 +95,16 @@ class Connection:
         """Close the connection, and wait until nothing of it is left."""
         self._stopping.set()
         self._attempt.cancel()
+        self._admission.close()
         if self.line.link is not None:
             self.line.link.news.set()
         await self._closed.wait()
+
+    async def authenticate(self, bearer: str) -> None:
+        """Try to connect with this bearer, if the server waits for one; return when that was tried."""
+        async with self._admission.turn:
+            if self.line.wanted is not None:
+                await self._admission.offer(bearer)
 
     async def run(self) -> None:
         """Own the connection: make it, repair it whenever it is lost, close it when stopped.
@@ -104,9 +114,14 @@ class Connection:
         try:
             # Seconds, on a busy machine: neither the event loop nor the server should pay for it.
             await trio.to_thread.run_sync(_import_sdk)
+            if self._config.oauth is not None and self._config.url is not None:
+                from stopgo.actors.mcp.oauth import client_credentials
+
+                self._auth = client_credentials(self._config.url, self._config.oauth, self._log)
             if await self._connect_first():
                 await self._keep_connected()
         finally:
+            self._admission.close()
             self._first.set()
             self._closed.set()
 
@@ -121,6 +136,9 @@ class Connection:
                 return True
             except ConnectFailed as failure:
                 delay = streak.fail(served=0)
+                if self._refused(failure):
+                    self._first.set()
+                    return True
                 if reason is None or not isinstance(failure, NoAnswer):
                     reason = str(failure)
                 self._tell("disconnected", reason)
@@ -137,15 +155,32 @@ class Connection:
         streak = Streak(REPAIRS)
         served = 0.0
         while not self._stopping.is_set():
-            await self._pause(streak.fail(served))
+            if self.line.wanted is not None:
+                await self._admission.take()
+            else:
+                await self._pause(streak.fail(served))
             began = trio.current_time()
             try:
                 await self._live(began + self._config.connect_timeout)
                 served = trio.current_time() - began
             except ConnectFailed as failure:
                 served = 0.0
-                self.line.fail()
-                self._tell("disconnected", str(failure))
+                if not self._refused(failure):
+                    self.line.fail()
+                    self._admission.judge(admitted=True)
+                    self._tell("disconnected", str(failure))
+
+    def _refused(self, failure: ConnectFailed) -> bool:
+        """Whether nothing but another token helps. What the server has of its own configuration is not ours
+        to replace."""
+        name = self._config.name
+        token = wanted(name, failure.status, failure.data) if forwards_bearer(self._config) else None
+        if token is None:
+            return False
+        self.line.fail(token)
+        self._admission.judge(admitted=False)
+        self._tell("auth_required", str(failure))
+        return True
 
     async def _pause(self, seconds: float) -> None:
         with trio.move_on_after(seconds):
@@ -182,7 +217,7 @@ class Connection:
         opened = False
         error: BaseException | None = None
         try:
-            with trio.CancelScope(deadline=deadline) as scope:
+            with trio.CancelScope(deadline=deadline) as scope, forwarding(self._admission.bearer):
                 self._attempt = scope
                 async with client(self._config, self._manner, way, link, self._log) as link.client:
                     await settle_era(link.client, self._config)
@@ -217,6 +252,7 @@ class Connection:
         older = self._protocol in HANDSHAKE_PROTOCOL_VERSIONS
         self._manner = Manner(self._manner.kind, legacy=older)
         self.line.open(link)
+        self._admission.judge(admitted=True)
         self._first.set()
         self._tell("connected")
         async with trio.open_nursery() as nursery:
@@ -260,9 +296,10 @@ class Connection:
         if state != "connecting":
             self._last_error = error
         level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
-        more = f": {len(self.line.tools)} tools" if state == "connected" else f": {error}" if error else ""
+        line = self.line
+        more = f": {len(line.tools)} tools" if state == "connected" else f": {error}" if error else ""
         self._log.log(level, "%s%s", state, more)
-        self._report(ServerStatus(self._config.name, state, error, self.line.tools, self._protocol))
+        self._report(ServerStatus(self._config.name, state, error, line.tools, self._protocol, line.wanted))
 
 
 def _import_sdk() -> None:

@@ -36,7 +36,13 @@ class ConnectFailed(Exception):
     """An attempt to connect failed; the text is the reason."""
 
     def __init__(
-        self, reason: str, *, retry: bool = False, answered: bool = False, status: int | None = None
+        self,
+        reason: str,
+        *,
+        retry: bool = False,
+        answered: bool = False,
+        status: int | None = None,
+        data: object = None,
     ) -> None:
         super().__init__(reason)
         self.retry = retry
@@ -45,6 +51,8 @@ class ConnectFailed(Exception):
         """The server itself said no."""
         self.status = status
         """Of the HTTP response in which it did."""
+        self.data = data
+        """What else that said."""
 
 
 class NoAnswer(ConnectFailed):
@@ -182,6 +190,7 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
         retry=worth_retrying(error.code),
         answered=meaning(error.code, error.message, error.data) == "answered",
         status=http_status(error.code, error.data),
+        data=error.data,
     )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Literal, TypeAlias
+
+from stopgo.actors.needs import MAX_CHALLENGE, Wanted
 
 # Ours, for what the SDK's session has no words for; outside the range that JSON-RPC reserves.
 REQUEST_REFUSED = -31400
@@ -16,6 +19,9 @@ SERVER_FAILED = -31500
 """An HTTP 5xx that is no answer of the tool server's."""
 UNREACHABLE = -31503
 """The request failed on its way; `data["sent"]` says whether it may have arrived."""
+
+UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+"""The statuses that a credential, or a better one, would change."""
 
 _CLOSED = -32000
 # Servers use that code for errors of their own; these are the texts of the SDK's.
@@ -51,6 +57,22 @@ def http_status(code: int, data: object) -> int | None:
     """The HTTP status behind a refusal; None when it was none."""
     status = data.get("http_status") if code == REQUEST_REFUSED and isinstance(data, Mapping) else None
     return status if isinstance(status, int) else None
+
+
+def wanted(server: str, status: int | None, data: object) -> Wanted | None:
+    """The credential that a refusal with this HTTP status is about; None when it is about something else."""
+    if status not in UNAUTHORIZED:
+        return None
+    challenge = data.get("www_authenticate") if isinstance(data, Mapping) else None
+    return Wanted(server, status, challenge[:MAX_CHALLENGE] if isinstance(challenge, str) else None)
+
+
+def status_line(status: int) -> str:
+    """As it is written: number and phrase."""
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"
 
 
 def first_line(error: BaseException) -> str:

@@ -18,7 +18,14 @@ import httpx2
 import trio
 
 from stopgo.actors.mcp.bearer import current_bearer
-from stopgo.actors.mcp.failures import REQUEST_REFUSED, SERVER_FAILED, SESSION_LOST, UNREACHABLE
+from stopgo.actors.mcp.failures import (
+    REQUEST_REFUSED,
+    SERVER_FAILED,
+    SESSION_LOST,
+    UNAUTHORIZED,
+    UNREACHABLE,
+    status_line,
+)
 from stopgo.actors.mcp.reply import Reply
 
 if TYPE_CHECKING:
@@ -123,6 +130,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
             return _error(
                 request, HTTPStatus.SERVICE_UNAVAILABLE, UNREACHABLE, transport_text(error), {"sent": sent}
             )
+        if kind == "other":
+            return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, request=request)
         if self._streamed and isinstance(error, httpx2.ConnectError):
             self._on_lost(transport_text(error))
         raise error  # the SDK expects that of the server's stream and of the end of a session
@@ -229,15 +238,19 @@ def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Res
     status = response.status_code
     if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
         return _error(request, status, SESSION_LOST, SESSION_UNKNOWN, {}, response.headers)
-    if status < 400 or is_rpc_error(response.content):
+    if status < 400 or (status not in UNAUTHORIZED and is_rpc_error(response.content)):
         return response
-    text, data = status_line(status), {"http_status": status}
-    return _error(request, status, refusal(status), text, data, response.headers)
+    code, text, data = refusal(response)
+    return _error(request, status, code, text, data, response.headers)
 
 
-def refusal(status: int) -> int:
-    """Our code for an HTTP status that is no answer of the tool server's."""
-    return SERVER_FAILED if status >= 500 else REQUEST_REFUSED
+def refusal(response: httpx2.Response) -> tuple[int, str, dict[str, Any]]:
+    """Our code, text and data for an HTTP status that is no answer of the tool server's."""
+    status = response.status_code
+    data: dict[str, Any] = {"http_status": status}
+    if (challenge := response.headers.get("www-authenticate")) is not None:
+        data["www_authenticate"] = challenge
+    return SERVER_FAILED if status >= 500 else REQUEST_REFUSED, status_line(status), data
 
 
 def is_rpc_error(body: bytes) -> bool:
@@ -247,14 +260,6 @@ def is_rpc_error(body: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(message, dict) and isinstance(message.get("error"), dict) and "jsonrpc" in message
-
-
-def status_line(status: int) -> str:
-    """As it is written: number and phrase."""
-    try:
-        return f"HTTP {status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return f"HTTP {status}"
 
 
 def transport_text(error: httpx2.TransportError) -> str:

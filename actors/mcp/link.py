@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from stopgo.actors.mcp.flight import Flights
+from stopgo.actors.needs import Wanted
 from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Line:
     link: Link | None = None
     tools: tuple[Tool, ...] = ()
     """What the server last listed."""
+    wanted: Wanted | None = None
+    """The server has nothing to do with us without another token."""
     down_since: float = -math.inf
     failures: int = 0
     """Attempts to connect that have failed since."""
@@ -84,7 +87,7 @@ class Line:
 
     def open(self, link: Link) -> None:
         """Let calls over this link."""
-        self.link = link
+        self.link, self.wanted = link, None
         self.failures = 0
         self._tell()
 
@@ -95,19 +98,21 @@ class Line:
             self.link = None
             self.down_since = trio.current_time()
 
-    def fail(self) -> None:
-        """Count an attempt to connect that failed."""
+    def fail(self, wanted: Wanted | None = None) -> None:
+        """Count an attempt to connect that failed, perhaps for want of a token."""
         self.failures += 1
+        self.wanted = wanted
         self._tell()
 
     async def wait(self, patience: float, attempts: int) -> Link | None:
-        """The link that takes calls; None when there was none for `patience` seconds or so many attempts.
+        """The link that takes calls; None when there was none for `patience` seconds or so many attempts,
+        or when there is none without another token.
 
         Counted from the loss, not from the call: after a long absence, a queue of callers is
         refused at once and not one after the other.
         """
         with trio.CancelScope(deadline=self.down_since + patience):
-            while self.link is None and self.failures < attempts:
+            while self.link is None and self.wanted is None and self.failures < attempts:
                 await self._news.wait()
         return self.link
 

@@ -12,21 +12,16 @@ from typing import assert_never
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
-from stopgo.actors.tools import CallTool, ListTools, ServerMessage
+from stopgo.actors.tools import Authenticate, CallTool, ListTools, ServerMessage
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 
-__all__ = ["ServerStartFailed", "ServerState", "ServerStatus", "forwards_bearer", "mcp_server"]
+__all__ = ["ServerStartFailed", "ServerState", "ServerStatus", "mcp_server"]
 
 
 HANDLERS = 1024
 """Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while
 a human thinks about what the server asks in the middle of a call."""
-
-
-def forwards_bearer(config: McpServerConfig) -> bool:
-    """Whether the bearer of a call reaches this server: only those that speak HTTP get it."""
-    return config.url is not None
 
 
 def _nobody(status: ServerStatus) -> None:
@@ -47,7 +42,7 @@ def mcp_server(
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
         connection = Connection(config, report)
-        caller = Caller(config, connection.line)
+        caller = Caller(config, connection.line, connection.authenticate)
         ctx.start_soon(connection.run)
         await connection.started()
 
@@ -55,6 +50,9 @@ def mcp_server(
             match message:
                 case CallTool():
                     return await caller.call(message)
+                case Authenticate(bearer=bearer):
+                    await connection.authenticate(bearer)
+                    return None
                 case ListTools():
                     return connection.line.tools
                 case _:

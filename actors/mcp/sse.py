@@ -100,9 +100,8 @@ async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.
     except httpx2.TransportError as error:
         raise MCPError(UNREACHABLE, http.transport_text(error), {"sent": False}) from error
     try:
-        status = response.status_code
-        if status != HTTPStatus.OK:
-            raise MCPError(http.refusal(status), http.status_line(status), {"http_status": status})
+        if response.status_code != HTTPStatus.OK:
+            raise MCPError(*http.refusal(response))
         yield response
     finally:
         await response.aclose()
@@ -153,4 +152,4 @@ def _failure(response: httpx2.Response) -> tuple[int, str, object]:
     code, text = error.get("code"), error.get("message")
     if isinstance(code, int) and isinstance(text, str):
         return code, text, error.get("data")
-    return http.refusal(status), http.status_line(status), {"http_status": status}
+    return http.refusal(response)

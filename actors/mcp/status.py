@@ -6,9 +6,10 @@ from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
+from stopgo.actors.needs import Wanted
 from stopgo.actors.tools import Tool
 
-ServerState: TypeAlias = Literal["connecting", "connected", "disconnected"]
+ServerState: TypeAlias = Literal["connecting", "connected", "disconnected", "auth_required"]
 
 
 @attrs.frozen
@@ -23,6 +24,8 @@ class ServerStatus:
     """What it last listed; kept while the connection is being repaired."""
     protocol: str | None = None
     """The revision of the protocol that was last spoken with it."""
+    wanted: Wanted | None = None
+    """During `auth_required`: what its refusal said."""
 
 
 class ServerStartFailed(Exception):

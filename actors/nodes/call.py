@@ -112,7 +112,7 @@ class Calls:
     async def _cleared_before(self, key: str, started: Mapping[str, Any]) -> Cleared | None:
         """A call that passed the gate in an earlier life. Nobody is asked again, but a no of today counts."""
         tool, arguments, server = started["tool"], started["arguments"], started["server"]
-        found = await self.scope.services.registry.ask(Resolve(tool, arguments, server))
+        found = await self._resolve(Resolve(tool, arguments, server), server)
         if not isinstance(found, Resolved):
             await self._unsent(key, "not_found", str(found))
             return None
@@ -176,12 +176,33 @@ class Calls:
             arguments = decision.get("arguments", arguments)
             met |= {log.state.approvals[id].body["rule"], verdict.rule}
             asked += 1
-            again = await self.scope.services.registry.ask(Resolve(call.name, call.arguments))
+            again = await self._resolve(Resolve(call.name, call.arguments), found.tool.server)
             replaces = id if isinstance(again, Resolved) and self._changed(again, id) else None
+
+    async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
+        """What the registry says; `server` is whose tool it is, if that is known.
+
+        After a restart, a server that lists its tools to nobody without a token has none: then it is waited
+        for, for the tool was there when the call was made.
+        """
+        services, log = self.scope.services, self.scope.log
+        while True:
+            found = await services.registry.ask(wanted)
+            if not isinstance(found, NotFound):
+                return found
+            bearer = services.tokens.get(log.state.id, log.run.mover)
+            if await services.authorization.present(bearer):
+                continue
+            token = services.authorization.wanted(server)
+            if token is None or (server is None and (bearer is not None or not log.run.token)):
+                return found
+            await log.credential(token, self.execute.meters)
 
     async def _find(self, key: str, call: ToolCall) -> Resolved | None:
         """What the model calls; None when that is nothing, which ends the call."""
-        found = await self.scope.services.registry.ask(Resolve(call.name, call.arguments))
+        asked = self.scope.log.run.asked.get(f"{key}~0")
+        server = None if asked is None else self.scope.log.state.approvals[asked].body["server"]
+        found = await self._resolve(Resolve(call.name, call.arguments), server)
         if isinstance(found, Unusable):
             await self._unsent(key, "invalid", _invalid(found.problem))
             return None

@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import warnings
+from base64 import b64encode
 from functools import partial
 from typing import Annotated, Any
 
@@ -140,15 +141,47 @@ class Guard:
         if scope["type"] != "http" or not TOKENS:
             await self._app(scope, receive, send)
             return
+        if (answer := about_tokens(scope)) is not None:
+            await reply(send, *answer)
+            return
         given = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
         if given in TOKENS or ("+" in TOKENS and given.startswith("good-")):
             await self._app(scope, receive, send)
             return
         poor = given.startswith("poor-")
         challenge = b'Bearer error="insufficient_scope"' if poor else b'Bearer realm="test"'
-        headers = [(b"www-authenticate", challenge), (b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 403 if poor else 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        await reply(send, 403 if poor else 401, b"", (b"www-authenticate", challenge))
+
+
+async def reply(send: Any, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    kind = (b"content-type", b"application/json")
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length, kind]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def about_tokens(scope: Any) -> tuple[int, bytes] | None:
+    """What an authorization server at the same address answers; its one client is me:hush-hush."""
+    headers = dict(scope["headers"])
+    base = f"http://{headers[b'host'].decode()}"
+    match scope["method"], scope["path"]:
+        case "GET", path if path.startswith("/.well-known/oauth-protected-resource"):
+            found: Any = {"resource": f"{base}/mcp", "authorization_servers": [base]}
+        case "GET", "/.well-known/oauth-authorization-server":
+            found = {
+                "issuer": base,
+                "authorization_endpoint": f"{base}/authorize",
+                "token_endpoint": f"{base}/token",
+                "response_types_supported": ["code"],
+            }
+        case "POST", "/token":
+            known = headers.get(b"authorization") == b"Basic " + b64encode(b"me:hush-hush")
+            if not known:
+                return 401, b'{"error": "invalid_client"}'
+            found = {"access_token": "good-of-the-agent", "token_type": "Bearer", "expires_in": 3600}
+        case _:
+            return None
+    return 200, json.dumps(found).encode()
 
 
 async def serve() -> None:

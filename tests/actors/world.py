@@ -18,7 +18,7 @@ from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.result import Result, Turn
-from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.load import load_config
 from stopgo.config.model import AgentConfig, McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
@@ -200,7 +200,13 @@ class World:
             self.relist(name)
 
             async def handle(message: ServerMessage) -> Any:
-                return self._listed(name) if isinstance(message, ListTools) else await self._call(message)
+                match message:
+                    case Authenticate(bearer=bearer):
+                        return await self._authenticate(name, bearer)
+                    case ListTools():
+                        return self._listed(name)
+                    case CallTool():
+                        return await self._call(message)
 
             self.running.append(name)
             try:
@@ -216,6 +222,9 @@ class World:
 
     def _listed(self, server: str) -> tuple[Tool, ...]:
         return tuple(tool for tool, _ in self.tools.values() if tool.server == server)
+
+    async def _authenticate(self, server: str, bearer: str) -> None:
+        raise AssertionError(f"{server} waits for no token")
 
     async def _call(self, message: CallTool) -> ToolResult:
         self.ledger.append((message.tool, message.arguments))

@@ -12,7 +12,7 @@ import yaml
 
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.load import load_config
 from stopgo.config.model import AgentConfig, McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
@@ -50,6 +50,8 @@ def echo_server(config: McpServerConfig, *, report: Any) -> Behaviour[ServerMess
 
     async def handle(message: ServerMessage) -> object:
         match message:
+            case Authenticate():
+                return None
             case ListTools():
                 return tools
             case CallTool(arguments=arguments):

@@ -72,11 +72,11 @@ mcp_servers:
     url: https://h/mcp
     type: sse
     headers: {X-Key: "${KEY}"}
-    oauth: {client_id: me, client_secret: "${KEY}", scopes: [a, b], token_url: https://h/token}
+    oauth: {client_id: me, client_secret: "${KEY}", scopes: [a, b], issuer: "https://h/"}
 """,
         {"KEY": SECRET},
     ).mcp_servers
-    oauth = OAuthConfig(client_id="me", client_secret=SECRET, scopes=("a", "b"), token_url="https://h/token")
+    oauth = OAuthConfig(client_id="me", client_secret=SECRET, scopes=("a", "b"), issuer="https://h/")
     assert (server.transport, server.headers, server.oauth) == ("sse", {"X-Key": SECRET}, oauth)
     assert SECRET not in repr(server)
 
@@ -221,7 +221,7 @@ def by_url(text: str) -> str:
         (by_url("headers: {a: ü}"), "bad_format", None),
         (by_url("oauth: {client_id: a}"), "missing_key", None),
         (by_url("oauth: {client_id: a, client_secret: ''}"), "missing_key", None),
-        (by_url("oauth: {client_id: a, client_secret: b, token_url: h}"), "bad_format", None),
+        (by_url("oauth: {client_id: a, client_secret: b, issuer: h}"), "bad_format", None),
         (by_command("max_retries: -1"), "out_of_range", None),
         (by_command("timeout: -1"), "out_of_range", None),
         (by_command("connect_timeout: 0"), "out_of_range", None),

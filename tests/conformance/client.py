@@ -47,7 +47,7 @@ async def main(url: str, scenario: str, context: Mapping[str, Any], version: str
     )
     auth = authorization(url, scenario, context) if scenario.startswith("auth/") else None
     connection = Connection(config, lambda status: print(status.state, status.error, file=sys.stderr), auth)
-    caller = Caller(config, connection.line)
+    caller = Caller(config, connection.line, connection.authenticate)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
         await connection.started()

@@ -23,7 +23,7 @@ import trio
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
-from stopgo.actors.tools import CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.model import AgentConfig, McpServerConfig
 from stopgo.config.tree import tree_from_stored
@@ -75,6 +75,8 @@ class Tools:
     ) -> Behaviour[ServerMessage]:
         async def handle(message: ServerMessage) -> object:
             match message:
+                case Authenticate():
+                    return None
                 case ListTools():
                     return (WIPE,)
                 case CallTool(arguments=arguments):

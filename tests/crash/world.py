@@ -14,6 +14,7 @@ import trio
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools import (
+    Authenticate,
     CallTool,
     Hints,
     ListTools,
@@ -119,6 +120,8 @@ class World:
 
         async def handle(message: ServerMessage) -> object:
             match message:
+                case Authenticate():
+                    return None
                 case ListTools():
                     return tools
                 case CallTool(tool=tool, arguments=arguments):

@@ -18,6 +18,7 @@ from stopgo.actors import events as e
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools import (
+    Authenticate,
     CallTool,
     ListTools,
     ServerMessage,
@@ -109,6 +110,8 @@ class World:
 
         async def handle(message: ServerMessage) -> object:
             match message:
+                case Authenticate():
+                    return None
                 case ListTools():
                     return tools
                 case CallTool():

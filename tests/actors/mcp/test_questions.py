@@ -34,8 +34,8 @@ SCRIPT = str(SERVERS / "asking_server.py")
 
 
 @contextmanager
-def asking_server(kind: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
-    argv = [sys.executable, "-W", "ignore", SCRIPT, kind]
+def asking_server(kind: str, env: Mapping[str, str] | None = None, port: int = 0) -> Iterator[str]:
+    argv = [sys.executable, "-W", "ignore", SCRIPT, kind, str(port)]
     with subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
     ) as process:

@@ -18,8 +18,9 @@ import psutil
 import pytest
 import trio
 
+from stopgo.actors.mcp.bearer import forwards_bearer
 from stopgo.actors.mcp.content import MAX_PROGRESS_MESSAGE
-from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus, forwards_bearer
+from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import (
     CallTool,
     Hints,

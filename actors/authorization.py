@@ -1,0 +1,49 @@
+"""Servers that list their tools to nobody without a token: the tokens of runs are shown to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+from stopgo.actors.needs import Wanted
+from stopgo.actors.published import Published
+from stopgo.actors.registry import RegistryMessage, Update
+from stopgo.actors.tools import Authenticate, ServerMessage
+from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
+from stopgo.runtime.ref import ActorRef
+
+
+@attrs.frozen(eq=False)
+class Authorization:
+    _published: Published
+    _registry: ActorRef[RegistryMessage]
+    _servers: Mapping[str, ActorRef[ServerMessage]]
+
+    def wanted(self, server: str | None = None) -> Wanted | None:
+        """What this server, or any, waits for; None when it does not."""
+        waiting = self._waiting()
+        return waiting.get(server) if server is not None else next(iter(waiting.values()), None)
+
+    async def present(self, bearer: str | None) -> bool:
+        """Show a token to all that wait for one; return when they have tried it, and whether one took it."""
+        waiting = self._waiting()
+        if bearer is None or not waiting:
+            return False
+        async with trio.open_nursery() as nursery:
+            for name in waiting:
+                nursery.start_soon(self._present_to, name, bearer)
+        return self._waiting().keys() != waiting.keys()
+
+    async def _present_to(self, name: str, bearer: str) -> None:
+        try:
+            await self._servers[name].ask(Authenticate(bearer))
+        except (ActorCrashed, ActorUnavailable):
+            return
+        # Before anybody is told of its tools: what the server reports gets there in its own time.
+        await self._registry.ask(Update(name, self._published.servers[name].tools))
+
+    def _waiting(self) -> dict[str, Wanted]:
+        servers = self._published.servers
+        return {name: status.wanted for name, status in servers.items() if status.wanted is not None}

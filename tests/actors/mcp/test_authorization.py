@@ -1,0 +1,197 @@
+"""Servers that want to know who asks, over real sockets: 401 and 403, at the start and in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.needs import Wanted
+from stopgo.actors.tools import (
+    Authenticate,
+    CallTool,
+    Elicitation,
+    ElicitationAnswer,
+    ListTools,
+    ServerMessage,
+    ToolAuthRequired,
+)
+from stopgo.config.mcp import OAuthConfig
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp.test_eras import until
+from tests.actors.mcp.test_questions import asking_server
+
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+CHALLENGE = 'Bearer realm="test"'
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> None:
+    """Not here: the servers of this module are children of ours for as long as it runs."""
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, str], Path]]:
+    """Addresses by transport, and the ledger of all calls."""
+    ledger = tmp_path_factory.mktemp("guarded") / "ledger.jsonl"
+    env = {**os.environ, "TOKENS": "+", "LEDGER": str(ledger)}
+    with asking_server("http", env) as http, asking_server("sse", env) as sse:
+        yield {"http": http, "sse": sse}, ledger
+
+
+def entries(ledger: Path, text: str) -> list[list[Any]]:
+    """What arrived of the calls with this text: tool, text and token."""
+    found = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+    return [entry for entry in found if entry[1] == text]
+
+
+def state(statuses: list[ServerStatus]) -> str:
+    return statuses[-1].state
+
+
+def web(url: str, **changes: Any) -> McpServerConfig:
+    return McpServerConfig(name="web", url=url, **{"timeout": 10.0, "connect_timeout": 10.0, **changes})
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("http", "auto"), ("http", "legacy"), ("sse", "legacy")])
+async def test_a_server_that_admits_nobody_unknown_waits_for_a_token(
+    guarded: tuple[dict[str, str], Path],
+    serving: Open,
+    statuses: list[ServerStatus],
+    kind: str,
+    mode: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    urls, ledger = guarded
+    text = f"{kind} {mode}"
+    async with serving(web(urls[kind], mode=mode, transport=kind)) as server:
+        assert state(statuses) == "auth_required"
+        assert statuses[-1].wanted == Wanted("web", 401, CHALLENGE)
+        assert statuses[-1].tools == ()
+        # Nobody calls it without a token, and a bad one is told so.
+        for bearer, status in ((None, 401), ("bad", 401), ("poor-one", 403)):
+            with pytest.raises(ToolAuthRequired) as caught:
+                await server.ask(CallTool("look", {"text": text}, bearer))
+            assert caught.value.status == status
+        assert caught.value.challenge == 'Bearer error="insufficient_scope"'
+        assert statuses[-1].wanted == Wanted("web", 403, 'Bearer error="insufficient_scope"')
+        await server.ask(Authenticate("good-first"))
+        assert state(statuses) == "connected"
+        assert not statuses[-1].wanted
+        assert "look" in [tool.name for tool in await server.ask(ListTools())]
+        # From here on each call stands for itself.
+        assert (await server.ask(CallTool("look", {"text": text}, "good-second"))).content == text
+        with pytest.raises(ToolAuthRequired) as caught:
+            await server.ask(CallTool("look", {"text": text}))
+        assert (caught.value.status, caught.value.challenge) == (401, CHALLENGE)
+        assert str(caught.value) == 'MCP server "web" answered HTTP 401 Unauthorized'
+        with pytest.raises(ToolAuthRequired):
+            await server.ask(CallTool("look", {"text": text}, "poor-two"))
+        assert state(statuses) == "connected"
+        said = ElicitationAnswer("accept", {"name": "Ada"})
+
+        async def say(_: Elicitation) -> ElicitationAnswer:
+            return said
+
+        if mode == "legacy":
+            asked = await server.ask(CallTool("ask", {"text": text}, "good-third", on_elicitation=say))
+            assert asked.content == "Ada likes blue"
+    tokens = [token for _, _, token in entries(ledger, text)]
+    assert tokens == ["Bearer good-second", *(["Bearer good-third"] if mode == "legacy" else [])]
+    assert "good-" not in caplog.text
+    assert "poor-" not in caplog.text
+
+
+async def test_a_call_brings_the_token_that_connects(
+    guarded: tuple[dict[str, str], Path], serving: Open, statuses: list[ServerStatus]
+) -> None:
+    urls, _ = guarded
+    async with serving(web(urls["http"])) as server:
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                for number in range(5):
+                    request = CallTool("look", {"text": "five"}, f"good-{number}")
+                    nursery.start_soon(server.ask, request)
+        assert statuses[-1].state == "connected"
+
+
+async def test_the_token_repairs_a_lost_connection_until_it_is_refused(
+    serving: Open, statuses: list[ServerStatus]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    env = {**os.environ, "TOKENS": "good-a"}
+    config = web(f"http://127.0.0.1:{port}/mcp", mode="legacy")
+    with ExitStack() as stack:
+        stack.enter_context(asking_server("http", env, port=port))
+        async with serving(config) as server:
+            await server.ask(Authenticate("good-a"))
+            stack.close()
+            stack.enter_context(asking_server("http", env, port=port))
+            await until(lambda: [each.state for each in statuses].count("connected") == 2)
+            stack.close()
+            env = {**os.environ, "TOKENS": "good-b"}
+            stack.enter_context(asking_server("http", env, port=port))
+            # This finds the session lost and good-a of no use, and so brings what connects.
+            assert (await server.ask(CallTool("look", {"text": "x"}, "good-b"))).content == "x"
+            refused = [each for each in statuses if each.state == "auth_required"][-1]
+            assert "look" in [tool.name for tool in refused.tools]  # they stay where they are
+
+
+async def test_the_agent_gets_a_token_of_its_own(
+    guarded: tuple[dict[str, str], Path], serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    url, ledger = guarded[0]["http"], guarded[1]
+    mine = OAuthConfig(client_id="me", client_secret="hush-hush", issuer=url.removesuffix("/mcp"))
+    async with serving(web(url, oauth=mine)) as server:
+        assert (await server.ask(CallTool("look", {"text": "oauth"}))).content == "oauth"
+    assert [token for _, _, token in entries(ledger, "oauth")] == ["Bearer good-of-the-agent"]
+    for wrong in (
+        attrs.evolve(mine, client_secret="forgotten"),
+        attrs.evolve(mine, issuer="http://127.0.0.1:1"),
+    ):
+        with pytest.raises(ServerStartFailed, match="HTTP 401 Unauthorized"):
+            async with serving(web(url, oauth=wrong)):
+                pass
+    assert "no token could be had" in caplog.text
+    for secret in ("hush-hush", "forgotten", "good-of-the-agent"):
+        assert secret not in caplog.text
+
+
+async def test_static_headers_are_our_own_and_no_token_replaces_them(
+    guarded: tuple[dict[str, str], Path], serving: Open
+) -> None:
+    urls, ledger = guarded
+    mine = web(urls["http"], headers={"Authorization": "Bearer good-mine"})
+    async with serving(mine) as server:
+        assert (await server.ask(CallTool("look", {"text": "static"}))).content == "static"
+    assert [token for _, _, token in entries(ledger, "static")] == ["Bearer good-mine"]
+    with pytest.raises(ServerStartFailed, match="HTTP 401 Unauthorized"):
+        async with serving(web(urls["http"], headers={"authorization": "Bearer wrong"})):
+            pass
+
+
+async def test_stopping_does_not_wait_for_a_token(
+    guarded: tuple[dict[str, str], Path], serving: Open
+) -> None:
+    urls, _ = guarded
+    with trio.fail_after(5):
+        async with serving(web(urls["http"])) as server:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(server.ask, Authenticate("bad"))
+                await trio.sleep(0.01)
+                nursery.cancel_scope.cancel()
+            await server.ask(Authenticate("good-after"))
+            assert (await server.ask(CallTool("look", {"text": "later"}, "good-x"))).content == "later"
