@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import attrs
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from stopgo.actors.models.catalog import open_model
@@ -28,12 +28,38 @@ from stopgo.actors.models.messages import (
     unheard,
 )
 from stopgo.actors.models.model import Model
-from stopgo.config.models import ModelSpec
-from tests.providers.servers.model_server import DIALECTS, MODELS
+from stopgo.config.models import ModelSpec, Provider
+from tests.providers.servers.model_server import DIALECTS
 from tests.providers.servers.talk import Heard, Json, Said, SaidCall
 from tests.providers.servers.transport import ServersTransport, servers_without_sockets
 
-KINDS = tuple(DIALECTS)
+
+@attrs.frozen
+class Variant:
+    """One model as somebody may have configured it."""
+
+    kind: Provider
+    model: str
+    options: Json = attrs.field(factory=dict)
+    max_tokens: int | None = None
+
+
+INCLUDE = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+VARIANTS = (
+    Variant("anthropic", "claude-sonnet-5-5"),
+    Variant("anthropic", "claude-opus-5-5", {"thinking": {"type": "adaptive"}}),
+    Variant("anthropic", "claude-haiku-5-5", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, 4096),
+    Variant("google", "gemini-3-flash", INCLUDE),
+    Variant("google", "gemini-3-pro"),
+    Variant("google", "gemini-2.5-flash", INCLUDE),
+    Variant("openai", "gpt-5.2", max_tokens=100),
+    Variant("openai", "gpt-4.1"),
+    Variant("mistral", "mistral-large-latest", max_tokens=100),
+    Variant("mistral", "magistral-medium-latest"),
+    Variant("openrouter", "moonshotai/kimi-k2"),
+    Variant("ollama", "qwen3:8b"),
+    Variant("openai_compatible", "Qwen/Qwen3-8B"),
+)
 NAMES = ("resources_add", "files/read.all", "9 lives ü", 100 * "x")
 """Not every provider takes all of them as they are."""
 TOOLS = tuple(
@@ -59,10 +85,9 @@ foreign_ids = st.sampled_from(["call_1_0", "functions.x:0", "a b/c", "ü", 60 * 
 class Spoken:
     """One reply of some provider's model, and what became of its calls."""
 
-    kind: str
+    variant: Variant
     said: Said
     stream: bool
-    thinks: bool
     results: tuple[tuple[str, bool], ...]
     edited: Json | None
     """By a human, in place of the first call's arguments."""
@@ -93,9 +118,8 @@ def spoken_steps(draw: st.DrawFn) -> Spoken:
     )
     count = len(calls)
     return Spoken(
-        draw(st.sampled_from(KINDS)),
+        draw(st.sampled_from(VARIANTS)),
         said,
-        draw(st.booleans()),
         draw(st.booleans()),
         tuple(draw(st.lists(results, min_size=count, max_size=count))),
         draw(st.none() | arguments),
@@ -119,7 +143,7 @@ class Talk:
     """A conversation as the product keeps it, and the models it is held with."""
 
     transport: ServersTransport
-    models: dict[tuple[str, bool, bool], Model]
+    models: dict[tuple[str, bool], Model]
     messages: list[ChatMessage] = attrs.field(factory=lambda: [UserMessage("begin")])
     calls: int = 0
 
@@ -135,10 +159,10 @@ class Talk:
             call=self.calls,
         )
 
-    async def ask(self, kind: str, said: Said, *, stream: bool, thinks: bool) -> ModelReply:
-        server = self.transport.servers[kind]
+    async def ask(self, variant: Variant, said: Said, *, stream: bool) -> ModelReply:
+        server = self.transport.servers[variant.kind]
         server.answered = partial(_in_wire_names, said)
-        reply = await self.models[kind, stream, thinks].complete(self.request(), unheard)
+        reply = await self.models[variant.model, stream].complete(self.request(), unheard)
         assert server.refusals == []
         return reply
 
@@ -153,32 +177,26 @@ class Talk:
 def _in_wire_names(said: Said, heard: Heard) -> Said:
     """With the names that the provider has been told, in the order of the tools."""
     calls = (attrs.evolve(call, name=heard.tools[NAMES.index(call.name)].name) for call in said.calls)
-    return attrs.evolve(said, calls=tuple(calls))
-
-
-OPTIONS: dict[str, Json] = {
-    "anthropic": {"thinking": {"type": "adaptive"}},
-    "google": {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
-}
+    return attrs.evolve(said, calls=tuple(calls), thinking="Hm … 🤔" if heard.thinks else "")
 
 
 @asynccontextmanager
 async def talk() -> AsyncIterator[Talk]:
-    transport = servers_without_sockets(**{kind: kind for kind in KINDS})
+    transport = servers_without_sockets(**{kind: kind for kind in DIALECTS})
     client = ModelClient(max_connections=4, transport=transport)
-    models: dict[tuple[str, bool, bool], Model] = {}
-    for kind in KINDS:
+    models: dict[tuple[str, bool], Model] = {}
+    for variant in VARIANTS:
         for stream in (False, True):
-            for thinks in (False, True):
-                spec = ModelSpec(
-                    name=kind,
-                    provider=kind,  # type: ignore[arg-type]
-                    model=MODELS[kind],
-                    base_url=transport.servers[kind].base_url,
-                    stream=stream,
-                    options=OPTIONS.get(kind, {}) if thinks else {},
-                )
-                models[kind, stream, thinks] = open_model(spec, folder=Path(), client=client)
+            spec = ModelSpec(
+                name=variant.model,
+                provider=variant.kind,
+                model=variant.model,
+                base_url=transport.servers[variant.kind].base_url,
+                stream=stream,
+                max_tokens=variant.max_tokens,
+                options=variant.options,
+            )
+            models[variant.model, stream] = open_model(spec, folder=Path(), client=client)
     try:
         yield Talk(transport, models)
     finally:
@@ -200,10 +218,10 @@ async def hold(steps: list[Step]) -> None:
                     await speak(held, step)
         if isinstance(held.messages[-1], AssistantMessage):
             held.messages.append(UserMessage("well?"))
-        for kind in KINDS:
+        for variant in VARIANTS:
             for stream in (False, True):
-                said = Said("Indeed.", nonce=f"{kind}{stream}", tokens_in=50, tokens_out=3)
-                reply = await held.ask(kind, said, stream=stream, thinks=stream)
+                said = Said("Indeed.", nonce=f"{variant.model}{stream}", tokens_in=50, tokens_out=3)
+                reply = await held.ask(variant, said, stream=stream)
                 assert reply.text == "Indeed."
                 assert reply.usage.output_tokens == 3
 
@@ -211,8 +229,8 @@ async def hold(steps: list[Step]) -> None:
 async def speak(held: Talk, step: Spoken) -> None:
     if isinstance(held.messages[-1], AssistantMessage):
         held.messages.append(UserMessage("and"))
-    said = attrs.evolve(step.said, thinking="Hm … 🤔" if step.thinks and step.kind in OPTIONS else "")
-    reply = await held.ask(step.kind, said, stream=step.stream, thinks=step.thinks)
+    said = step.said
+    reply = await held.ask(step.variant, said, stream=step.stream)
 
     assert reply.text == said.text
     assert [call.name for call in reply.tool_calls] == [call.name for call in said.calls]
@@ -225,14 +243,19 @@ async def speak(held: Talk, step: Spoken) -> None:
     held.keep(reply.text, calls, step.results, verbatim=reply.verbatim)
 
 
+# Not explained: that takes minutes, for every example is a conversation with thirteen models.
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
+SHARED = [HealthCheck.function_scoped_fixture]
+
+
 @pytest.mark.providers
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, phases=PHASES, suppress_health_check=SHARED)
 @given(steps=steps)
 def test_any_history_is_taken_by_every_provider(steps: list[Step]) -> None:
     trio.run(partial(hold, steps))
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, phases=PHASES, suppress_health_check=SHARED)
 @given(steps=steps)
 def test_a_few_histories_are_taken_by_every_provider(steps: list[Step]) -> None:
     trio.run(partial(hold, steps))

@@ -96,7 +96,7 @@ class Chat:
     # ------------------------------------------------------------------- replies
 
     def body(self, said: Said, heard: Heard) -> Json:
-        message: Json = {"role": "assistant", "content": self._content(said), **self._thinking(said)}
+        message: Json = {"role": "assistant", **self._thinking(said), "content": self._content(said)}
         if said.calls:
             message["tool_calls"] = [self._call(said, index) for index in range(len(said.calls))]
         if said.stop == "refusal":
