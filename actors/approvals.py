@@ -109,6 +109,7 @@ def tool_question(
     path: Sequence[int],
     output_key: str | None,
     tool: Tool,
+    facade: str | None,
     arguments: Mapping[str, Any],
     rule: str,
     session_state: Mapping[str, str],
@@ -117,7 +118,10 @@ def tool_question(
     expires: float | None,
     on_expiry: str,
 ) -> dict[str, Any]:
-    """The body of a question about a tool call: all a human and a later check need."""
+    """The body of a question about a tool call: all a human and a later check need.
+
+    `facade` is what the model called, when that stands for a whole server.
+    """
     body: dict[str, Any] = {
         "id": id,
         "kind": "tool",
@@ -139,8 +143,8 @@ def tool_question(
     }
     if replaces is not None:
         body["replaces"] = replaces
-    if tool.facade is not None:
-        body["facade"] = tool.facade
+    if facade is not None:
+        body["facade"] = facade
     return body
 
 

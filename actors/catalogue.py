@@ -9,6 +9,7 @@ import difflib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TypeAlias
 
 import attrs
@@ -62,13 +63,14 @@ class Catalogue:
         return self._inside.get(server, {}).get(name)
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        return near(name, self.entries)
+        """What may be meant by a name that nothing has: whose own name it is, else what looks like it."""
+        own = (tool.facade or tool.name for tool in self.tools if tool.own_name == name)
+        return tuple(islice(dict.fromkeys(own), 3)) or near(name, self.entries)
 
 
 def near(name: str, known: Mapping[str, object] | Sequence[str]) -> tuple[str, ...]:
     """Up to three names of `known` that look like `name`."""
-    compared = [each for each, _ in zip(known, range(_MOST_COMPARED), strict=False)]
-    return tuple(difflib.get_close_matches(name[:128], compared, n=3))
+    return tuple(difflib.get_close_matches(name[:128], list(islice(known, _MOST_COMPARED)), n=3))
 
 
 def catalogue(config: AgentConfig, offers: Offers) -> Catalogue:

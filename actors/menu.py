@@ -38,7 +38,8 @@ class Menu:
         for shelf in self.shelves:
             if not any(offered(tool, place) for tool in shelf.tools):
                 continue
-            said = f" ({shelf.server.description})" if shelf.server.description else ""
+            description = " ".join(shelf.server.description.split())
+            said = f" ({description})" if description else ""
             if shelf.facade is None:
                 marks.append(f"[MCP:{shelf.server.name}]{said}")
             else:

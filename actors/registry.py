@@ -40,6 +40,8 @@ class Resolved:
     server: Server
     arguments: Mapping[str, Any]
     """Those of the tool itself: of a call to a server that is one tool, the inner ones."""
+    facade: str | None = None
+    """The one tool of its server, if it was called through that."""
 
 
 @attrs.frozen
@@ -185,4 +187,4 @@ class _Book:
         if tool is None:
             names = [tool.own_name for tool in shelf.tools]
             return NotFound(f"{inner.tool} of {name}", near(inner.tool, names))
-        return Resolved(tool, self._servers[tool.server], inner.arguments)
+        return Resolved(tool, self._servers[tool.server], inner.arguments, facade=name)

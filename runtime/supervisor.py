@@ -146,7 +146,10 @@ class Supervisor:
                 crash = await life.run(child.behaviour, Context(life))
                 if life.starter is not None:
                     raise crash or ActorUnavailable(f"{child.name} ended before it served")
-                if crash is None or child.restart is Restart.NEVER or child.stopping or self._closing:
+                if crash is not None and (child.stopping or self._closing):
+                    logger.error("%s failed while it was stopped", child.name, exc_info=crash)
+                    return
+                if crash is None or child.restart is Restart.NEVER:
                     return
                 await self._rest(child, crash, life.served)
             if starter is not None:

@@ -26,7 +26,7 @@ MAX_PAGES = 100
 
 
 async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[Tool, ...]:
-    """Every tool the server lists, each name once."""
+    """Every tool the server lists that can be called, each name once."""
     tools: dict[str, Tool] = {}
     cursors: set[str | None] = {None}
     cursor: str | None = None
@@ -35,6 +35,8 @@ async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[
         for tool in page.tools:
             if tool.name in tools:
                 log.warning('lists the tool "%s" twice; the first one counts', tool.name)
+            elif tool.execution is not None and tool.execution.task_support == "required":
+                log.info('left out the tool "%s": it can only be called as a task', tool.name)
             else:
                 tools[tool.name] = tool_from_wire(tool, server)
         cursor = page.next_cursor

@@ -120,6 +120,7 @@ class Calls:
         if verdict.action == "deny":
             await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. It was not sent again.")
             return None
+        found = attrs.evolve(found, facade=started.get("facade"))
         return Cleared(found, started["arguments"], started["effect"], started["asks"])
 
     def _bound(self) -> None:
@@ -137,11 +138,11 @@ class Calls:
         replaces: str | None = None
         answered: str | None = None
         while True:
-            found = await self._find(key, call)
-            if found is None:
-                return None
             question = f"{key}~{asked}"
             id = log.run.asked.get(question)
+            found = await self._find(key, call, id or replaces or answered)
+            if found is None:
+                return None
             if id is not None:
                 arguments = log.state.approvals[id].body["tool_args"]
             elif not asked:
@@ -176,7 +177,7 @@ class Calls:
             arguments = decision.get("arguments", arguments)
             met |= {log.state.approvals[id].body["rule"], verdict.rule}
             asked += 1
-            again = await self._resolve(Resolve(call.name, call.arguments), found.tool.server)
+            again = await self._look_up(call, id)
             replaces = id if isinstance(again, Resolved) and self._changed(again, id) else None
 
     async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
@@ -198,11 +199,21 @@ class Calls:
                 return found
             await log.credential(token, self.execute.meters)
 
-    async def _find(self, key: str, call: ToolCall) -> Resolved | None:
-        """What the model calls; None when that is nothing, which ends the call."""
-        asked = self.scope.log.run.asked.get(f"{key}~0")
-        server = None if asked is None else self.scope.log.state.approvals[asked].body["server"]
-        found = await self._resolve(Resolve(call.name, call.arguments), server)
+    async def _look_up(self, call: ToolCall, approval: str | None) -> Resolved | NotFound | Unusable:
+        """What the model calls; if somebody was asked, first the tool that was shown, by whatever name: the
+        one that the model knew may lead nowhere now, or elsewhere."""
+        server = None
+        if approval is not None:
+            body = self.scope.log.state.approvals[approval].body
+            server = body["server"]
+            found = await self._resolve(Resolve(body["tool_name"], body["tool_args"], server), server)
+            if isinstance(found, Resolved):
+                return attrs.evolve(found, facade=body.get("facade"))
+        return await self._resolve(Resolve(call.name, call.arguments), server)
+
+    async def _find(self, key: str, call: ToolCall, approval: str | None) -> Resolved | None:
+        """The same; None when that is nothing, which ends the call."""
+        found = await self._look_up(call, approval)
         if isinstance(found, Unusable):
             await self._unsent(key, "invalid", _invalid(found.problem))
             return None
@@ -255,6 +266,7 @@ class Calls:
             path=self.execute.path,
             output_key=self.spec.output_key,
             tool=found.tool,
+            facade=found.facade,
             arguments=arguments,
             rule=rule,
             session_state=self.execute.session,

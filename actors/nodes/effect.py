@@ -123,7 +123,7 @@ class Effect:
                 attempt,
                 tool=tool.name,
                 server=tool.server,
-                facade=tool.facade,
+                facade=cleared.found.facade,
                 arguments=cleared.arguments,
                 effect=cleared.effect,
                 asks=cleared.asks,

@@ -77,7 +77,9 @@ class _Llm:
 
     def _tools(self, place: Place) -> tuple[ModelTool, ...]:
         seen = self._scope.services.menu().at(place)
-        return (*seen, EXIT_TOOL) if self._spec.can_exit_loop else seen
+        if not self._spec.can_exit_loop:
+            return seen
+        return (*(tool for tool in seen if tool.name != EXIT_LOOP), EXIT_TOOL)
 
     def _bound(self, calls: int) -> None:
         self._called += calls

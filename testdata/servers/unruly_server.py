@@ -2,7 +2,7 @@
 
 `UNRULY` is a comma-separated list:
     noise        garbage, invalid UTF-8 and blank lines before every message
-    mixed        one malformed tool among good ones, and one without a schema type
+    mixed        malformed tools among good ones, one without a schema type, one that is only a task
     pages        the tools in two pages, and a cursor that repeats
     mute         answers nothing at all
     selective    ignores the methods it does not know, as some older servers do
@@ -49,6 +49,7 @@ MIXED: list[Any] = [
     {"name": "bad_schema", "inputSchema": {"type": "string"}},
     {"description": "nameless", "inputSchema": OBJECT},
     "not even an object",
+    {"name": "long_task", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}},
     {"name": "no_type", "inputSchema": {"properties": {"a": {"type": "string"}}}},
     {"name": "bad_hint", "inputSchema": OBJECT, "annotations": {"readOnlyHint": "perhaps"}},
 ]

@@ -12,6 +12,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.actors.result import Turn
+from stopgo.actors.tools import Tool, ToolOutcomeUnknown
 from tests.actors.world import (
     DESTRUCTIVE,
     IDEMPOTENT,
@@ -117,8 +118,25 @@ async def test_a_restart_while_it_is_asked_about(fs: World, autojump_clock: Mock
     async with fs.agent() as agent:
         turn = await agent.decide(question.id, {"approved": True})
         assert answer(turn).response == "done"
-    # Without the one tool there is nothing any more that the model's call means.
-    assert fs.ledger == ([("write", {"name": "x"})] if expose == "server" else [])
+    # Without the one tool the model's call means nothing any more, but what was asked about is still there.
+    assert fs.ledger == [("write", {"name": "x"})]
+    told = fs.requests[-1].messages[-2]
+    assert isinstance(told, AssistantMessage)
+    assert told.tool_calls[0].arguments == {"tool": "write", "arguments": {"name": "x"}}
+
+
+async def test_a_restart_that_makes_one_tool_of_the_server(fs: World, autojump_clock: MockClock) -> None:
+    fs.settings["mcp_servers"]["fs"]["expose"] = "tools"
+    fs.plan("agent", use(call("write", name="x")), say("done"))
+    async with fs.agent() as agent:
+        question = await asked(agent, await agent.start_conversation("go"))
+    fs.settings["mcp_servers"]["fs"]["expose"] = "server"
+    async with fs.agent() as agent:
+        await agent.decide(question.id, {"approved": True})
+    assert fs.ledger == [("write", {"name": "x"})]
+    told = fs.requests[-1].messages[-2]
+    assert isinstance(told, AssistantMessage)
+    assert (told.tool_calls[0].name, told.tool_calls[0].arguments) == ("write", {"name": "x"})
 
 
 async def test_a_no_is_told_to_the_model_in_its_own_words(fs: World, autojump_clock: MockClock) -> None:
@@ -238,6 +256,64 @@ async def test_a_call_on_record_is_sent_to_the_server_it_was_made_to(
     result = world.requests[-1].messages[-1]
     assert isinstance(result, ToolMessage)
     assert result.content == "tool not found: look"
+
+
+async def test_an_approval_outlives_a_change_of_names(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE, server="one")
+    world.plan("agent", use(call("wipe", name="x")), say("done"))
+    async with world.agent() as agent:
+        question = await asked(agent, await agent.start_conversation("go"))
+    world.settings["tool_names"] = "prefixed"
+    async with world.agent() as agent:
+        assert answer(await agent.decide(question.id, {"approved": True})).response == "done"
+    assert world.ledger == [("wipe", {"name": "x"})]
+
+
+async def test_a_tool_that_takes_the_name_of_another_is_not_called_in_its_place(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings |= {
+        "on_duplicate": "priority",
+        "mcp_servers": {"one": {"command": "none"}, "two": {"command": "none", "priority": 1}},
+    }
+    world.tool("wipe", DESTRUCTIVE, server="one")
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        first = await asked(agent, await agent.start_conversation("go"))
+        world.lists("two", Tool("wipe", "Wipes the other.", {}, "two", hints=DESTRUCTIVE))
+        await wait_all_tasks_blocked()
+        second = await asked(agent, await agent.decide(first.id, {"approved": True}))
+        assert (second.body["server"], second.body["replaces"]) == ("two", first.id)
+        assert world.ledger == []
+
+
+async def test_what_became_of_a_call_behind_one_tool_is_asked_and_it_is_made_again(
+    fs: World, autojump_clock: MockClock
+) -> None:
+    async def write(_: Any) -> str:
+        if len(fs.ledger) == 1:
+            raise ToolOutcomeUnknown("connection lost")
+        return "written"
+
+    fs.tool("write", DESTRUCTIVE, server="fs", schema=SCHEMA, work=write)
+    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    async with fs.agent() as agent:
+        question = await asked(agent, await agent.start_conversation("go"))
+        question = await asked(agent, await agent.decide(question.id, {"approved": True}))
+        assert (question.kind, question.body["tool_name"]) == ("outcome_unknown", "write")
+        turn = await agent.decide(question.id, {"action": "retry"})
+        assert answer(turn).response == "done"
+    assert fs.ledger == [("write", {"name": "x"})] * 2
+
+
+async def test_a_loop_has_one_exit_whatever_servers_offer(world: World, autojump_clock: MockClock) -> None:
+    world.tool("exit_loop", READ_ONLY)
+    inner = llm("a", can_exit_loop=True)
+    world.settings["agent"] = {"type": "loop", "name": "l", "agents": [inner], "max_iterations": 1}
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert [tool.name for tool in world.requests[0].tools] == ["exit_loop"]
+    assert not world.requests[0].tools[0].description.startswith("[MCP")
 
 
 # --------------------------------------------------------------------- live lists

@@ -216,7 +216,7 @@ async def test_a_call_of_a_server_as_one_is_one_of_its_tool(
     assert await resolved(ref, "mcp_fs", call) == ("fs", "read", {"path": "/x"})
     assert await resolved(ref, "mcp_fs", {"tool": "write"}) == ("fs", "write", {})
     assert await resolved(ref, "write", {"path": "/y"}, "fs") == ("fs", "write", {"path": "/y"})
-    assert await missing(ref, "write") == NotFound("write")
+    assert await missing(ref, "write") == NotFound("write", ("mcp_fs",))
 
 
 @pytest.mark.parametrize(

@@ -189,3 +189,14 @@ async def test_a_server_that_is_switched_off_is_not_there(world: World, autojump
         assert world.running == ["on"]
         assert [each.tool.name for each in agent.tools()] == ["a"]
         assert agent.health().ready
+
+
+async def test_a_server_that_fails_to_stop_keeps_none_of_the_others_from_stopping(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers(world, "one", "two", "three")
+    world.stubborn = {"two": "the door is stuck"}
+    async with world.agent():
+        assert sorted(world.running) == ["one", "three", "two"]
+    assert world.running == []
+    assert "the door is stuck" in caplog.text

@@ -117,6 +117,8 @@ class World:
     """Of the agent file, beside what `config` puts there."""
     broken: dict[str, str] = attrs.field(factory=dict)
     """Servers that do not start, and why."""
+    stubborn: dict[str, str] = attrs.field(factory=dict)
+    """Servers that fail to stop, and why."""
     slow_start: float = 0.0
     """Seconds every server takes to start."""
     running: list[str] = attrs.field(factory=list)
@@ -213,12 +215,18 @@ class World:
                 await ctx.serve(handle, concurrency=HANDLERS)
             finally:
                 self.running.remove(name)
+                if name in self.stubborn:
+                    raise OSError(self.stubborn[name])
 
         return behaviour
 
     def relist(self, server: str) -> None:
         """Have a server say what it lists now."""
-        self._reports[server](ServerStatus(server, "connected", tools=self._listed(server)))
+        self.lists(server, *self._listed(server))
+
+    def lists(self, server: str, *tools: Tool) -> None:
+        """Have a server say that it lists these."""
+        self._reports[server](ServerStatus(server, "connected", tools=tools))
 
     def _listed(self, server: str) -> tuple[Tool, ...]:
         return tuple(tool for tool, _ in self.tools.values() if tool.server == server)
