@@ -1,0 +1,200 @@
+"""Any history, sent to any provider: what all of them insist on, whatever happened before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ModelReply,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Verbatim,
+)
+from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.wire_json import dump, load
+from stopgo.config.models import ModelSpec, Provider
+
+from .conftest import request
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "S"}
+SIGNED = {"functionCall": {"id": "fc", "name": "add", "args": {}}, "thoughtSignature": "S"}
+VERBATIM = [
+    None,
+    Verbatim("anthropic", [THOUGHT, {"type": "tool_use", "id": "x", "name": "add", "input": {"old": 1}}]),
+    Verbatim("anthropic", [THOUGHT, {"type": "text", "text": ""}, {"type": "text", "text": "kept"}]),
+    Verbatim("google", [{"text": ""}, SIGNED]),
+    Verbatim("google", [SIGNED, {"functionCall": {"name": "add"}}]),
+    Verbatim("openrouter", {"reasoning": "hm", "tool_calls": [{"extra_content": {"s": 1}}]}),
+]
+
+texts = st.text(max_size=8)
+ids = st.one_of(st.sampled_from(["x", "y", "call_1", "functions.add:0", "abc123XYZ"]), st.text(max_size=50))
+names = st.one_of(st.sampled_from(["add", "files.read"]), st.text(max_size=70))
+arguments = st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=5)), max_size=2)
+calls = st.lists(st.builds(ToolCall, id=ids, name=names, arguments=arguments), max_size=3).map(tuple)
+messages: st.SearchStrategy[ChatMessage] = st.one_of(
+    st.builds(UserMessage, texts),
+    st.builds(AssistantMessage, texts, calls, st.sampled_from(VERBATIM)),
+    st.builds(ToolMessage, ids, names, texts, st.booleans()),
+)
+histories = st.lists(messages, max_size=10).map(lambda found: (*found, UserMessage("and now?")))
+
+
+def finished(history: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+    """The same, with a result for each call, as a run has them."""
+    done: list[ChatMessage] = []
+    for message in history:
+        if isinstance(message, ToolMessage):
+            continue
+        done.append(message)
+        if isinstance(message, AssistantMessage):
+            done += [
+                ToolMessage(call.id, call.name, f"result {n}") for n, call in enumerate(message.tool_calls)
+            ]
+    return tuple(done)
+
+
+def spec(provider: Provider) -> ModelSpec:
+    return ModelSpec("m", provider, "m", stream=False)
+
+
+def anthropic(history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
+    body = load(dump(AnthropicCodec(spec("anthropic")).body(request(*history))))
+    found: list[Mapping[str, Any]] = body["messages"]
+    return found
+
+
+def google(history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = load(dump(GoogleCodec(spec("google")).body(request(*history))))[
+        "contents"
+    ]
+    return found
+
+
+def chat(provider: Provider, history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
+    codec = OpenAICodec(spec(provider), FLAVOURS[provider])
+    found: list[Mapping[str, Any]] = load(dump(codec.body(request(*history))))["messages"]
+    return found
+
+
+@given(histories)
+def test_claude(history: tuple[ChatMessage, ...]) -> None:
+    found = anthropic(history)
+    roles = [message["role"] for message in found]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for message in found:
+        blocks = message["content"]
+        assert blocks
+        assert all(block["text"].strip() for block in blocks if block["type"] == "text")
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        assert results == waiting
+        assert [block["type"] for block in blocks[: len(results)]] == ["tool_result"] * len(results)
+        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        assert not seen & set(waiting)
+        assert len(set(waiting)) == len(waiting)
+        seen |= set(waiting)
+    assert waiting == []
+
+
+@given(histories)
+def test_gemini(history: tuple[ChatMessage, ...]) -> None:
+    found = google(history)
+    roles = [content["role"] for content in found]
+    assert roles == ["user", "model"] * (len(roles) // 2) + ["user"]
+    waiting: list[Mapping[str, Any]] = []
+    for content in found:
+        parts = content["parts"]
+        assert parts
+        assert all(part["text"] or "thoughtSignature" in part for part in parts if "text" in part)
+        results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        assert [(each["name"], each.get("id")) for each in results] == [
+            (call["name"], call.get("id")) for call in waiting
+        ]
+        assert all(isinstance(each["response"], dict) for each in results)
+        made = [part for part in parts if "functionCall" in part]
+        assert not made or any("thoughtSignature" in part for part in made)
+        waiting = [part["functionCall"] for part in made]
+    assert waiting == []
+
+
+@given(histories, st.sampled_from(list(FLAVOURS)))
+def test_chat_completions(history: tuple[ChatMessage, ...], provider: Provider) -> None:
+    flavour = FLAVOURS[provider]
+    _, *found = chat(provider, history)
+    waiting: list[str] = []
+    before = "system"
+    for message in found:
+        role = message["role"]
+        if role == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+        else:
+            assert waiting == []
+            assert role != before
+            assert role == "user" or before in ("user", "tool")
+            assert message["content"] or message.get("tool_calls")
+            assert role == "assistant" or flavour.user_after_tool or before != "tool"
+            waiting = [call["id"] for call in message.get("tool_calls", ())]
+            assert all(flavour.ids.fullmatch(id) for id in waiting)
+            assert all(
+                isinstance(load(c["function"]["arguments"]), dict) for c in message.get("tool_calls", ())
+            )
+        before = role
+    assert waiting == []
+    assert before == "user"
+
+
+@given(st.lists(messages, max_size=8).map(lambda found: finished((UserMessage("hi"), *found))))
+def test_nothing_of_a_finished_history_is_lost(history: tuple[ChatMessage, ...]) -> None:
+    made = [dict(call.arguments) for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls]
+    blocks = [block for message in anthropic(history) for block in message["content"]]
+    parts = [part for content in google(history) for part in content["parts"]]
+    said = chat("openai", history)
+    assert [block["input"] for block in blocks if block["type"] == "tool_use"] == made
+    assert [part["functionCall"]["args"] for part in parts if "functionCall" in part] == made
+    assert [load(c["function"]["arguments"]) for m in said for c in m.get("tool_calls", ())] == made
+    results = [m.content for m in history if isinstance(m, ToolMessage)]
+    assert [block["content"] for block in blocks if block["type"] == "tool_result"] == results
+    assert [
+        part["functionResponse"]["response"]["output"] for part in parts if "functionResponse" in part
+    ] == results
+    assert [m["content"] for m in said if m["role"] == "tool"] == results
+
+
+good_calls = st.lists(
+    st.builds(ToolCall, id=st.uuids().map(lambda id: id.hex[:9]), name=st.just("add"), arguments=arguments),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda call: call.id,
+).map(tuple)
+
+
+@given(st.text(max_size=8).filter(lambda text: text.strip() != ""), good_calls)
+def test_what_is_sent_to_a_provider_means_the_same_when_it_comes_from_one(
+    text: str, calls: tuple[ToolCall, ...]
+) -> None:
+    history = (UserMessage("hi"), AssistantMessage(text, calls))
+    expected = ModelReply(text, calls, stop="tool_calls")
+    sent = request(*history)
+
+    claude = AnthropicCodec(spec("anthropic"))
+    message = {"content": anthropic(history)[1]["content"], "stop_reason": "tool_use"}
+    assert claude.reply(message, sent) == expected
+
+    candidate = {"content": google(history)[1], "finishReason": "STOP"}
+    gemini = GoogleCodec(spec("google")).reply({"candidates": [candidate]}, sent)
+    assert (gemini.text, [c.arguments for c in gemini.tool_calls]) == (text, [c.arguments for c in calls])
+
+    openai = OpenAICodec(spec("openai"), FLAVOURS["openai"])
+    choice = {"message": chat("openai", history)[2], "finish_reason": "tool_calls"}
+    assert openai.reply({"choices": [choice]}, sent) == expected
