@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from tests.canary import KEY, TOKEN
-from tests.providers.servers.model_server import ModelServer
+from tests.providers.servers.model_server import Fail, ModelServer
 from tests.providers.servers.threaded import servers_in_a_thread
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ THINKING: dict[str, dict[str, Any]] = {
     "anthropic": {"thinking": {"type": "adaptive"}},
     "google": {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
 }
+RESOURCES = {
+    "name": "resources",
+    "command": "stopgo",
+    "args": ["mcp-resources", "--db", "${data_dir}/resources.db"],
+}
 KINDS = (*ADDRESSES, "openai_compatible")
 BY_DEFAULT = {"google"}
 
@@ -60,13 +66,7 @@ def config_of(provider: ModelServer, folder: Path, *, stream: bool) -> Path:
         "name": "resource-manager",
         "prompt": "You manage resources.",
         "llm": llm,
-        "mcp_servers": [
-            {
-                "name": "resources",
-                "command": "stopgo",
-                "args": ["mcp-resources", "--db", "${data_dir}/resources.db"],
-            }
-        ],
+        "mcp_servers": [RESOURCES],
     }
     if kind == "openai_compatible":
         llm["model"] = "ours"
@@ -161,6 +161,45 @@ def test_the_story(provider: ModelServer, serve: Serve, tmp_path: Path) -> None:
     # The edited call is what the model is told it made.
     assert calls_in(provider.requests[-1].body)[-1] == {"name": "édité-4-w", "value": 44}
     assert leaks(server, [*answers, logs]) == []
+
+
+@pytest.mark.providers
+def test_a_conversation_changes_its_provider_in_the_middle_of_a_turn(serve: Serve, tmp_path: Path) -> None:
+    kinds = ("google", "anthropic", "mistral", "openai")
+    with servers_in_a_thread(*kinds) as providers:
+        config = tmp_path / "agent.yaml"
+        config.write_text(yaml.safe_dump(with_fallbacks(providers)), encoding="utf-8")
+        env = {name: value for each in providers.values() for name, value in environment(each).items()}
+        server = serve(tmp_path / "data", config=config, env=env)
+        id = server.new()
+
+        for turn, (calling, answering) in enumerate(pairwise(kinds)):
+            for kind in kinds[:turn]:
+                providers[kind].plan = [Fail(400), Fail(400)]
+            providers[calling].plan = [None, Fail(400)]
+            # The call is one model's, and what is said of its result is another's.
+            done = decide(server, server.say(id, f"add thing-{turn} with value {turn}"), approved=True)
+            assert f"thing-{turn} = {turn}" in done["result"]["response"], answering
+
+        assert server.resources() == {(f"thing-{turn}", str(turn)): 1 for turn in range(3)}
+        assert [provider.refusals for provider in providers.values()] == [[], [], [], []]
+        assert [len(provider.requests) for provider in providers.values()] == [6, 5, 3, 1]
+
+
+def with_fallbacks(providers: dict[str, ModelServer]) -> dict[str, Any]:
+    first, *others = providers
+    models = {
+        kind: {"provider": kind, "model": provider.model, "options": THINKING.get(kind, {})}
+        for kind, provider in providers.items()
+    }
+    # In the middle of another model's turn it may not think, though it is told to.
+    models["anthropic"]["options"] = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    return {
+        "prompt": "You manage resources.",
+        "llm": {"model": first, "fallbacks": others},
+        "models": models,
+        "mcp_servers": [RESOURCES],
+    }
 
 
 def calls_in(body: dict[str, Any]) -> list[Any]:
