@@ -24,6 +24,7 @@ from stopgo.actors.tools import (
     Tool,
     ToolAuthRequired,
     ToolChanged,
+    ToolInputRequired,
     ToolOutcomeUnknown,
     ToolUnavailable,
 )
@@ -220,6 +221,7 @@ class _Caller:
             ToolUnavailable,
             ToolChanged,
             ToolAuthRequired,
+            ToolInputRequired,
             ToolOutcomeUnknown,
             ActorUnavailable,
             ActorCrashed,

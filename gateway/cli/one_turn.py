@@ -14,7 +14,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.result import finished
 from stopgo.actors.state import failure_text
-from stopgo.gateway.cli import reply
+from stopgo.gateway.cli import form, reply
 from stopgo.gateway.cli.progress import Progress
 from stopgo.gateway.cli.terminal import Terminal
 from stopgo.gateway.views import timestamp
@@ -135,6 +135,9 @@ class OneTurn:
                 case reply.Edit():
                     if (arguments := await self._edit(question)) is not None:
                         return {"approved": True, "arguments": arguments}
+                case reply.Fill():
+                    if (content := await self._fill(question)) is not None:
+                        return {"action": "accept", "content": content}
                 case reply.ShowAll():
                     expires = None if question.expires is None else timestamp(question.expires)
                     self.terminal.tell(reply.all_of(question.body, expires))
@@ -143,6 +146,17 @@ class OneTurn:
                 case other:
                     assert_never(other)
         return None
+
+    async def _fill(self, question: Question) -> dict[str, object] | None:
+        """The answer to a server's question, field by field; None: not now."""
+        content: dict[str, object] = {}
+        for field in form.fields(question.body.get("input_schema") or {}):
+            line = await self.terminal.ask(field.prompt)
+            if line is None or (not line and field.required):
+                return None
+            if line:
+                content[field.name] = field.value(line)
+        return content
 
     async def _edit(self, question: Question) -> object | None:
         """The arguments in place of those that were asked about; None: not now."""

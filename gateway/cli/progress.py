@@ -117,7 +117,9 @@ def asked_text(body: Mapping[str, Any]) -> str:
 def decision_text(decision: Mapping[str, Any]) -> str:
     """A decision as it is kept, in a line."""
     if "action" in decision:
-        said = f"outcome: {decision['action']}"
+        answers = ("accept", "decline", "cancel")
+        what = "answer" if decision["action"] in answers else "outcome"
+        said = f"{what}: {decision['action']}"
     elif not decision["approved"]:
         said = "rejected"
     else:

@@ -22,6 +22,11 @@ class Edit:
 
 
 @attrs.frozen
+class Fill:
+    """A server's question is accepted; its form, if it has one, is to be filled in first."""
+
+
+@attrs.frozen
 class ShowAll:
     """Everything there is to know of the question."""
 
@@ -31,15 +36,17 @@ class NotUnderstood:
     pass
 
 
-Reply: TypeAlias = Decide | Edit | ShowAll | NotUnderstood
+Reply: TypeAlias = Decide | Edit | Fill | ShowAll | NotUnderstood
 
 _YES = frozenset({"y", "yes"})
 _NO = frozenset({"n", "no"})
 _OUTCOMES = {"r": "retry", "d": "done", "f": "failed"}
+_ANSWERS = {"a": "accept", "d": "decline", "c": "cancel"}
 
 _PROMPTS = {
     "tool": "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >",
     "checkpoint": "Go on? y: yes, n [reason]: no, ?: show all >",
+    "elicitation": "Answer it? a: accept, d: decline, c: cancel, ?: show all >",
     "outcome_unknown": "What is it? retry: call again, done [result], failed [reason], ?: show all >",
 }
 
@@ -55,6 +62,11 @@ def understand(kind: str, line: str) -> Reply:
     word, rest = word.lower(), rest.strip()
     if word == "?" and not rest:
         return ShowAll()
+    if kind == "elicitation":
+        action = _ANSWERS.get(word, word)
+        if rest or action not in _ANSWERS.values():
+            return NotUnderstood()
+        return Fill() if action == "accept" else Decide({"action": action})
     if kind == "outcome_unknown":
         return _outcome(_OUTCOMES.get(word, word), rest)
     if word in _NO:

@@ -52,6 +52,13 @@ for line in sys.stdin:
             continue
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
+ASK = """
+replies:
+  - when: {call: 1}
+    tool_calls: [{name: ask, arguments: {text: she}}]
+  - when: {tool_result: '(?s)(?P<result>.*)'}
+    text: 'told: ${result}'
+"""
 LAUNCH = """
 replies:
   - when: {call: 1}
@@ -333,6 +340,27 @@ def test_what_came_of_a_lost_call_is_asked(
 
     assert run.end() == (0, f"{told}\n")
     assert ledger.read_text().count("launched") == len(answers)
+
+
+def test_a_server_asks_whoever_sits_there(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text(ASK)
+    server = ROOT / "testdata" / "servers" / "asking_server.py"
+    config = tmp_path / "agent.yaml"
+    config.write_text(
+        "llm: {model: script:replies.yaml}\n"
+        f"mcp_servers: [{{name: asker, mode: legacy, command: {sys.executable}, args: [{server}]}}]\n"
+    )
+    run = start(config, "ask")
+    run.see(r"Who is she\?")
+    run.reply("a", r"accept.* >")
+    run.reply("A", r"name.* >")  # too short
+    run.reply("", r"colour.* >")
+    run.see("does not fit the question")
+    run.reply("a", r"accept.* >")
+    run.reply("Ada", r"name.* >")
+    run.reply("red", r"colour.* >")
+    run.see("answer: accept")
+    assert run.end() == (0, "told: Ada likes red\n")
 
 
 # ------------------------------------------------------------------ without one

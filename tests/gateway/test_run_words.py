@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from stopgo.actors import events as e
 from stopgo.actors.approvals import parse_decision
 from stopgo.config.model import LlmNode, RouterNode, SequentialNode
+from stopgo.gateway.cli.form import fields
 from stopgo.gateway.cli.progress import MAX_TEXT, Progress, call_text
-from stopgo.gateway.cli.reply import Decide, Edit, NotUnderstood, ShowAll, edited, understand
+from stopgo.gateway.cli.reply import Decide, Edit, Fill, NotUnderstood, ShowAll, edited, understand
 from stopgo.gateway.cli.terminal import colourful, printable
 from stopgo.runtime.journal.protocol import Event, NewEvent
 
-KINDS = ("tool", "checkpoint", "outcome_unknown")
+KINDS = ("tool", "checkpoint", "outcome_unknown", "elicitation")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,11 @@ KINDS = ("tool", "checkpoint", "outcome_unknown")
         ("outcome_unknown", "f", Decide({"action": "failed"})),
         ("outcome_unknown", "failed no power", Decide({"action": "failed", "reason": "no power"})),
         ("outcome_unknown", "?", ShowAll()),
+        ("elicitation", "a", Fill()),
+        ("elicitation", "Decline", Decide({"action": "decline"})),
+        ("elicitation", "c", Decide({"action": "cancel"})),
+        ("elicitation", "accept it", NotUnderstood()),
+        ("elicitation", "y", NotUnderstood()),
     ],
 )
 def test_replies(kind: str, line: str, reply: object) -> None:
@@ -193,3 +199,29 @@ def test_progress() -> None:
 )
 def test_progress_of_an_approval(event: NewEvent, line: str | None) -> None:
     assert told(ASKED, event) == ["left: asks u1: add(n=1), in place of u0", line]
+
+
+def test_a_form_is_asked_field_by_field() -> None:
+    schema = {
+        "properties": {
+            "name": {"type": "string", "title": "Your name"},
+            "age": {"type": "integer"},
+            "sure": {"type": "boolean", "default": False},
+            "colour": {"type": "string", "enum": ["red", "blue"]},
+            "odd": True,
+        },
+        "required": ["name", "sure"],
+    }
+    name, age, sure, colour, odd = fields(schema)
+    assert (name.prompt, name.required) == ("name, Your name (string) >", True)
+    assert (age.prompt, age.required) == ("age (integer; may be left out) >", False)
+    assert (sure.prompt, sure.required) == ("sure (boolean; default: false) >", False)
+    assert colour.prompt == "colour (red | blue; may be left out) >"
+    assert [name.value("5"), age.value("5"), age.value("five")] == ["5", 5, "five"]
+    assert [sure.value("yes"), sure.value("N"), sure.value("true"), odd.value("x")] == [
+        True,
+        False,
+        True,
+        "x",
+    ]
+    assert list(fields({"properties": []})) == list(fields({})) == []
