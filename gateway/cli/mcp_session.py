@@ -119,7 +119,8 @@ async def _connect(kernel: Supervisor, trial: Trial) -> None:
         trial.failure = error.reason
     else:
         if trial.status is not None and trial.status.state != "connected":
-            trial.failure = trial.status.error or trial.status.state
+            # The one way to be started and not connected: it waits for the token of a request.
+            trial.failure = f"{trial.status.state}: {trial.status.error}"
     trial.seconds = trio.current_time() - began
 
 
