@@ -1,10 +1,10 @@
 """How operations become commits.
 
 Operations run on trio's thread: they touch pages in memory and take some ten microseconds. Waiting
-for the disk is left to a thread, which commits and does nothing else. Operations that arrive
-meanwhile share the next commit. So a commit costs one hop to another thread and back, however many
-operations it holds, and the thread needs the interpreter once where an event loop that is busy
-would otherwise make it queue for it at every statement.
+for the disk is left to a thread, which commits and does nothing else. Operations that are ready at
+the same moment, or arrive meanwhile, share the next commit. So a commit costs one hop to another
+thread and back, however many operations it holds, and the thread needs the interpreter once where
+an event loop that is busy would otherwise make it queue for it at every statement.
 """
 
 from __future__ import annotations
