@@ -69,7 +69,7 @@ def traffic(history: tuple[Event, ...]) -> list[str]:
 
 def _without_ids(value: Any) -> Any:
     if isinstance(value, dict):
-        left_out = {"id", "run", "command", "session_id", "settles", "on"}
+        left_out = {"id", "run", "command", "session_id", "settles", "on", "duration", "average_duration"}
         return {key: _without_ids(each) for key, each in value.items() if key not in left_out}
     if isinstance(value, list | tuple):
         return [_without_ids(each) for each in value]

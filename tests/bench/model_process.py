@@ -24,10 +24,17 @@ def chat() -> list[dict[str, Any]]:
     return [*(piece({"content": word}) for word in WORDS), piece({"tool_calls": [call]}, "tool_calls"), usage]
 
 
-def chat_whole() -> dict[str, Any]:
-    message = {"role": "assistant", "content": "".join(WORDS)}
-    call = {"id": "call_1", "type": "function", "function": CALL}
-    choice = {"index": 0, "message": {**message, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+def chat_words() -> list[dict[str, Any]]:
+    *words, call, usage = chat()
+    call["choices"] = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    return [*words, call, usage]
+
+
+def chat_whole(*, calls: bool = True) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(WORDS)}
+    if calls:
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": CALL}]
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
     return {"id": "c", "choices": [choice], "usage": {"prompt_tokens": 900, "completion_tokens": 50}}
 
 
@@ -83,6 +90,8 @@ def stream(events: list[dict[str, Any]], *, done: bool = False) -> bytes:
 ANSWERS = {
     ("chat", True): stream(chat(), done=True),
     ("chat", False): whole(chat_whole()),
+    ("words", True): stream(chat_words(), done=True),
+    ("words", False): whole(chat_whole(calls=False)),
     ("gemini", True): stream(
         [*(gemini([{"text": word}], None) for word in WORDS), gemini([GEMINI_CALL], "STOP")]
     ),
@@ -96,6 +105,8 @@ def answer(path: str, body: bytes) -> bytes:
     if "models/" in path:
         return ANSWERS["gemini", "alt=sse" in path]
     streamed = b'"stream":true' in body
+    if path.startswith("/turns/") and b'"role":"tool"' in body:
+        return ANSWERS["words", streamed]
     return ANSWERS["claude" if path.endswith("/messages") else "chat", streamed]
 
 

@@ -49,8 +49,10 @@ def cpu_of(process: psutil.Process, work: Callable[[], None]) -> float:
     return cpu_seconds(process) - before
 
 
-def post_all(address: str, requests: Sequence[tuple[str, bytes]], check: Callable[[Any], bool]) -> None:
-    """POST to each path once, by a few clients at the same time over kept connections."""
+def post_all(
+    address: str, requests: Sequence[tuple[str, bytes]], check: Callable[[Any], bool], clients: int = CLIENTS
+) -> None:
+    """POST to each path once, by some clients at the same time over kept connections."""
     failures: list[object] = []
 
     def client(mine: Sequence[tuple[str, bytes]]) -> None:
@@ -61,7 +63,7 @@ def post_all(address: str, requests: Sequence[tuple[str, bytes]], check: Callabl
                 failures.append(answer)
         connection.close()
 
-    threads = [threading.Thread(target=client, args=(requests[n::CLIENTS],)) for n in range(CLIENTS)]
+    threads = [threading.Thread(target=client, args=(requests[n::clients],)) for n in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:

