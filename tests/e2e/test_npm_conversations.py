@@ -29,6 +29,11 @@ CALLS: dict[str, list[tuple[str, Json]]] = {
     "embedded text": [("get-resource-reference", {"resourceType": "Text", "resourceId": 1})],
     "embedded blob": [("get-resource-reference", {"resourceType": "Blob", "resourceId": 1})],
     "structured": [("get-structured-content", {"location": "New York"})],
+    "ask": [("trigger-elicitation-request", {})],
+    "ask for a visit": [("trigger-url-elicitation", {"url": "http://127.0.0.1/visit", "message": "Look."})],
+    "visit first": [
+        ("trigger-url-elicitation", {"url": "http://127.0.0.1/first", "message": "Look.", "errorPath": True})
+    ],
     "long": [("trigger-long-running-operation", {"duration": 0.5, "steps": 5})],
 }
 
@@ -133,6 +138,53 @@ def test_a_list_that_changed_after_the_start_is_followed(everything: Server) -> 
         return {tool["name"] for tool in everything.get("/tools")["tools"]}
 
     eventually(lambda: "trigger-elicitation-request" in names())
+
+
+def test_a_form_of_the_server_is_an_approval(everything: Server) -> None:
+    question = asked(everything, "ask")
+    uuid = question["uuid"]
+    refused = everything.post(
+        f"/approvals/{uuid}", {"action": "accept", "content": {"integer": 1000}}, status=422
+    )
+    assert refused["code"] == "invalid_arguments"
+    content = {"name": "Ada", "check": True, "integer": 7}
+    result = everything.post(f"/approvals/{uuid}", {"action": "accept", "content": content})["result"]
+    assert result["state"] == "finished"
+    assert "Ada" in result["response"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_no_is_an_answer_to_a_form(everything: Server, action: str) -> None:
+    result = everything.post(f"/approvals/{asked(everything, 'ask')['uuid']}", {"action": action})["result"]
+    assert result["state"] == "finished"
+    assert action in result["response"].lower()
+
+
+@pytest.mark.parametrize(
+    ("message", "url"),
+    [("ask for a visit", "http://127.0.0.1/visit"), ("visit first", "https://modelcontextprotocol.io")],
+)
+def test_an_address_to_visit_is_an_approval(everything: Server, message: str, url: str) -> None:
+    """Asked in the middle of the call, or by an error before it does anything."""
+    question = asked(everything, message)
+    assert f"`{url}`" in question["description"]
+    while True:  # Who asked first asks again in the call that follows.
+        answer = everything.post(f"/approvals/{question['uuid']}", {"action": "accept"})
+        result = answer["result"]
+        if not result["waiting_approval"]:
+            break
+        question = result["approval"]
+    assert result["state"] == "finished"
+    assert "accept" in result["response"].lower()
+
+
+def asked(server: Server, message: str) -> Json:
+    """The question of the server that a new conversation waits for."""
+    result = server.post("/conversations", {"message": message}, status=201)["result"]
+    assert result["waiting_approval"] is True, result
+    question: Json = result["approval"]
+    assert question["kind"] == "elicitation"
+    return question
 
 
 def eventually(holds: Callable[[], bool]) -> None:
