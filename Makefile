@@ -36,10 +36,10 @@ help:
 run: $(RUNTIME)
 	@"$(BIN)/stopgo" serve $(ARGS)
 
-# Two halves side by side: what runs in this process, and what waits for other processes. Selecting tests with
+# Two halves side by side, of about the same length: mostly without other processes, and with. Selecting tests with
 # ARGS may leave a half without any (exit code 5).
 FAST := -m "not providers and not crash and not bench and not npm"
-INSIDE := actors config crash runtime simulation
+INSIDE := actors config crash gateway providers runtime simulation
 OUTSIDE := $(filter-out $(addprefix $(ROOT)/tests/,$(INSIDE) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)

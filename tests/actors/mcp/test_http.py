@@ -82,7 +82,7 @@ async def test_a_bearer_goes_with_its_own_call_and_nowhere_else(
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(401, "HTTP 401 Unauthorized"), (403, "HTTP 403 Forbidden"), (429, "HTTP 429 Too Many Requests")],
+    [(410, "HTTP 410 Gone"), (429, "HTTP 429 Too Many Requests")],
 )
 async def test_a_call_that_was_refused_is_an_answer(
     http_peer: Any, serving: Open, status: int, text: str
@@ -173,8 +173,8 @@ async def test_a_refused_connection_is_tried_until_the_time_is_up(
 
 
 async def test_what_will_not_change_is_not_tried_again(http_peer: Any, serving: Open) -> None:
-    http_peer.on_connect = 403
-    with trio.fail_after(3), pytest.raises(ServerStartFailed, match="HTTP 403 Forbidden"):
+    http_peer.on_connect = 410
+    with trio.fail_after(3), pytest.raises(ServerStartFailed, match="HTTP 410 Gone"):
         async with serving(web(http_peer.url, connect_timeout=30)):
             pass
 

@@ -77,7 +77,7 @@ async def test_a_bearer_goes_with_its_own_call(peer: SsePeer, serving: Open) -> 
 @pytest.mark.parametrize(
     ("status", "body", "text"),
     [
-        (403, b"", "HTTP 403 Forbidden"),
+        (410, b"", "HTTP 410 Gone"),
         (400, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}', "no such tool"),
     ],
 )
@@ -156,7 +156,7 @@ async def test_a_call_without_answer_is_timed_out(peer: SsePeer, serving: Open) 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"on_stream": 403}, "HTTP 403 Forbidden"),
+        ({"on_stream": 410}, "HTTP 410 Gone"),
         ({"endpoint": "http://elsewhere.invalid/messages"}, "it wants messages posted to another server"),
     ],
 )
