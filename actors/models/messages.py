@@ -147,7 +147,8 @@ class ModelReply:
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
-    stop: Literal["end", "tool_calls", "max_tokens", "refusal"] = "end"
+    stop: Literal["end", "tool_calls", "max_tokens"] = "end"
+    """A refusal is a `ModelFailed`, with what the provider says of it."""
     verbatim: Verbatim | None = None
     """None when text and calls are all there is to send back."""
 

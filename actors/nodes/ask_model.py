@@ -202,8 +202,6 @@ def _check(reply: ModelReply) -> None:
     """See that nothing is done about a reply that is not whole."""
     if reply.stop == "max_tokens" and reply.tool_calls:
         raise ModelFailed("the reply was cut off in the middle of its tool calls")
-    if reply.stop == "refusal" and (reply.tool_calls or not reply.text):
-        raise ModelFailed("the model refused to answer")
     if len(reply.tool_calls) > MAX_CALLS:
         text = f"the model asked for {len(reply.tool_calls)} tool calls at once; {MAX_CALLS} are allowed"
         raise NodeFailed("limit_reached", text)

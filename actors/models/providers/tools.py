@@ -8,19 +8,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stopgo.actors.models.messages import ModelTool
+from stopgo.actors.tool_names import hashed, plain_name
 
-_VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""What all of them take."""
 ANY_ID = re.compile(r".*", re.DOTALL)
 """For who tells no ids of ours."""
 
 
 def wire_name(name: str) -> str:
     """The name if every provider takes it, else one made of it that differs from all others."""
-    if _VALID_NAME.fullmatch(name):
-        return name
-    readable = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:54]
-    return f"t_{readable}_{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:7]}"
+    taken = plain_name(name)
+    return name if taken == name else hashed(taken, name)
 
 
 def own_names(tools: Iterable[ModelTool]) -> Mapping[str, str]:

@@ -140,7 +140,7 @@ def test_names_a_provider_refuses_are_translated_there_and_back() -> None:
     history = (UserMessage("x"), AssistantMessage("", (ToolCall("1", "files.read", {}),)))
     body = codec().body(request(*history, tools=tools))
     told = body["tools"][0]["function"]["name"]
-    assert told.startswith("t_files_read_")
+    assert told.startswith("files_read_")
     assert body["messages"][2]["tool_calls"][0]["function"]["name"] == told
     assert body["messages"][2]["content"] is None
     call = {**CALL, "function": {"name": told, "arguments": "{}"}}

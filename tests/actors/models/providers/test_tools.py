@@ -31,7 +31,7 @@ def test_every_name_is_told_in_a_way_all_providers_take_and_found_again(names: l
 
 def test_names_that_differ_only_in_what_is_replaced_stay_apart() -> None:
     assert wire_name("files.read") != wire_name("files/read")
-    assert wire_name("files.read").startswith("t_files_read_")
+    assert wire_name("files.read").startswith("files_read_")
 
 
 def test_a_schema_says_what_goes_without_saying() -> None:
