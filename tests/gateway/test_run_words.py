@@ -20,7 +20,15 @@ from stopgo.gateway.cli.reply import Decide, Edit, Fill, NotUnderstood, ShowAll,
 from stopgo.gateway.cli.terminal import colourful, printable
 from stopgo.runtime.journal.protocol import Event, NewEvent
 
-KINDS = ("tool", "checkpoint", "outcome_unknown", "elicitation")
+YES_OR_NO = frozenset({"y", "yes", "n", "no"})
+DECIDING = {
+    "tool": YES_OR_NO,
+    "checkpoint": YES_OR_NO,
+    "outcome_unknown": frozenset({"retry", "r", "done", "d", "failed", "f"}),
+    "elicitation": frozenset({"decline", "d", "cancel", "c"}),
+}
+"""The words that decide about a question of each kind by themselves."""
+WORDS = sorted(frozenset[str]().union(*DECIDING.values()))
 
 
 @pytest.mark.parametrize(
@@ -56,19 +64,13 @@ def test_replies(kind: str, line: str, reply: object) -> None:
     assert understand(kind, line) == reply
 
 
-@given(st.sampled_from(KINDS), st.text())
+@given(st.sampled_from(sorted(DECIDING)), st.text() | st.sampled_from(WORDS))
 def test_only_a_clear_word_decides(kind: str, line: str) -> None:
     reply = understand(kind, line)
 
     if isinstance(reply, Decide):
         parse_decision(kind, reply.words)  # and it is one that the agent understands
-        first = line.split()[0].lower()
-        words = (
-            {"retry", "r", "done", "d", "failed", "f"}
-            if kind == "outcome_unknown"
-            else {"y", "yes", "n", "no"}
-        )
-        assert first in words
+        assert line.split()[0].lower() in DECIDING[kind]
 
 
 @given(st.text())
