@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from stopgo.actors.mcp.asking import NotOffered, addresses_required, answer_to_wire, input_required
+from stopgo.actors.mcp.asking import NotOffered, addresses_required, input_required
 from stopgo.actors.mcp.bearer import forwarding
-from stopgo.actors.mcp.content import (
-    error_result,
-    progress_from_wire,
-    result_from_wire,
-    unsendable,
-    validation_text,
-)
-from stopgo.actors.mcp.failures import first_line, http_status, meaning, status_line, wanted
+from stopgo.actors.mcp.content import error_result, result_from_wire, validation_text
+from stopgo.actors.mcp.failures import http_status, meaning, status_line, wanted
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
+from stopgo.actors.mcp.requests import Unsendable
 from stopgo.actors.needs import Wanted
 from stopgo.actors.tools import (
     CallTool,
-    Progress,
+    ElicitationAnswer,
     Tool,
     ToolAuthRequired,
     ToolChanged,
@@ -36,8 +31,7 @@ from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
     import mcp_types as types
-    from mcp import Client, MCPError
-    from mcp.shared.dispatcher import ProgressFnT
+    from mcp import MCPError
 
 URL_ELICITATION_REQUIRED = -32042
 """The code of MCP 2025-11-25, "URL Elicitation Required Error"."""
@@ -74,8 +68,6 @@ class Caller:
             ToolInputRequired: it did nothing yet; its server wants answers of people first.
             ToolOutcomeUnknown: it was sent, and no answer came.
         """
-        if (problem := unsendable(request.tool, request.arguments)) is not None:
-            return error_result(f"the arguments cannot be sent: {problem}")
         link = await self._reach(request.bearer)
         try:
             return await self._call_over(link, request)
@@ -101,18 +93,18 @@ class Caller:
         try:
             flight = link.flights.one(request, self._config.timeout)
             with link.in_use(), forwarding(request.bearer), flight:
-                return result_from_wire(await self._send(link.client, request))
+                return result_from_wire(await self._send(link, request))
         except MCPError as error:
             return self._answer(link, error)
         except NotOffered as error:
             return error_result(str(error))
         except ValidationError as error:
             return error_result(f"the server's result is not valid: {validation_text(error)}")
-        except RuntimeError as error:
-            return error_result(f"the server's result is not valid: {first_line(error)}")
+        except Unsendable as error:
+            return error_result(f"the arguments cannot be sent: {error}")
         raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
 
-    async def _send(self, client: Client, request: CallTool) -> types.CallToolResult:
+    async def _send(self, link: Link, request: CallTool) -> types.CallToolResult:
         """The result, once the server has what it wants to go on.
 
         Raises:
@@ -121,12 +113,9 @@ class Caller:
         """
         import mcp_types as types
 
-        answers: types.InputResponses = {
-            name: answer_to_wire(answer) for name, answer in (request.answers or {}).items()
-        }
-        state = request.state
+        answers, state = request.answers, request.state
         for pause in (*STATE_PAUSES, None):
-            result = await self._send_once(client, request, answers or None, state)
+            result = await self._send_once(link, request, answers, state)
             if isinstance(result, types.CallToolResult):
                 return result
             if result.input_requests:
@@ -134,24 +123,27 @@ class Caller:
             if pause is not None:
                 # It wants to be asked again with what it said of the state of things, and nothing else.
                 await trio.sleep(pause)
-                answers, state = {}, result.request_state
+                answers, state = None, result.request_state
         raise NotOffered("the server does not come to an end: it wants to be asked again and again")
 
     async def _send_once(
-        self, client: Client, request: CallTool, answers: types.InputResponses | None, state: str | None
+        self,
+        link: Link,
+        request: CallTool,
+        answers: Mapping[str, ElicitationAnswer] | None,
+        state: str | None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         import mcp_types as types
         from mcp import MCPError
         from pydantic import ValidationError
 
         send = partial(
-            client.session.call_tool,
+            link.tool_calls.call,
             request.tool,
-            dict(request.arguments),
-            input_responses=answers,
-            request_state=state,
-            progress_callback=_teller(request.on_progress),
-            allow_input_required=True,
+            request.arguments,
+            answers=answers,
+            state=state,
+            on_progress=request.on_progress,
         )
         try:
             return await send()
@@ -160,7 +152,7 @@ class Caller:
                 raise
             # Headers come from the schema as it was last listed (MCP 2026-07-28, "Standard headers").
             try:
-                await list_tools(client, self._config.name, self._log)
+                await list_tools(link, self._config.name, self._log)
             except (MCPError, RuntimeError, ValidationError) as error:
                 raise mismatch from error
         return await send()
@@ -203,14 +195,3 @@ class Caller:
 
     def _unavailable(self) -> ToolUnavailable:
         return ToolUnavailable(f"{self._name} not connected")
-
-
-def _teller(on_progress: Callable[[Progress], None] | None) -> ProgressFnT | None:
-    """What the SDK tells of progress; None: the server is not asked for any."""
-    if on_progress is None:
-        return None
-
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        on_progress(progress_from_wire(progress, total, message))
-
-    return tell

@@ -31,13 +31,11 @@ async def listen_for_changes(link: Link) -> None:
     from mcp.client.subscriptions import SubscriptionLost
 
     streak = Streak(LISTEN_AGAIN)
-    missed = False
     while True:
         began = trio.current_time()
         try:
             async with link.client.listen(tools_list_changed=True) as changes:
-                if missed:
-                    link.refresh()
+                link.refresh()  # what changed before was told to nobody
                 async for _ in changes:
                     link.refresh()
         except MCPError as error:
@@ -51,5 +49,4 @@ async def listen_for_changes(link: Link) -> None:
                     pass
         except SubscriptionLost:
             pass
-        missed = True
         await trio.sleep(streak.fail(trio.current_time() - began))

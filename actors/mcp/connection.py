@@ -29,6 +29,7 @@ from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
+from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff, Streak
@@ -223,7 +224,8 @@ class Connection:
                     await settle_era(link.client, self._config)
                     link.version = link.client.protocol_version
                     link.announces = tells_of_changes(link.client)
-                    self.line.tools = await list_tools(link.client, self._config.name, self._log)
+                    link.tool_calls = ToolCalls(way.requests, link.version)
+                    self.line.tools = await list_tools(link, self._config.name, self._log)
                     opened = True
                     # The scope stays, to bound the leaving: it must enclose both ends of the client.
                     scope.deadline = math.inf
@@ -277,7 +279,7 @@ class Connection:
 
         try:
             with trio.fail_after(self._config.timeout):
-                tools = await list_tools(link.client, self._config.name, self._log)
+                tools = await list_tools(link, self._config.name, self._log)
         except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
             self._log.warning("its tools may have changed, but listing them failed: %s", first_line(error))
             if isinstance(error, MCPError) and meaning(error.code, error.message, error.data) in (

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 EMPTY_RESULT = "(empty result)"
-HARMLESS_NESTING = 100
-"""Levels that are written without further ado; from a few hundred on they are not."""
 MAX_PROGRESS_MESSAGE = 500
 """Characters of one."""
 
@@ -63,9 +61,26 @@ def result_from_wire(result: types.CallToolResult) -> ToolResult:
     )
 
 
-def progress_from_wire(progress: float, total: float | None, message: str | None) -> Progress:
-    """How far a call is; a message goes as far as somebody may want to read while it lasts."""
-    return Progress(_finite(progress) or 0.0, _finite(total), message and message[:MAX_PROGRESS_MESSAGE])
+def progress_from_wire(params: Mapping[str, Any]) -> Progress | None:
+    """How far a call is, out of a progress notification; None when that does not say. A message goes as far
+    as somebody may want to read while it lasts."""
+    progress, message = params.get("progress"), params.get("message")
+    if not _is_number(progress):
+        return None
+    text = message[:MAX_PROGRESS_MESSAGE] if isinstance(message, str) else None
+    return Progress(_number(progress) or 0.0, _number(params.get("total")), text)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> float | None:
+    """The number that it is; None when it is none that JSON has, or too large."""
+    try:
+        return _finite(float(value)) if _is_number(value) else None
+    except OverflowError:
+        return None
 
 
 def error_result(text: str) -> ToolResult:
@@ -89,22 +104,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(each) for each in value]
     return value
-
-
-def unsendable(tool: str, arguments: Mapping[str, Any]) -> str | None:
-    """Why no message can hold a call with these arguments: half of a surrogate pair in a text, or more
-    nesting than is written. None when one can."""
-    import mcp_types as types
-
-    params = {"name": tool, "arguments": dict(arguments)}
-    try:
-        text = json.dumps(params, ensure_ascii=False).encode()
-        if text.count(b"{") + text.count(b"[") < HARMLESS_NESTING:
-            return None
-        types.JSONRPCRequest(jsonrpc="2.0", id=0, method="tools/call", params=params).model_dump_json()
-    except (ValueError, RecursionError) as error:
-        return str(error)
-    return None
 
 
 def _text_of(block: types.ContentBlock) -> str:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
@@ -17,7 +16,9 @@ from stopgo.actors.mcp.environment import EnvFileError, read_env_file
 from stopgo.actors.mcp.failures import first_line, http_status, meaning, worth_retrying
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import repaired
+from stopgo.actors.mcp.requests import Requester
 from stopgo.actors.mcp.stdio import StdioTransport
+from stopgo.actors.mcp.tool_calls import CLIENT_NAME, client_version
 from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class Transport:
     """The way to a server, and who can say afterwards how that ended."""
 
     streams: AbstractAsyncContextManager[TransportStreams]
+    """For the SDK's session."""
+    requests: Requester
+    """For our own."""
     account_of_end: Callable[[], str | None] = lambda: None
     last_words: Callable[[], str] = str
 
@@ -93,18 +97,22 @@ async def transport(
     """
     if config.url is None:
         return await _child(config, link, log)
-    from stopgo.actors.mcp.http import http_client, streamable_http
-    from stopgo.actors.mcp.sse import legacy_sse
+    from stopgo.actors.mcp.http import http_client
+    from stopgo.actors.mcp.sse import LegacySse
+    from stopgo.actors.mcp.streamable import StreamableHttp
 
+    streamable = StreamableHttp(config.url)
     http = http_client(
         headers=config.headers,
         auth=auth,
         on_lost=link.lose,
         on_stream=link.stream_begins,
+        on_session=streamable.in_session,
     )
     if manner.kind == "sse":
-        return Transport(legacy_sse(config.url, http, link.lose))
-    return Transport(streamable_http(config.url, http))
+        sse = LegacySse(config.url, link.lose)
+        return Transport(sse.open(http), sse)
+    return Transport(streamable.open(http), streamable)
 
 
 async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
@@ -117,7 +125,7 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Tr
     except (CommandNotFound, EnvFileError) as error:
         raise ConnectFailed(str(error)) from error
     stdio = StdioTransport([command, *config.args], env=env, cwd=config.cwd, log=log, on_end=link.lose)
-    return Transport(stdio.open(), stdio.account_of_end, stdio.last_words)
+    return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words)
 
 
 def client(
@@ -137,7 +145,7 @@ def client(
     return Client(
         repaired(way.streams, lambda: link.version, log),
         mode="legacy" if manner.legacy else otherwise,
-        client_info=Implementation(name="stopgo", version=version("agent-stop-and-go")),
+        client_info=Implementation(name=CLIENT_NAME, version=client_version()),
         message_handler=on_message,
         elicitation_callback=link.flights.answering(),
         cache=None,

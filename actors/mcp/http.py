@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import httpx2
 import trio
@@ -28,9 +28,6 @@ from stopgo.actors.mcp.failures import (
 )
 from stopgo.actors.mcp.reply import Reply
 
-if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-
 # This logs the address of every request, and an address may carry a key.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 # And this, with a traceback, what reaches us as the error of a request anyway.
@@ -44,6 +41,9 @@ SIDE_TIMEOUT = 2.0
 
 SESSION_UNKNOWN = "the server does not know this session any more"
 
+CALL = {"stopgo.call": True}
+"""The extension of a request that is a call: who makes it knows what failures mean."""
+
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _Kind: TypeAlias = Literal["request", "notification", "cancellation", "stream", "other"]
@@ -54,12 +54,17 @@ class McpTransport(httpx2.AsyncBaseTransport):
     """Sends an MCP client's requests; forwards the bearer of the call at hand."""
 
     def __init__(
-        self, on_lost: Callable[[str], None], on_stream: Callable[[], None], nursery: trio.Nursery
+        self,
+        on_lost: Callable[[str], None],
+        on_stream: Callable[[], None],
+        on_session: Callable[[str], None],
+        nursery: trio.Nursery,
     ) -> None:
         """
         Args:
             on_lost: told why, when the server's own stream to us shows that the session is gone.
             on_stream: called whenever that stream begins; what was said before it did is lost.
+            on_session: told the session's id, when the server opens one.
             nursery: for what nobody waits for.
         """
         # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
@@ -68,16 +73,20 @@ class McpTransport(httpx2.AsyncBaseTransport):
         self._inner = httpx2.AsyncHTTPTransport(limits=limits)
         self._on_lost = on_lost
         self._on_stream = on_stream
+        self._on_session = on_session
         self._nursery = nursery
         self._streamed = False
         self._replies: dict[object, Reply] = {}
         """By the id of the request that each is to."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        kind, request_id = _kind(request)
+        is_call = CALL.keys() <= request.extensions.keys()
+        kind, request_id = ("request", None) if is_call else _kind(request)
         bearer = current_bearer()
         if bearer is not None and kind != "other":
             request.headers["authorization"] = f"Bearer {bearer}"
+        if is_call:
+            return await self._inner.handle_async_request(request)
         if kind in ("notification", "cancellation") or request.method == "DELETE":
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SIDE_TIMEOUT)
         if kind == "cancellation":
@@ -110,10 +119,15 @@ class McpTransport(httpx2.AsyncBaseTransport):
         streams = False
         try:
             response = await reply.wait_for(lambda: self._inner.handle_async_request(request))
-            streams = _is_stream(response)
+            if "mcp-session-id" not in request.headers and "mcp-session-id" in response.headers:
+                self._on_session(response.headers["mcp-session-id"])
+            streams = is_stream(response)
             if streams:
                 return reply.streams(response)
-            return await reply.wait_for(lambda: _read(response, request))
+            body = await reply.wait_for(lambda: read_body(response))
+            return httpx2.Response(
+                response.status_code, headers=response.headers, content=body, request=request
+            )
         finally:
             if not streams:
                 forget()
@@ -125,11 +139,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
     def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
         if kind == "notification":
             return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
-        sent = not isinstance(error, _NOT_SENT)
         if kind == "request":
-            return _error(
-                request, HTTPStatus.SERVICE_UNAVAILABLE, UNREACHABLE, transport_text(error), {"sent": sent}
-            )
+            return _error(request, HTTPStatus.SERVICE_UNAVAILABLE, *transport_failure(error))
         if kind == "other":
             return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, request=request)
         if self._streamed and isinstance(error, httpx2.ConnectError):
@@ -152,6 +163,7 @@ async def http_client(
     auth: httpx2.Auth | None,
     on_lost: Callable[[str], None],
     on_stream: Callable[[], None],
+    on_session: Callable[[str], None],
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client for one server, closed with the block.
 
@@ -161,11 +173,11 @@ async def http_client(
     Args:
         headers: sent with every message to the server.
         auth: sees every response before anything else does, with its status and headers.
-        on_lost, on_stream: see `McpTransport`.
+        on_lost, on_stream, on_session: see `McpTransport`.
     """
     async with trio.open_nursery() as nursery:
         async with httpx2.AsyncClient(
-            transport=McpTransport(on_lost, on_stream, nursery),
+            transport=McpTransport(on_lost, on_stream, on_session, nursery),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             # What is bounded is what is sent: a compressed body could unpack to any size.
             headers={**headers, "accept-encoding": "identity"},
@@ -176,18 +188,6 @@ async def http_client(
 
 
 HttpClient: TypeAlias = AbstractAsyncContextManager[httpx2.AsyncClient]
-
-
-@asynccontextmanager
-async def streamable_http(url: str, http: HttpClient) -> AsyncIterator[TransportStreams]:
-    """A transport of the SDK for the server at `url`."""
-    from mcp.client.streamable_http import streamable_http_client
-
-    async with (
-        http as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_BODY) as streams,
-    ):
-        yield streams
 
 
 def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
@@ -211,14 +211,19 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
             return "other", None
 
 
-def _is_stream(response: httpx2.Response) -> bool:
+def is_stream(response: httpx2.Response) -> bool:
+    """Whether a stream of events follows."""
     return response.status_code < 400 and response.headers.get("content-type", "").startswith(
         "text/event-stream"
     )
 
 
-async def _read(response: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
-    """Read the body here, where a failure can still be told as this request's own."""
+async def read_body(response: httpx2.Response) -> bytes:
+    """The body, as far as it is one that we take; whoever made the request has its failure.
+
+    Raises:
+        httpx2.TransportError: it could not be read to its end, or is too long.
+    """
     body = bytearray()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     try:
@@ -228,20 +233,30 @@ async def _read(response: httpx2.Response, request: httpx2.Request) -> httpx2.Re
                 raise httpx2.RemoteProtocolError(f"the reply is longer than {MAX_BODY} bytes")
     finally:
         await response.aclose()
-    return httpx2.Response(
-        response.status_code, headers=response.headers, content=bytes(body), request=request
-    )
+    return bytes(body)
 
 
 def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     """The response, or what its status means to an MCP client."""
-    status = response.status_code
-    if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
-        return _error(request, status, SESSION_LOST, SESSION_UNKNOWN, {}, response.headers)
-    if status < 400 or (status not in UNAUTHORIZED and is_rpc_error(response.content)):
+    if response.status_code < 400:
         return response
-    code, text, data = refusal(response)
-    return _error(request, status, code, text, data, response.headers)
+    in_session = "mcp-session-id" in request.headers
+    code, text, data = failure(response, response.content, in_session=in_session)
+    return _error(request, response.status_code, code, text, data, response.headers)
+
+
+def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tuple[int, str, object]:
+    """Code, text and data of what is wrong, by a response of a status from 400 on."""
+    status = response.status_code
+    if status == HTTPStatus.NOT_FOUND and in_session:
+        return SESSION_LOST, SESSION_UNKNOWN, {}
+    answer = None if status in UNAUTHORIZED else _rpc_error(body)
+    return answer or refusal(response)
+
+
+def transport_failure(error: httpx2.TransportError) -> tuple[int, str, object]:
+    """The same, of a request that failed on its way."""
+    return UNREACHABLE, transport_text(error), {"sent": not isinstance(error, _NOT_SENT)}
 
 
 def refusal(response: httpx2.Response) -> tuple[int, str, dict[str, Any]]:
@@ -253,13 +268,17 @@ def refusal(response: httpx2.Response) -> tuple[int, str, dict[str, Any]]:
     return SERVER_FAILED if status >= 500 else REQUEST_REFUSED, status_line(status), data
 
 
-def is_rpc_error(body: bytes) -> bool:
-    """Whether the body of an error response is an answer of the tool server's."""
+def _rpc_error(body: bytes) -> tuple[int, str, object] | None:
+    """The tool server's own answer in the body of an error response; None when there is none."""
     try:
         message: Any = json.loads(body)
     except ValueError:
-        return False
-    return isinstance(message, dict) and isinstance(message.get("error"), dict) and "jsonrpc" in message
+        return None
+    match message:
+        case {"jsonrpc": _, "error": {"code": int() as code, "message": str() as text, **rest}}:
+            return code, text, rest.get("data")
+        case _:
+            return None
 
 
 def transport_text(error: httpx2.TransportError) -> str:
@@ -272,7 +291,7 @@ def _error(
     status: int,
     code: int,
     text: str,
-    data: dict[str, Any],
+    data: object,
     headers: httpx2.Headers | None = None,
 ) -> httpx2.Response:
     """A response whose body is the error, with the headers that an `httpx2.Auth` may look for."""

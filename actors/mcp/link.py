@@ -17,6 +17,8 @@ from stopgo.actors.tools import Tool
 if TYPE_CHECKING:
     from mcp import Client
 
+    from stopgo.actors.mcp.tool_calls import ToolCalls
+
 
 @attrs.define(eq=False)
 class Link:
@@ -25,6 +27,7 @@ class Link:
     flights: Flights
     """The calls under way, for questions that come up in them."""
     client: Client = attrs.field(init=False)
+    tool_calls: ToolCalls = attrs.field(init=False)
     version: str | None = None
     """Of the protocol, once it is agreed upon."""
     calls: int = 0

@@ -13,25 +13,26 @@ from contextvars import Context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from stopgo.actors.mcp.content import repair_listing, repair_result, tool_from_wire, validation_text
+from stopgo.actors.mcp.content import repair_listing, tool_from_wire, validation_text
 from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
-    from mcp import Client
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
+
+    from stopgo.actors.mcp.link import Link
 
 MAX_PAGES = 100
 """Pages of `tools/list` that are read."""
 
 
-async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[Tool, ...]:
+async def list_tools(link: Link, server: str, log: logging.Logger) -> tuple[Tool, ...]:
     """Every tool the server lists that can be called, each name once."""
     tools: dict[str, Tool] = {}
     cursors: set[str | None] = {None}
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page = await client.list_tools(cursor=cursor)
+        page = await link.client.list_tools(cursor=cursor)
         for tool in page.tools:
             if tool.name in tools:
                 log.warning('lists the tool "%s" twice; the first one counts', tool.name)
@@ -45,6 +46,7 @@ async def list_tools(client: Client, server: str, log: logging.Logger) -> tuple[
         cursors.add(cursor)
     else:
         log.warning("lists more than %d pages of tools; the rest is left out", MAX_PAGES)
+    link.tool_calls.listed(tools.values())
     return tuple(tools.values())
 
 
@@ -98,7 +100,7 @@ async def repaired(
     protocol_version: Callable[[], str | None],
     log: logging.Logger,
 ) -> AsyncIterator[TransportStreams]:
-    """The transport, with results made readable, and malformed tools dropped and logged.
+    """The transport, with malformed tools dropped and logged.
 
     A result that does not say its type, which newer servers must, is taken for a complete one.
     """
@@ -113,8 +115,6 @@ async def repaired(
         if "tools" in result:
             for problem in repair_listing(result, _tool_problem(result, version)):
                 log.warning("left out a malformed tool: %s", problem)
-        elif "content" in result or "structuredContent" in result:
-            repair_result(result)
 
     async with transport as (reads, writes):
         yield RepairedReads(reads, repair), writes

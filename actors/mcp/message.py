@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from stopgo.actors.mcp.failures import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
+    from mcp import MCPError
     from mcp.shared.message import SessionMessage
+
+_NOT_VALID = "the server's reply is not a valid JSON-RPC message"
 
 
 def parse_message(data: bytes) -> SessionMessage | None:
@@ -47,10 +50,17 @@ def error_reply(request_id: int | str, code: int, text: str, data: object = None
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
+def not_understood() -> MCPError:
+    """The error of a request whose reply cannot be read."""
+    from mcp import MCPError
+
+    return MCPError(NOT_UNDERSTOOD, _NOT_VALID)
+
+
 def _invalid_reply(value: Any) -> SessionMessage | None:
     if not isinstance(value, dict) or "method" in value or not value.keys() & {"result", "error"}:
         return None
     request_id = value.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, int | str):
         return None
-    return error_reply(request_id, NOT_UNDERSTOOD, "the server's reply is not a valid JSON-RPC message")
+    return error_reply(request_id, NOT_UNDERSTOOD, _NOT_VALID)

@@ -6,8 +6,7 @@ The SDK's own ends with the first POST that fails, and holds back every message 
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from types import TracebackType
@@ -18,8 +17,9 @@ import httpx2
 import trio
 
 from stopgo.actors.mcp import http
-from stopgo.actors.mcp.failures import REQUEST_REFUSED, SESSION_LOST, UNREACHABLE
+from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
 from stopgo.actors.mcp.message import error_reply, parse_message
+from stopgo.actors.mcp.requests import Outgoing, Requests
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -27,52 +27,100 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+    Post = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
+
+CANCELLATION_TIMEOUT = 2.0
+"""Seconds that telling the server of a cancelled call may take."""
 
 
-@asynccontextmanager
-async def legacy_sse(
-    url: str, http_client: http.HttpClient, on_end: Callable[[str], None]
-) -> AsyncIterator[TransportStreams]:
-    """A transport for the server whose stream is at `url`.
+class LegacySse:
+    """The way to the server whose stream is at `url`. Whoever makes a call posts it, in their own context and
+    time."""
 
-    Args:
-        on_end: told why, when no further message can come.
+    def __init__(self, url: str, on_end: Callable[[str], None]) -> None:
+        """
+        Args:
+            on_end: told why, when no further message can come.
+        """
+        self._url = url
+        self._on_end = on_end
+        self._requests = Requests()
+        self._client: httpx2.AsyncClient
+        self._endpoint: httpx2.URL
 
-    Raises:
-        MCPError: there is no such stream; with the codes of `failures`.
-    """
-    incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-    with incoming, reads:
-        async with http_client as client, _stream(url, client) as response:
-            events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_BODY))
-            writes = Posts(client, await _endpoint(url, events), incoming)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_pump, events, incoming, on_end)
-                yield reads, writes
-                nursery.cancel_scope.cancel()
+    @asynccontextmanager
+    async def open(self, http_client: http.HttpClient) -> AsyncIterator[TransportStreams]:
+        """Exchange messages with the server for the length of a block.
+
+        Raises:
+            MCPError: there is no such stream; with the codes of `failures`.
+        """
+        incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+        with incoming, reads:
+            async with http_client as self._client, _stream(self._url, self._client) as response:
+                events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_BODY))
+                self._endpoint = await _endpoint(self._url, events)
+                writes = Posts(self._post, incoming)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pump, events, incoming)
+                    yield reads, writes
+                    nursery.cancel_scope.cancel()
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        """See `Requester`."""
+        from mcp import MCPError
+
+        with self._requests.one(outgoing) as request:
+            body = request.body()
+            try:
+                if (failure := await self._post(body)) is not None:
+                    raise MCPError(*failure)
+                return await request.result()
+            except trio.Cancelled:
+                with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
+                    await self._post(request.cancellation())
+                raise
+
+    async def _post(self, body: bytes) -> tuple[int, str, object] | None:
+        """Post a message; code, text and data of what went wrong."""
+        headers = {"content-type": "application/json"}
+        response = await self._client.post(self._endpoint, content=body, headers=headers)
+        if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+            return None
+        return http.failure(response, response.content, in_session=True)
+
+    async def _pump(self, events: AsyncIterator[httpx2.ServerSentEvent], incoming: Incoming) -> None:
+        reason = "its stream ended"
+        try:
+            async for event in events:
+                message = parse_message(event.data.encode()) if event.event == "message" else None
+                if message is not None and not self._requests.take(message.message):
+                    await incoming.send(message)
+        except httpx2.TransportError as error:
+            reason = http.transport_text(error)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the session is gone, and with it whoever would read
+        finally:
+            self._on_end(reason)
+            self._requests.end()
+            incoming.close()
 
 
 class Posts:
-    """The way to the server. Whoever sends a message makes its POST, in their own context and time."""
+    """The session's way to the server."""
 
-    def __init__(self, client: httpx2.AsyncClient, endpoint: httpx2.URL, incoming: Incoming) -> None:
-        self._client = client
-        self._endpoint = endpoint
+    def __init__(self, post: Post, incoming: Incoming) -> None:
+        self._post = post
         self._incoming = incoming
 
     async def send(self, item: SessionMessage, /) -> None:
         """Post the message; what goes wrong with a request becomes its reply."""
         from mcp_types import JSONRPCRequest
 
-        response = await self._client.post(
-            self._endpoint,
-            content=item.message.model_dump_json(by_alias=True, exclude_unset=True),
-            headers={"content-type": "application/json"},
-        )
-        if response.status_code < HTTPStatus.MULTIPLE_CHOICES or not isinstance(item.message, JSONRPCRequest):
-            return
-        code, text, data = _failure(response)
-        await self._incoming.send(error_reply(item.message.id, code, text, data))
+        body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        failure = await self._post(body.encode())
+        if failure is not None and isinstance(item.message, JSONRPCRequest):
+            await self._incoming.send(error_reply(item.message.id, *failure))
 
     async def aclose(self) -> None:
         """There is nothing to close: a POST ends with its sender."""
@@ -122,34 +170,3 @@ async def _endpoint(url: str, events: AsyncIterator[httpx2.ServerSentEvent]) -> 
     if (endpoint.scheme, endpoint.host, endpoint.port) != (here.scheme, here.host, here.port):
         raise MCPError(REQUEST_REFUSED, "it wants messages posted to another server")
     return endpoint
-
-
-async def _pump(
-    events: AsyncIterator[httpx2.ServerSentEvent], incoming: Incoming, on_end: Callable[[str], None]
-) -> None:
-    reason = "its stream ended"
-    try:
-        async for event in events:
-            message = parse_message(event.data.encode()) if event.event == "message" else None
-            if message is not None:
-                await incoming.send(message)
-    except httpx2.TransportError as error:
-        reason = http.transport_text(error)
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # the session is gone, and with it whoever would read
-    finally:
-        incoming.close()
-        on_end(reason)
-
-
-def _failure(response: httpx2.Response) -> tuple[int, str, object]:
-    """Code, text and data of what the server, or our own transport for it, says is wrong."""
-    status = response.status_code
-    if status == HTTPStatus.NOT_FOUND:
-        return SESSION_LOST, http.SESSION_UNKNOWN, {}
-    body: Any = json.loads(response.content) if http.is_rpc_error(response.content) else {}
-    error: dict[str, Any] = body.get("error", {})
-    code, text = error.get("code"), error.get("message")
-    if isinstance(code, int) and isinstance(text, str):
-        return code, text, error.get("data")
-    return http.refusal(response)

@@ -14,13 +14,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import trio
 
 from stopgo.actors.mcp.framing import LineFramer
+from stopgo.actors.mcp.line_writer import LineWriter
 from stopgo.actors.mcp.message import error_reply, parse_message
+from stopgo.actors.mcp.requests import Outgoing, Requests
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     Incoming = MemoryObjectSendStream[SessionMessage | Exception]
-    Outgoing = MemoryObjectReceiveStream[SessionMessage]
+    FromSession = MemoryObjectReceiveStream[SessionMessage]
 
 MAX_MESSAGE = 64 * 1024 * 1024
 """Bytes of the longest message; a longer one ends the connection."""
@@ -77,6 +79,8 @@ class StdioTransport:
         self._cwd = cwd
         self._log = log
         self._on_end = on_end
+        self._writer = LineWriter()
+        self._requests = Requests()
         self._last_words: deque[str] = deque(maxlen=STDERR_TAIL)
         self._exit_code: int | None = None
         self._told_to_go = False
@@ -99,6 +103,18 @@ class StdioTransport:
         """The end of what it wrote to stderr."""
         return "\n".join(self._last_words)[-MAX_LAST_WORDS:]
 
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        """See `Requester`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        with self._requests.one(outgoing) as request:
+            ticket = self._writer.put(request.body())
+            try:
+                return await request.result()
+            except trio.Cancelled:
+                if not self._writer.withdraw(ticket):
+                    self._writer.put(request.cancellation())
+                raise
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[TransportStreams]:
         """Run the child for the length of a block, and exchange messages with it.
@@ -117,7 +133,8 @@ class StdioTransport:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump_stdout, process, incoming)
-                nursery.start_soon(self._pump_stdin, process, outgoing, incoming, nursery)
+                nursery.start_soon(self._pump_outgoing, outgoing, incoming, nursery)
+                nursery.start_soon(self._pump_stdin, process, incoming)
                 nursery.start_soon(self._pump_stderr, process)
                 nursery.start_soon(self._watch, process, incoming)
                 try:
@@ -167,6 +184,8 @@ class StdioTransport:
         if not line.strip():
             return
         message = parse_message(line)
+        if message is not None and self._requests.take(message.message):
+            return
         if message is None:
             # Said once: what prints its log to stdout would fill ours.
             level = logging.DEBUG if self._garbage_seen else logging.WARNING
@@ -177,18 +196,19 @@ class StdioTransport:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await incoming.send(message)
 
-    async def _pump_stdin(
-        self, process: trio.Process, outgoing: Outgoing, incoming: Incoming, nursery: trio.Nursery
-    ) -> None:
+    async def _pump_outgoing(self, outgoing: FromSession, incoming: Incoming, nursery: trio.Nursery) -> None:
         from mcp_types import JSONRPCRequest
 
+        async for item in outgoing:
+            if isinstance(item.message, JSONRPCRequest) and item.message.method == "server/discover":
+                nursery.start_soon(self._bound_probe, item.message.id, incoming)
+            body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await self._writer.write(body.encode())
+
+    async def _pump_stdin(self, process: trio.Process, incoming: Incoming) -> None:
         assert process.stdin is not None
         try:
-            async for item in outgoing:
-                if isinstance(item.message, JSONRPCRequest) and item.message.method == "server/discover":
-                    nursery.start_soon(self._bound_probe, item.message.id, incoming)
-                body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send_all(body.encode() + b"\n")
+            await self._writer.run(process.stdin)
         except trio.BrokenResourceError:
             await self._hear_out(process)
             self._end(incoming)  # whoever no longer listens will answer nothing more
@@ -245,6 +265,7 @@ class StdioTransport:
 
     def _end(self, incoming: Incoming) -> None:
         self._on_end(self.account_of_end() or "its output ended")
+        self._requests.end()
         incoming.close()
 
     async def _stop(self, process: trio.Process) -> None:

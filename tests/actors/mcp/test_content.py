@@ -18,7 +18,6 @@ from stopgo.actors.mcp.content import (
     repair_result,
     result_from_wire,
     tool_from_wire,
-    unsendable,
 )
 from stopgo.actors.tools import Hints
 
@@ -203,16 +202,3 @@ def test_what_is_no_page_is_left_to_the_sdk() -> None:
     page = {"tools": "none"}
     assert repair_listing(page, fine) == []
     assert page == {"tools": "none"}
-
-
-def test_arguments_that_no_message_can_hold_are_known_before_they_are_sent() -> None:
-    deep: Any = []
-    for _ in range(400):
-        deep = [deep]
-    assert unsendable("t", {"a": deep}) is not None
-    assert unsendable("t", {"a": "\ud800"}) is not None
-
-
-@given(st.dictionaries(st.text(max_size=5), json_values))
-def test_all_other_arguments_can_be_sent(arguments: dict[str, Any]) -> None:
-    assert unsendable("t", arguments) is None

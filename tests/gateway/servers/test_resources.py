@@ -19,8 +19,9 @@ import trio
 from mcp import Client
 
 from stopgo.actors.mcp.content import result_from_wire
-from stopgo.actors.mcp.http import http_client, streamable_http
+from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
+from stopgo.actors.mcp.streamable import StreamableHttp
 
 Call = Callable[..., Any]
 LAUNCH = (
@@ -54,8 +55,15 @@ async def over_http(db: Path) -> AsyncIterator[Client]:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().removeprefix("listening on ").strip()
-            http = http_client(headers={}, auth=None, on_lost=lambda _: None, on_stream=lambda: None)
-            async with Client(streamable_http(f"{address}/mcp", http)) as client:
+            way = StreamableHttp(f"{address}/mcp")
+            http = http_client(
+                headers={},
+                auth=None,
+                on_lost=lambda _: None,
+                on_stream=lambda: None,
+                on_session=way.in_session,
+            )
+            async with Client(way.open(http)) as client:
                 yield client
         finally:
             process.terminate()

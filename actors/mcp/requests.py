@@ -1,0 +1,181 @@
+"""Our own requests over one connection: the calls of tools, which the SDK's session never sees.
+
+A call that travels through the session costs several times what it does on its own: two streams between
+tasks, a task or two, and models of everything on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+import trio
+
+from stopgo.actors.mcp.content import progress_from_wire
+from stopgo.actors.mcp.failures import UNREACHABLE
+from stopgo.actors.tools import Progress
+
+if TYPE_CHECKING:
+    from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+
+FIRST_ID = 1_000_000_000
+"""Of a request of ours. The session counts from 1 and never comes so far; what follows fits the 32 bits that
+some servers keep such numbers in."""
+
+
+class Unsendable(Exception):
+    """No message can hold the request: half of a surrogate pair in a text, or too much nesting."""
+
+
+@attrs.frozen
+class Outgoing:
+    """A request, less what a connection adds."""
+
+    method: str
+    params: Mapping[str, Any]
+    headers: Mapping[str, str]
+    """For those connections that have any."""
+    on_progress: Callable[[Progress], None] | None = None
+    """Told how far it is; None: the server is not asked to tell."""
+
+
+class Requester(Protocol):
+    """The way of requests to a server."""
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        """Send the request and wait for its result. When the wait is cancelled, the server is told.
+
+        Raises:
+            MCPError: the server refused, or what became of the request is not known; see `failures`.
+            Unsendable: nothing was sent.
+        """
+        ...
+
+
+@attrs.define(eq=False)
+class OpenRequest:
+    """A request whose reply has not come."""
+
+    id: int
+    outgoing: Outgoing
+    _reply: JSONRPCResponse | JSONRPCError | None = None
+    _replied: trio.Event = attrs.field(factory=trio.Event)
+
+    def body(self) -> bytes:
+        """The message, as JSON.
+
+        Raises:
+            Unsendable: there is none.
+        """
+        params = self.outgoing.params
+        if self.outgoing.on_progress is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": self.id}}
+        return _encoded({"jsonrpc": "2.0", "id": self.id, "method": self.outgoing.method, "params": params})
+
+    def cancellation(self) -> bytes:
+        """The notification that nobody waits for the reply any more, as JSON."""
+        params = {"requestId": self.id, "reason": "caller cancelled"}
+        return _encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+
+    def settle(self, reply: JSONRPCResponse | JSONRPCError) -> None:
+        """Give the reply to whoever waits for it; only the first counts."""
+        if self._reply is None:
+            self._reply = reply
+            self._replied.set()
+
+    async def result(self) -> dict[str, Any]:
+        """Wait for the reply, and return the result.
+
+        Raises:
+            MCPError: the reply is an error.
+        """
+        await self._replied.wait()
+        assert self._reply is not None
+        return result_of(self._reply)
+
+
+@attrs.define(eq=False)
+class Requests:
+    """The open requests of one connection."""
+
+    _open: dict[int | str | None, OpenRequest] = attrs.field(factory=dict)
+    _ids: Iterator[int] = attrs.field(factory=lambda: count(FIRST_ID))
+    _ended: bool = False
+
+    @contextmanager
+    def one(self, outgoing: Outgoing) -> Iterator[OpenRequest]:
+        """Give the request its id, under which it is open within the block.
+
+        Raises:
+            MCPError: the connection has ended.
+        """
+        if self._ended:
+            from mcp import MCPError
+
+            raise MCPError(UNREACHABLE, "the connection is closed", {"sent": False})
+        request = OpenRequest(next(self._ids), outgoing)
+        self._open[request.id] = request
+        try:
+            yield request
+        finally:
+            del self._open[request.id]
+
+    def take(self, message: JSONRPCMessage) -> bool:
+        """Whether what the server says is about an open request; then whoever waits for that has it."""
+        from mcp_types import JSONRPCNotification, JSONRPCRequest
+
+        if isinstance(message, JSONRPCRequest):
+            return False
+        if not isinstance(message, JSONRPCNotification):
+            request = self._find(message.id)
+            if request is not None:
+                request.settle(message)
+            return request is not None
+        if message.method != "notifications/progress" or message.params is None:
+            return False
+        request = self._find(message.params.get("progressToken"))
+        if request is None or request.outgoing.on_progress is None:
+            return False
+        if (progress := progress_from_wire(message.params)) is not None:
+            request.outgoing.on_progress(progress)
+        return True
+
+    def end(self) -> None:
+        """Nothing more will come: every open request learns it at once, and none is opened any more."""
+        from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCError
+
+        self._ended = True
+        closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+        for request in self._open.values():
+            request.settle(JSONRPCError(jsonrpc="2.0", id=request.id, error=closed))
+
+    def _find(self, request_id: object) -> OpenRequest | None:
+        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < 20:
+            request_id = int(request_id)  # some servers make every id a text
+        return self._open.get(request_id) if isinstance(request_id, int) else None
+
+
+def result_of(reply: JSONRPCResponse | JSONRPCError) -> dict[str, Any]:
+    """The result in the reply.
+
+    Raises:
+        MCPError: it is an error.
+    """
+    from mcp import MCPError
+    from mcp_types import JSONRPCError
+
+    if isinstance(reply, JSONRPCError):
+        raise MCPError(reply.error.code, reply.error.message, reply.error.data)
+    return reply.result
+
+
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    from pydantic_core import to_json
+
+    try:
+        return to_json(message, inf_nan_mode="null")
+    except (ValueError, RecursionError) as error:
+        raise Unsendable(str(error)) from error

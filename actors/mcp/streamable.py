@@ -1,0 +1,215 @@
+"""The transport to servers that speak Streamable HTTP: the SDK's for its session, and a POST of our own for
+each call, in the task that makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context, copy_context
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+import attrs
+import httpx2
+import trio
+
+from stopgo.actors.mcp import http
+from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
+from stopgo.actors.mcp.message import not_understood, parse_message
+from stopgo.actors.mcp.requests import OpenRequest, Outgoing, Requests, result_of
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
+    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCError, JSONRPCResponse
+
+    Reply: TypeAlias = JSONRPCResponse | JSONRPCError
+    Item: TypeAlias = tuple[Context, SessionMessage | Exception]
+
+RESUME_DELAY = 1.0
+"""Seconds before a stream that ended too early is taken up again, if the server does not say."""
+RESUME_ATTEMPTS = 2
+"""In a row, that fail."""
+CANCELLATION_TIMEOUT = 2.0
+"""Seconds that telling the server of a cancelled call may take."""
+
+
+class StreamableHttp:
+    """The way to the server at `url`. Whoever makes a call makes its POST, in their own context and time."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._requests = Requests()
+        self._session: str | None = None
+        self._client: httpx2.AsyncClient
+        self._incoming: MemoryObjectSendStream[Item]
+
+    def in_session(self, session: str) -> None:
+        """Make calls in this session of the server's."""
+        self._session = session
+
+    @asynccontextmanager
+    async def open(self, http_client: http.HttpClient) -> AsyncIterator[TransportStreams]:
+        """Exchange messages with the server for the length of a block."""
+        from mcp.client.streamable_http import streamable_http_client
+        from mcp.shared._context_streams import ContextReceiveStream
+
+        self._incoming, merged = anyio.create_memory_object_stream["Item"](0)
+        with self._incoming, merged:
+            async with http_client as self._client:
+                way = streamable_http_client(
+                    self._url, http_client=self._client, max_sse_event_size=http.MAX_BODY
+                )
+                async with way as (reads, writes), trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pump, reads)
+                    try:
+                        yield ContextReceiveStream(merged), writes
+                    finally:
+                        self._requests.end()
+                        nursery.cancel_scope.cancel()
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        """See `Requester`."""
+        with self._requests.one(outgoing) as request:
+            try:
+                return result_of(await self._post(request))
+            except trio.Cancelled:
+                await self._call_off(request)
+                raise
+
+    async def _pump(self, reads: ReadStream[SessionMessage | Exception]) -> None:
+        """Pass on what the SDK's own requests, and the server's stream to us, bring."""
+        async for item in reads:
+            if isinstance(item, Exception) or not self._requests.take(item.message):
+                # The context of the SDK's request that brought it.
+                await self._pass_on(getattr(reads, "last_context", None) or copy_context(), item)
+        self._incoming.close()
+
+    async def _pass_on(self, context: Context, item: SessionMessage | Exception) -> None:
+        """Give the session what it is to deal with in this context; when it is gone, nobody is there to."""
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._incoming.send((context, item))
+
+    def _headers(self, outgoing: Outgoing) -> dict[str, str]:
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            **outgoing.headers,
+        }
+        if self._session is not None:
+            headers["mcp-session-id"] = self._session
+        return headers
+
+    async def _post(self, request: OpenRequest) -> Reply:
+        from mcp import MCPError
+        from mcp.shared._httpx_utils import stream_within_origin
+
+        message, headers = request.body(), self._headers(request.outgoing)
+        try:
+            async with stream_within_origin(
+                self._client, "POST", self._url, content=message, headers=headers, extensions=http.CALL
+            ) as response:
+                if http.is_stream(response):
+                    return await self._follow(request, response)
+                body = await http.read_body(response)
+                return _reply(response, body, in_session=self._session is not None)
+        except httpx2.TransportError as error:
+            raise MCPError(*http.transport_failure(error)) from error
+
+    async def _follow(self, request: OpenRequest, response: httpx2.Response) -> Reply:
+        """The reply, out of a stream of events; one that ends too early is taken up again if it can be."""
+        from mcp import MCPError
+        from mcp.shared._httpx_utils import sse_within_origin
+
+        stream = _Stream()
+        try:
+            reply = await self._read(request, stream, httpx2.EventSource(response, http.MAX_BODY))
+        except httpx2.SSEError:
+            raise
+        except httpx2.TransportError:
+            reply = None
+        failures = 0
+        while reply is None:
+            if stream.last_id is None or failures == RESUME_ATTEMPTS:
+                raise MCPError(UNREACHABLE, "its stream ended without a reply", {"sent": True})
+            await trio.sleep(stream.retry)
+            headers = {**self._headers(request.outgoing), "last-event-id": stream.last_id}
+            try:
+                async with sse_within_origin(
+                    self._client, self._url, headers=headers, max_event_size=http.MAX_BODY
+                ) as events:
+                    events.response.raise_for_status()
+                    reply = await self._read(request, stream, events)
+                    failures = 0
+            except (httpx2.TransportError, httpx2.HTTPStatusError):
+                failures += 1
+        return reply
+
+    async def _read(self, request: OpenRequest, stream: _Stream, events: httpx2.EventSource) -> Reply | None:
+        """The reply, if the stream brings it; whatever else it brings is given to whom it concerns."""
+        from mcp_types import JSONRPCError, JSONRPCResponse
+
+        async for event in events:
+            stream.note(event)
+            if event.event != "message" or not event.data:
+                continue
+            message = parse_message(event.data.encode())
+            if message is None:
+                raise not_understood()
+            if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+                return message.message
+            if not self._requests.take(message.message):
+                await self._pass_on(copy_context(), message)
+        return None
+
+    async def _call_off(self, request: OpenRequest) -> None:
+        """Tell an older server that nobody waits any more; a newer one sees it by the end of the POST."""
+        from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        headers = self._headers(request.outgoing)
+        if headers[MCP_PROTOCOL_VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS:
+            with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
+                await self._client.post(self._url, content=request.cancellation(), headers=headers)
+
+
+@attrs.define
+class _Stream:
+    """What a stream of events says about how to take it up again (HTML, "Server-sent events")."""
+
+    last_id: str | None = None
+    retry: float = RESUME_DELAY
+
+    def note(self, event: httpx2.ServerSentEvent) -> None:
+        self.last_id = event.id or self.last_id
+        if event.retry is not None:
+            self.retry = event.retry / 1000
+
+
+def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> Reply:
+    """The reply that a response which is no stream holds.
+
+    Raises:
+        MCPError: it holds none.
+    """
+    from mcp import MCPError
+    from mcp.shared._httpx_utils import redirect_location
+    from mcp_types import JSONRPCError, JSONRPCResponse
+
+    if response.status_code >= 400:
+        raise MCPError(*http.failure(response, body, in_session=in_session))
+    if (location := redirect_location(response)) is not None:
+        text = f"Redirect to {location} not followed; use that URL if it is the intended server"
+        raise MCPError(REQUEST_REFUSED, text)
+    if response.status_code == HTTPStatus.ACCEPTED:
+        raise MCPError(REQUEST_REFUSED, "the server answered a request with 202 Accepted")
+    kind = response.headers.get("content-type", "")
+    if not kind.lower().startswith("application/json"):
+        raise MCPError(REQUEST_REFUSED, f"Unexpected content type: {kind}")
+    message = parse_message(body)
+    if message is None or not isinstance(message.message, JSONRPCResponse | JSONRPCError):
+        raise not_understood()
+    return message.message

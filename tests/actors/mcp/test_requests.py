@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import MCPError
+from mcp_types import JSONRPCMessage
+
+from stopgo.actors.mcp.failures import meaning
+from stopgo.actors.mcp.message import parse_message
+from stopgo.actors.mcp.requests import FIRST_ID, Outgoing, Requests, Unsendable
+from stopgo.actors.tools import Progress
+from tests.actors.mcp.test_content import json_values
+
+
+def call(arguments: Mapping[str, Any] | None = None, told: list[Progress] | None = None) -> Outgoing:
+    params = {"name": "t", "arguments": arguments or {}}
+    return Outgoing("tools/call", params, {}, None if told is None else told.append)
+
+
+def message(**fields: Any) -> JSONRPCMessage:
+    parsed = parse_message(json.dumps({"jsonrpc": "2.0", **fields}).encode())
+    assert parsed is not None
+    return parsed.message
+
+
+def progress(token: Any, **params: Any) -> JSONRPCMessage:
+    return message(method="notifications/progress", params={"progressToken": token, **params})
+
+
+async def test_each_reply_finds_its_request() -> None:
+    requests = Requests()
+    with requests.one(call()) as first, requests.one(call()) as second:
+        assert (first.id, second.id) == (FIRST_ID, FIRST_ID + 1)
+        assert requests.take(message(id=second.id, result={"n": 2}))
+        assert requests.take(message(id=str(first.id), error={"code": -1, "message": "no", "data": [1]}))
+        assert requests.take(message(id=second.id, result={"n": 3}))
+        assert await second.result() == {"n": 2}
+        with pytest.raises(MCPError) as raised:
+            await first.result()
+    assert (raised.value.code, raised.value.message, raised.value.data) == (-1, "no", [1])
+    assert not requests.take(message(id=first.id, result={}))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"id": 1, "result": {}},
+        {"id": "listen-1", "result": {}},
+        {"id": "9" * 5000, "result": {}},
+        {"id": None, "error": {"code": -32700, "message": "parse error"}},
+        {"id": FIRST_ID, "method": "ping"},
+        {"method": "notifications/progress"},
+        {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}},
+        {"method": "notifications/progress", "params": {"progressToken": [], "progress": 1}},
+        {"method": "notifications/message", "params": {"progressToken": FIRST_ID}},
+    ],
+)
+async def test_what_is_about_no_request_of_ours_is_left_to_the_session(other: dict[str, Any]) -> None:
+    requests = Requests()
+    with requests.one(call(told=[])):
+        assert not requests.take(message(**other))
+
+
+def test_progress_is_told_in_its_order() -> None:
+    requests, told = Requests(), list[Progress]()
+    with requests.one(call(told=told)) as request, requests.one(call()) as silent:
+        assert json.loads(request.body())["params"]["_meta"] == {"progressToken": request.id}
+        for n in range(3):
+            assert requests.take(progress(request.id, progress=n, total=2, message=f"step {n}"))
+        assert requests.take(progress(str(request.id), progress=10**400, total=10**400))
+        assert requests.take(progress(request.id, progress="much"))
+        assert not requests.take(progress(silent.id, progress=1))
+    assert told == [*(Progress(n, 2, f"step {n}") for n in range(3)), Progress(0.0, None, None)]
+
+
+async def test_the_end_of_a_connection_ends_every_request_and_opens_none() -> None:
+    requests = Requests()
+    with requests.one(call()) as request:
+        requests.end()
+        with pytest.raises(MCPError) as raised:
+            await request.result()
+    error = raised.value
+    assert meaning(error.code, error.message, error.data) == "connection_lost"
+    with pytest.raises(MCPError) as raised:
+        with requests.one(call()):
+            raise AssertionError
+    error = raised.value
+    assert meaning(error.code, error.message, error.data) == "never_ran"
+
+
+async def test_a_cancellation_names_its_request() -> None:
+    with Requests().one(call()) as request:
+        assert json.loads(request.cancellation()) == {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": request.id, "reason": "caller cancelled"},
+        }
+
+
+def test_arguments_that_no_message_can_hold_are_known_before_they_are_sent() -> None:
+    deep: Any = []
+    for _ in range(400):
+        deep = [deep]
+    for value in (deep, "\ud800"):
+        with Requests().one(call({"a": value})) as request, pytest.raises(Unsendable):
+            request.body()
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values))
+def test_all_other_arguments_can_be_sent(arguments: dict[str, Any]) -> None:
+    with Requests().one(call(arguments)) as request:
+        body = request.body()
+    assert b"\n" not in body
+    assert json.loads(body)["params"]["arguments"] == arguments
