@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import json.encoder
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -13,19 +14,27 @@ def _plain(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
-def _encoder(*, ascii_only: bool = False, sort_keys: bool = False) -> json.JSONEncoder:
-    return json.JSONEncoder(
+def _encoder(*, ascii_only: bool = False, sort_keys: bool = False) -> Callable[[object], str]:
+    public = json.JSONEncoder(
         ensure_ascii=ascii_only,
         allow_nan=False,
+        check_circular=False,
         sort_keys=sort_keys,
         separators=(",", ":"),
         default=_plain,
     )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return public.encode
+    # What `JSONEncoder.encode` makes anew for every value; that takes as long as a short text does.
+    strings = json.encoder.encode_basestring_ascii if ascii_only else json.encoder.encode_basestring
+    chunks = make(None, _plain, strings, None, ":", ",", sort_keys, False, False)
+    return lambda value: "".join(chunks(value, 0))
 
 
-_COMPACT = _encoder()
-_ASCII = _encoder(ascii_only=True)
-_CANONICAL = _encoder(ascii_only=True, sort_keys=True)
+_compact = _encoder()
+_ascii = _encoder(ascii_only=True)
+_canonical = _encoder(ascii_only=True, sort_keys=True)
 _DECODER = json.JSONDecoder()
 
 
@@ -34,14 +43,15 @@ def dump(value: object) -> str:
 
     Raises:
         TypeError, ValueError: it is not JSON; NaN and infinity are not.
+        RecursionError: it holds itself, or a thousand levels.
     """
-    text = _COMPACT.encode(value)
+    text = _compact(value)
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
             # JSON may hold half of a surrogate pair, UTF-8 may not: write such a text with escapes.
-            return _ASCII.encode(value)
+            return _ascii(value)
     return text
 
 
@@ -51,7 +61,7 @@ def load(text: str) -> Any:
 
 def same(one: str, other: str) -> bool:
     """Do two texts hold the same value? The order of keys does not count; 1, 1.0 and true differ."""
-    return one == other or _CANONICAL.encode(load(one)) == _CANONICAL.encode(load(other))
+    return one == other or _canonical(load(one)) == _canonical(load(other))
 
 
 def fold(text: str) -> str:

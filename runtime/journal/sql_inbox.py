@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from stopgo.runtime.journal import json_text, sql_stream
+from stopgo.runtime.journal import json_text
 from stopgo.runtime.journal.protocol import Accepted, Command, Json, KeyReused, NotAccepted, Repeated
+from stopgo.runtime.journal.sql_stream import Streams
 
 
 def deliver(
     db: sqlite3.Connection,
+    streams: Streams,
     name: str,
     key: str,
     kind: str,
@@ -21,7 +23,7 @@ def deliver(
     unless: frozenset[str],
     now: float,
 ) -> Accepted | Repeated | KeyReused | NotAccepted:
-    head = sql_stream.find(db, name)
+    head = streams.find(name)
     if head is None and not new:
         return NotAccepted("unknown_stream")
     if head is not None and (known := repeated(db, head.id, key, kind, body)):
@@ -31,7 +33,7 @@ def deliver(
         return NotAccepted("status", status)
     if limit is not None and (_waiting(db, head.id, kind) if head else 0) >= limit:
         return NotAccepted("full")
-    put(db, head.id if head else sql_stream.create(db, name, now), key, kind, body, now)
+    put(db, (head or streams.create(name, now)).id, key, kind, body, now)
     return Accepted()
 
 

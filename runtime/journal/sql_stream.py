@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 from typing import Any
 
 import attrs
@@ -12,119 +13,140 @@ from stopgo.runtime.journal import json_text
 from stopgo.runtime.journal.errors import Fenced, UnknownStream
 from stopgo.runtime.journal.protocol import Fence, Page, Row, Summary
 
+_HEADS = 1024
+"""How many heads are kept in memory: more than the streams that a process works on at one moment."""
 
-@attrs.frozen
+
+@attrs.define
 class Head:
     """What a write needs to know of its stream."""
 
     id: int
     last_seq: int
     status: str
-    open: int
-
-
-@attrs.frozen
-class SummaryText:
-    """A summary, ready to be stored."""
-
-    status: str
-    title: str
-    folded_title: str
     open: bool
+    title: str
     body: str
-
-    @classmethod
-    def of(cls, summary: Summary) -> SummaryText:
-        return cls(
-            status=summary.status,
-            title=json_text.dump(summary.title),
-            folded_title=json_text.fold(summary.title),
-            open=summary.open,
-            body=json_text.dump(summary.body),
-        )
+    """Title and body as the text that is stored."""
+    owner: str | None
+    epoch: int
 
 
-def find(db: sqlite3.Connection, name: str) -> Head | None:
-    found = db.execute("SELECT id, last_seq, status, open FROM stream WHERE name = ?", (name,)).fetchone()
-    return Head(*found) if found else None
+class Streams:
+    """The streams as their only writer sees them: their rows, and in memory the heads of those in use.
 
-
-def create(db: sqlite3.Connection, name: str, now: float) -> int:
-    """Make a stream nobody has written to; return its id."""
-    made = db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
-    assert made.lastrowid is not None
-    return made.lastrowid
-
-
-def claim(db: sqlite3.Connection, name: str, owner: str) -> Fence:
-    db.execute("UPDATE last_epoch SET epoch = epoch + 1")
-    found = db.execute(
-        "SELECT stream.id, last_epoch.epoch FROM stream, last_epoch WHERE name = ?", (name,)
-    ).fetchone()
-    if found is None:
-        raise UnknownStream(f"there is no stream {name!r}")
-    id, epoch = found
-    db.execute("UPDATE stream SET owner = ?, epoch = ? WHERE id = ?", (owner, epoch, id))
-    return Fence(name, owner, epoch)
-
-
-def owned(db: sqlite3.Connection, fence: Fence) -> Head:
-    """The stream, if the fence is still its newest.
-
-    Raises:
-        UnknownStream, Fenced
+    That holds as long as whoever rolls back calls `forget`.
     """
-    found = db.execute(
-        "SELECT id, last_seq, status, open, owner, epoch FROM stream WHERE name = ?", (fence.stream,)
-    ).fetchone()
-    if found is None:
-        raise UnknownStream(f"there is no stream {fence.stream!r}")
-    if found[4:] != (fence.owner, fence.epoch):
-        raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
-    return Head(*found[:4])
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._heads: dict[str, Head] = {}
+
+    def forget(self) -> None:
+        """Look at the rows again: they may have been rolled back."""
+        self._heads.clear()
+
+    def find(self, name: str) -> Head | None:
+        head = self._heads.get(name)
+        if head is None:
+            found = self._db.execute(
+                "SELECT id, last_seq, status, open, title, body, owner, epoch FROM stream WHERE name = ?",
+                (name,),
+            ).fetchone()
+            if found is not None:
+                if len(self._heads) >= _HEADS:
+                    del self._heads[next(iter(self._heads))]
+                head = self._heads[name] = Head(*found)
+        return head
+
+    def create(self, name: str, now: float) -> Head:
+        """Make a stream nobody has written to."""
+        self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
+        made = self.find(name)
+        assert made is not None
+        return made
+
+    def claim(self, name: str, owner: str) -> Fence:
+        head = self.find(name)
+        if head is None:
+            raise UnknownStream(f"there is no stream {name!r}")
+        self._db.execute("UPDATE last_epoch SET epoch = epoch + 1")
+        (epoch,) = self._db.execute("SELECT epoch FROM last_epoch").fetchone()
+        self._db.execute("UPDATE stream SET owner = ?, epoch = ? WHERE id = ?", (owner, epoch, head.id))
+        head.owner, head.epoch = owner, epoch
+        return Fence(name, owner, epoch)
+
+    def owned(self, fence: Fence) -> Head:
+        """The stream, if the fence is still its newest.
+
+        Raises:
+            UnknownStream, Fenced
+        """
+        head = self.find(fence.stream)
+        if head is None:
+            raise UnknownStream(f"there is no stream {fence.stream!r}")
+        if head.epoch != fence.epoch or head.owner != fence.owner:
+            raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
+        return head
+
+    def advance(
+        self, head: Head, last_seq: int, now: float, summary: Summary | None = None, body: str = ""
+    ) -> None:
+        """Move a stream on to `last_seq` and, if there is one, to its new summary, with its body's text."""
+        # Only what changes: an index is written for the same value, too, and texts are long.
+        changes: dict[str, object] = {"last_seq": last_seq, "updated": now}
+        status, open, title = head.status, head.open, head.title
+        if summary is None:
+            body = head.body
+        else:
+            status, open, title = summary.status, summary.open, json_text.dump(summary.title)
+            if title != head.title:
+                changes["title"], changes["folded_title"] = title, json_text.fold(summary.title)
+            if status != head.status:
+                changes["status"] = status
+            if open != head.open:
+                changes["open"] = open
+            if body != head.body:
+                changes["body"] = body
+        self._db.execute(_update(tuple(changes)), (*changes.values(), head.id))
+        was = head.status if head.last_seq else None
+        now_is = status if last_seq else None
+        if was != now_is:
+            self._count(was, -1)
+            self._count(now_is, +1)
+        head.last_seq, head.status, head.open, head.title, head.body = last_seq, status, open, title, body
+
+    def delete(self, fence: Fence) -> None:
+        """Take the stream away, and with it whatever refers to it."""
+        try:
+            head = self.owned(fence)
+        except UnknownStream as gone:
+            raise Fenced(str(gone)) from None
+        self._db.execute("DELETE FROM stream WHERE id = ?", (head.id,))
+        self._count(head.status if head.last_seq else None, -1)
+        del self._heads[fence.stream]
+
+    def _count(self, status: str | None, change: int) -> None:
+        if status is not None:
+            self._db.execute(
+                "INSERT INTO tally VALUES (?, ?)"
+                " ON CONFLICT (status) DO UPDATE SET streams = streams + excluded.streams",
+                (status, change),
+            )
 
 
-def advance(
-    db: sqlite3.Connection, head: Head, last_seq: int, summary: SummaryText | None, now: float
-) -> None:
-    """Move a stream on to `last_seq` and, if there is one, to its new summary."""
-    if summary is None:
-        db.execute("UPDATE stream SET last_seq = ?, updated = ? WHERE id = ?", (last_seq, now, head.id))
-    else:
-        db.execute(
-            "UPDATE stream SET last_seq = ?, updated = ?, title = ?, folded_title = ?, body = ? WHERE id = ?",
-            (last_seq, now, summary.title, summary.folded_title, summary.body, head.id),
-        )
-        # Each has an index, which would be written for the same value, too.
-        if summary.status != head.status:
-            db.execute("UPDATE stream SET status = ? WHERE id = ?", (summary.status, head.id))
-        if summary.open != head.open:
-            db.execute("UPDATE stream SET open = ? WHERE id = ?", (summary.open, head.id))
-    was = head.status if head.last_seq else None
-    now_is = (summary.status if summary else head.status) if last_seq else None
-    if was != now_is:
-        _count(db, was, -1)
-        _count(db, now_is, +1)
-
-
-def delete(db: sqlite3.Connection, fence: Fence) -> None:
-    """Take the stream away, and with it whatever refers to it."""
-    try:
-        head = owned(db, fence)
-    except UnknownStream as gone:
-        raise Fenced(str(gone)) from None
-    db.execute("DELETE FROM stream WHERE id = ?", (head.id,))
-    _count(db, head.status if head.last_seq else None, -1)
-
-
-def _count(db: sqlite3.Connection, status: str | None, change: int) -> None:
-    if status is None:
-        return
-    db.execute("INSERT OR IGNORE INTO tally VALUES (?, 0)", (status,))
-    db.execute("UPDATE tally SET streams = streams + ? WHERE status = ?", (change, status))
+@cache
+def _update(columns: tuple[str, ...]) -> str:
+    return f"UPDATE stream SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ?"
 
 
 # ------------------------------------------------------------------------ reads
+
+
+def find_id(db: sqlite3.Connection, name: str) -> int | None:
+    found = db.execute("SELECT id FROM stream WHERE name = ?", (name,)).fetchone()
+    return found[0] if found else None
+
 
 _ROW = "name, status, title, open, body, last_seq, created, updated"
 

@@ -51,6 +51,7 @@ from stopgo.runtime.journal.protocol import (
     Won,
 )
 from stopgo.runtime.journal.reader import Reader
+from stopgo.runtime.journal.sql_stream import Streams
 from stopgo.runtime.journal.writer import GroupWriter, InlineWriter, Writer
 
 _LARGEST_SEQ = 2**63 - 1
@@ -88,10 +89,11 @@ async def open_sqlite(
             db, reader = _open(directory, lock, inline)
         else:
             db, reader = await trio.to_thread.run_sync(_open, directory, lock, inline)
-        writer = InlineWriter(db, on_broken) if inline else GroupWriter(db, on_broken)
+        streams = Streams(db)
+        writer = (InlineWriter if inline else GroupWriter)(db, on_broken, streams.forget)
         try:
             with scope:
-                yield SqliteJournal(writer, reader, wall)
+                yield SqliteJournal(writer, streams, reader, wall)
         except Exception:
             # Whatever else failed did so because of it, or does not matter any more.
             if broken:
@@ -131,8 +133,9 @@ def _make(directory: Path) -> None:
 class SqliteJournal:
     """See `Journal`; made by `open_sqlite`."""
 
-    def __init__(self, writer: Writer, reader: Reader, wall: WallClock) -> None:
+    def __init__(self, writer: Writer, streams: Streams, reader: Reader, wall: WallClock) -> None:
         self._writer = writer
+        self._streams = streams
         self._reader = reader
         self._wall = wall
 
@@ -152,7 +155,16 @@ class SqliteJournal:
         text = json_text.dump(body)
         return await self._writer.submit(
             lambda db: sql_inbox.deliver(
-                db, stream, key, kind, text, new=new, limit=limit, unless=unless, now=self._wall()
+                db,
+                self._streams,
+                stream,
+                key,
+                kind,
+                text,
+                new=new,
+                limit=limit,
+                unless=unless,
+                now=self._wall(),
             )
         )
 
@@ -173,7 +185,7 @@ class SqliteJournal:
     # -------------------------------------------------------------- writing
 
     async def claim(self, stream: str, owner: str) -> Fence:
-        return await self._writer.submit(lambda db: sql_stream.claim(db, stream, owner))
+        return await self._writer.submit(lambda _: self._streams.claim(stream, owner))
 
     async def save(
         self,
@@ -196,10 +208,10 @@ class SqliteJournal:
         question_texts = [(each, json_text.dump(_content(each))) for each in questions]
         keys, refused = tuple(ack), tuple(forget)
         reply_texts = {key: json_text.dump(reply) for key, reply in (replies or {}).items()}
-        summary_text = sql_stream.SummaryText.of(summary) if summary else None
+        summary_text = json_text.dump(summary.body) if summary else ""
 
         def write(db: sqlite3.Connection) -> Saved:
-            head = sql_stream.owned(db, fence)
+            head = self._streams.owned(fence)
             if head.last_seq != expected_seq:
                 raise Fenced(f"stream {fence.stream!r} is at {head.last_seq}, not at {expected_seq}")
             now = self._wall()
@@ -210,7 +222,7 @@ class SqliteJournal:
             sql_inbox.acknowledge(db, head.id, keys)
             sql_inbox.answer(db, head.id, reply_texts)
             sql_inbox.forget(db, head.id, refused)
-            sql_stream.advance(db, head, expected_seq + len(event_texts), summary_text, now)
+            self._streams.advance(head, expected_seq + len(event_texts), now, summary, summary_text)
             return Saved(expected_seq + 1, now)
 
         return await self._writer.submit(write)
@@ -218,7 +230,7 @@ class SqliteJournal:
     async def delete(self, fence: Fence) -> tuple[str, ...]:
         def write(db: sqlite3.Connection) -> tuple[str, ...]:
             waiting = sql_inbox.waiting(db, fence.stream)
-            sql_stream.delete(db, fence)
+            self._streams.delete(fence)
             return tuple(command.key for command in waiting)
 
         return await self._writer.submit(write)
@@ -227,13 +239,13 @@ class SqliteJournal:
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
         seq = min(max(seq, 0), _LARGEST_SEQ)
-        head = await self._reader.quick(lambda db: sql_stream.find(db, stream))
+        id = await self._reader.quick(lambda db: sql_stream.find_id(db, stream))
         events: list[Event] = []
-        more = head is not None
-        while head is not None and more and (limit is None or len(events) < limit):
+        more = True
+        while id is not None and more and (limit is None or len(events) < limit):
             left = None if limit is None else limit - len(events)
             page, more = await self._reader.quick(
-                partial(sql_event.page, stream_id=head.id, name=stream, after=seq, limit=left)
+                partial(sql_event.page, stream_id=id, name=stream, after=seq, limit=left)
             )
             if page:
                 events += page
@@ -269,12 +281,12 @@ class SqliteJournal:
         )
 
     async def intents(self, stream: str) -> tuple[Intent, ...]:
-        head = await self._reader.quick(lambda db: sql_stream.find(db, stream))
+        id = await self._reader.quick(lambda db: sql_stream.find_id(db, stream))
         intents: list[Intent] = []
         after: int | None = 0
-        while head is not None and after is not None:
+        while id is not None and after is not None:
             page, after = await self._reader.quick(
-                partial(sql_intent.page, stream_id=head.id, name=stream, after=after)
+                partial(sql_intent.page, stream_id=id, name=stream, after=after)
             )
             intents += page
         return tuple(intents)

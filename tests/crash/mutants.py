@@ -142,7 +142,7 @@ MUTANTS = (
         "the fence: an owner that was replaced may write",
         (
             Edit(MEMORY, "if kept.fence != fence:", "if False:"),
-            Edit(SQL_STREAM, "if found[4:] != (fence.owner, fence.epoch):", "if False:"),
+            Edit(SQL_STREAM, "if head.epoch != fence.epoch or head.owner != fence.owner:", "if False:"),
         ),
         (SAVES,),
     ),
@@ -152,6 +152,11 @@ MUTANTS = (
             Edit(MEMORY, "if len(draft.events) != expected_seq:", "if False:"),
             Edit(SQLITE, "if head.last_seq != expected_seq:", "if False:"),
         ),
+        (SAVES,),
+    ),
+    Mutant(
+        "what was rolled back is remembered",
+        (Edit(SQL_STREAM, "self._heads.clear()", "pass"),),
         (SAVES,),
     ),
     Mutant(

@@ -15,8 +15,23 @@ import pytest
 import trio
 
 from stopgo.runtime.journal import schema, sql_event, sql_question, sql_stream
-from stopgo.runtime.journal.errors import JournalBroken, JournalBusy, JournalError, JournalTooNew
-from stopgo.runtime.journal.protocol import Fence, Journal, NewEvent, NewIntent, NewQuestion, Summary
+from stopgo.runtime.journal.errors import (
+    Fenced,
+    IntentExists,
+    JournalBroken,
+    JournalBusy,
+    JournalError,
+    JournalTooNew,
+)
+from stopgo.runtime.journal.protocol import (
+    Fence,
+    Journal,
+    NewEvent,
+    NewIntent,
+    NewQuestion,
+    NotAccepted,
+    Summary,
+)
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 
@@ -255,10 +270,10 @@ async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
         await journal.save(fence, 1, [NewEvent("e", {"text": "x" * 40_000})] * 10)
         await journal.save(fence, 11, [NewEvent("e", {})] * 1000)
         db = schema.connect_reader(tmp_path / "journal.db")
-        head = sql_stream.find(db, "s")
-        assert head is not None
+        id = sql_stream.find_id(db, "s")
+        assert id is not None
         for after, length in ((0, 3), (3, 2), (11, 100)):
-            events, more = sql_event.page(db, head.id, "s", after, None)
+            events, more = sql_event.page(db, id, "s", after, None)
             assert (len(events), more) == (length, True)
         db.close()
 
@@ -268,13 +283,61 @@ async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor
         fence = await write(journal)
         await journal.save(fence, 1, [NewEvent("old", {})] * 500)
         db = schema.connect_reader(tmp_path / "journal.db")
-        head = sql_stream.find(db, "s")
-        assert head is not None
+        id = sql_stream.find_id(db, "s")
+        assert id is not None
         await journal.delete(fence)
         fence = await write(journal)
         await journal.save(fence, 1, [NewEvent("new", {})] * 500)
-        assert sql_event.page(db, head.id, "s", 100, None) == ([], False)
+        assert sql_event.page(db, id, "s", 100, None) == ([], False)
         db.close()
+
+
+# ------------------------------------------------------------- what the writer remembers
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_what_was_rolled_back_is_not_remembered(tmp_path: Path, inline: bool) -> None:
+    async with open_sqlite(tmp_path, inline=inline) as journal:
+        with pytest.raises(UnicodeEncodeError):
+            await journal.deliver("new", "half a pair: \ud800", "message", {}, new=True)
+        assert await journal.deliver("new", "k", "message", {}) == NotAccepted("unknown_stream")
+        names = [f"s{number}" for number in range(10)]
+        fences = {name: await write(journal, name) for name in names}
+        failed: list[str] = []
+
+        async def save(name: str, intents: list[NewIntent]) -> None:
+            try:
+                await journal.save(fences[name], 1, [NewEvent("e", {})], intents=intents)
+            except IntentExists:
+                failed.append(name)
+
+        for begun in ([NewIntent("c", 1, "once", {})], [NewIntent("c", 2, "once", {})]):
+            async with trio.open_nursery() as nursery:
+                for number, name in enumerate(names):
+                    if begun[0].attempt == 1 or number % 2:
+                        nursery.start_soon(save, name, begun if number % 2 else [])
+        assert sorted(failed) == names[1::2]
+        for name in names:
+            row = await journal.row(name)
+            assert row is not None
+            assert row.last_seq == len(await journal.events_since(name, 0)) == 2
+
+
+async def test_more_streams_than_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_stream, "_HEADS", 2)
+    async with open_sqlite(tmp_path, inline=True) as journal:
+        names = [f"s{number}" for number in range(5)]
+        fences = {name: await write(journal, name) for name in names}
+        for seq in (1, 2):
+            for name in names:
+                await journal.save(fences[name], seq, [NewEvent("e", {})])
+        assert len(journal._streams._heads) == 2
+        old, fences["s0"] = fences["s0"], await journal.claim("s0", "other")
+        for name in names[1:]:
+            await journal.save(fences[name], 3)
+        with pytest.raises(Fenced, match="another owner"):
+            await journal.save(old, 3)
+        await journal.save(fences["s0"], 3)
 
 
 # ------------------------------------------------------------------ a broken journal
@@ -287,7 +350,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(sql_stream, "claim", fail)
+    monkeypatch.setattr(sql_stream.Streams, "claim", fail)
 
 
 async def fail_and_wait(directory: Path, inline: bool) -> None:

@@ -27,7 +27,7 @@ class Bench:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("CREATE TABLE kept (n INTEGER PRIMARY KEY)")
         db.set_trace_callback(self._count)
-        self.writer = kind(db, self.broken.append)
+        self.writer = kind(db, self.broken.append, lambda: None)
 
     def _count(self, statement: str) -> None:
         self.commits += statement == "COMMIT"
