@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 from quart_trio import QuartTrio
+from quart_trio.asgi import TrioASGIHTTPConnection
 from werkzeug.exceptions import HTTPException
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.gateway import errors
 from stopgo.gateway.approvals import Approvals
-from stopgo.gateway.body import BoundedRequest
+from stopgo.gateway.body import Request
 from stopgo.gateway.conversations import Conversations
 from stopgo.gateway.docs import docs_page
 from stopgo.gateway.openapi import document
@@ -17,18 +21,29 @@ from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.stream import Stream
 from stopgo.gateway.system import System
 
-BODY_TIMEOUT = 60
-"""Seconds a request's body may take to arrive."""
+
+class Connection(TrioASGIHTTPConnection):
+    """One request, in the task that the server has for it and ends when the client leaves.
+
+    So nobody has to watch the client beside the application, as the framework's own does.
+    """
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        request = cast(Request, self._create_request_from_scope(send))
+        request.receive = receive
+        await self._send_response(send, await self.app.handle_request(request))
+
+
+class Application(QuartTrio):
+    asgi_http_class = Connection
+    request_class = Request
 
 
 def make_app(agent: Agent) -> QuartTrio:
     """Every route of the contract, and nothing that answers anything but JSON when it fails."""
-    app = QuartTrio(__name__, static_folder=None)
-    app.request_class = BoundedRequest
+    app = Application(__name__, static_folder=None)
     # A redirect to a tidied path would be HTML.
     app.url_map.merge_slashes = False
-    # How long a client may take to read is bounded where bytes are sent; how long a turn may take, is not.
-    app.config.update(RESPONSE_TIMEOUT=None, BODY_TIMEOUT=BODY_TIMEOUT)
 
     described = document(agent.config.name, agent.config.description)
     system = System(agent, described, docs_page(described))

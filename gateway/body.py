@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
+import trio
+from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent
 from quart import request
 from quart_trio.wrappers import TrioRequest
-from quart_trio.wrappers.request import TrioBody
 
 from stopgo.gateway.errors import RequestError
 
@@ -17,47 +18,44 @@ MAX_BODY = 1024 * 1024
 """Bytes; more is 413."""
 MAX_DISCARDED = 16 * MAX_BODY
 """Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
-
+BODY_TIMEOUT = 60
+"""Seconds a request's body may take to arrive."""
 MAX_DEPTH = 100
 """Objects and arrays within one another. Parsers and writers of JSON give up somewhere above that, each at
 another depth: what is taken in here has to come out everywhere else."""
 
 
-class BoundedBody(TrioBody):
-    """Reads a body that is too large to its end, and forgets it.
+class Request(TrioRequest):
+    """A request whose body is read when it is asked for, and not before."""
 
-    Answering and closing while the client still sends resets the connection, and the answer with it.
-    """
-
-    def __init__(self, expected_content_length: int | None, max_content_length: int | None) -> None:
-        super().__init__(None, None)
-        self._arrived = 0
-
-    @property
-    def too_large(self) -> bool:
-        return self._arrived > MAX_BODY
-
-    def append(self, data: bytes) -> None:
-        self._arrived += len(data)
-        if not self.too_large:
-            super().append(data)
-            return
-        self.clear()
-        if self._arrived > MAX_DISCARDED:
-            self.set_complete()
-
-
-class BoundedRequest(TrioRequest):
-    body_class = BoundedBody
+    receive: ASGIReceiveCallable
 
 
 async def read_json() -> dict[str, Any]:
     """The body of the current request as an object, whatever its content type; nothing is ``{}``."""
-    body = request.body
-    data = await request.get_data(cache=False, as_text=False, parse_form_data=False)
-    if isinstance(body, BoundedBody) and body.too_large:
+    current = cast(Request, request)
+    with trio.move_on_after(BODY_TIMEOUT):
+        return parse_object(await _read(current.receive))
+    raise RequestError(408, "request_timeout", "the body of the request did not arrive in time")
+
+
+async def _read(receive: ASGIReceiveCallable) -> bytes:
+    """Read a body that is too large to its end, and forget it.
+
+    Answering and closing while the client still sends resets the connection, and the answer with it.
+    """
+    data, arrived, more = bytearray(), 0, True
+    while more and arrived <= MAX_DISCARDED:
+        message = cast(HTTPRequestEvent, await receive())
+        arrived += len(message["body"])
+        if arrived <= MAX_BODY:
+            data += message["body"]
+        else:
+            data.clear()
+        more = message["more_body"]
+    if arrived > MAX_BODY:
         raise RequestError(413, "body_too_large", f"the body is larger than {MAX_BODY} bytes")
-    return parse_object(data)
+    return bytes(data)
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

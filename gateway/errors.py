@@ -91,7 +91,7 @@ async def on_agent_error(error: AgentError) -> Response:
 
 
 async def on_http_exception(error: HTTPException) -> Response:
-    """What the framework refuses: no such route or method, a body that does not come."""
+    """What the framework refuses: no such route or method."""
     status = error.code or 500
     request = current()
     headers: dict[str, str] = {}
@@ -102,8 +102,6 @@ async def on_http_exception(error: HTTPException) -> Response:
             code, message = "method_not_allowed", f"{request.path} does not know this method"
             if isinstance(error, MethodNotAllowed) and error.valid_methods:
                 headers["Allow"] = ", ".join(sorted(error.valid_methods))
-        case 408:
-            code, message = "request_timeout", "the body of the request did not arrive in time"
         case _:
             phrase = HTTPStatus(status).phrase
             code, message = phrase.lower().replace(" ", "_").replace("-", "_"), phrase.lower()

@@ -10,8 +10,9 @@ import trio
 from quart import Response, websocket
 from quart_trio import QuartTrio
 
-from stopgo.gateway import server as module
-from stopgo.gateway.server import BODY_GRACE, KEEP_ALIVE, SEND_TIMEOUT, BindError, Server, bind, open_server
+from stopgo.gateway import connection as module
+from stopgo.gateway.connection import BODY_GRACE, KEEP_ALIVE, SEND_TIMEOUT
+from stopgo.gateway.server import BindError, Server, bind, open_server
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -260,7 +261,7 @@ async def test_a_connection_that_fails_harms_no_other(
         raise RuntimeError("unforeseen")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Connection, "_read_data", fail)
+        patch.setattr(module.Connection, "_read", fail)
         async with await connect(get("/quick")) as stream:
             assert await stream.receive_some() == b""
     assert any("a connection failed" in record.getMessage() for record in caplog.records)

@@ -16,8 +16,9 @@ from stopgo.actors.errors import AgentError
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools import Progress
 from stopgo.gateway import examples as ex
+from stopgo.gateway.connection import SEND_TIMEOUT
 from stopgo.gateway.schemas import SCHEMAS
-from stopgo.gateway.server import SEND_TIMEOUT, Server
+from stopgo.gateway.server import Server
 from stopgo.gateway.stream import HEARTBEAT
 from stopgo.runtime.journal.protocol import NewEvent
 

@@ -1,0 +1,300 @@
+"""One client's connection: Hypercorn speaks HTTP on it, what it may hold up is ours.
+
+Hypercorn's own connection costs more than it does: for each request it starts and ends a timer's task, waits
+for locks nobody holds, and sends head and body apart. And it has to be guarded:
+
+1. Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
+   stopping, and no cancellation helps. Ours are bounded, and end with their connection.
+2. What an application sends to a client that left is dropped without a checkpoint, so an application that
+   only sends starves every other task of the process. Ours yields after every send but the last.
+3. An application has to watch for its client while it works, and is told that the client has left when an
+   answer is complete. Ours ends with its client, unless its answer is complete.
+4. A request that is answered before its body has come costs the connection, and its client finds out with
+   the next request. Ours waits for the body a while.
+5. A connection that its client closes while it is idle stays until the idle time is over. Ours ends at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, cast
+
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol import ProtocolWrapper
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import (
+    ASGIFramework,
+    ASGIReceiveEvent,
+    ASGISendEvent,
+    ConnectionState,
+    HTTPResponseStartEvent,
+    HTTPScope,
+    WebsocketScope,
+)
+from hypercorn.utils import parse_socket_addr
+
+from stopgo.gateway.log import ANSWERED
+
+log = logging.getLogger(__name__)
+
+SEND_TIMEOUT = 30.0
+"""Seconds a client may leave bytes unread before its connection is closed."""
+BODY_GRACE = 5.0
+"""Seconds an answer waits for the rest of a request's body that nobody has asked for."""
+BODY_GIVEN_UP = (408, 413)
+"""Answers that say that the rest of the body is not wanted any more."""
+KEEP_ALIVE = 60.0
+"""Seconds an idle connection is kept."""
+MAX_RECEIVED = 2**16
+"""Bytes that are read at once."""
+JOINED = ("1.0", "1.1")
+"""Versions of HTTP in which bytes leave in the order of what is sent."""
+MAX_QUEUED = 10
+"""Pieces of a body, or messages of a websocket, that wait for the application."""
+
+
+class Connection:
+    """One client. Its sends are bounded and can be cancelled; it ends when its client has left."""
+
+    def __init__(
+        self, app: ASGIFramework, config: Config, context: WorkerContext, stream: trio.SocketStream
+    ) -> None:
+        self._app = app
+        self._config = config
+        self._context = context
+        self._stream = stream
+        self._nursery: trio.Nursery
+        self._protocol: ProtocolWrapper
+        self._sending = trio.Lock()
+        self._idle = trio.CancelScope()
+        """Of reading; it has a deadline while nothing is asked and nothing is answered."""
+        self._holding = False
+        self._held = b""
+
+    async def run(self) -> None:
+        sock = self._stream.socket
+        try:
+            client = parse_socket_addr(sock.family, sock.getpeername())
+            server = parse_socket_addr(sock.family, sock.getsockname())
+        except OSError:
+            return  # it left first
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._protocol = ProtocolWrapper(
+                    cast(Any, self._app),
+                    self._config,
+                    self._context,
+                    cast(Any, self),
+                    ConnectionState({}),
+                    False,
+                    client,
+                    server,
+                    self._send,
+                    "http/1.1",
+                )
+                await self._protocol.initiate()
+                self._rest()
+                await self._read()
+        finally:
+            await self._close()
+
+    def drain(self) -> None:
+        """End at once if it is idle, else Hypercorn ends it when its answer is complete."""
+        if self._idle.deadline < math.inf:
+            self._idle.cancel()
+
+    def hold(self) -> None:
+        """The bytes sent next leave together with those that follow."""
+        self._holding = True
+
+    async def spawn_app(
+        self,
+        app: ASGIFramework,
+        config: Config,
+        scope: HTTPScope | WebsocketScope,
+        send: Callable[[ASGISendEvent | None], Awaitable[None]],
+    ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
+        """Hypercorn has a request; what it returns is where the rest of it goes."""
+        request = RequestTask(self, scope, send)
+        self._nursery.start_soon(request.run, app)
+        return request.put
+
+    def spawn(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Hypercorn has work that is done beside its requests."""
+        self._nursery.start_soon(work, *args)
+
+    async def _read(self) -> None:
+        with self._idle:
+            while True:
+                try:
+                    data = await self._stream.receive_some(MAX_RECEIVED)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    break
+                await self._protocol.handle(RawData(data))
+                if not data:
+                    break
+        await self._protocol.handle(Closed())
+
+    def _rest(self) -> None:
+        self._idle.deadline = trio.current_time() + KEEP_ALIVE
+        if self._context.terminated.is_set():
+            self._idle.cancel()
+
+    async def _send(self, event: Event) -> None:
+        """What Hypercorn wants to be done."""
+        if isinstance(event, RawData):
+            if self._holding:
+                self._held, self._holding = event.data, False
+                return
+            data, self._held = self._held + event.data, b""
+            # Nothing is the end of an answer whose length was told.
+            if data and not await self._write(data):
+                await self._protocol.handle(Closed())
+        elif isinstance(event, Updated):
+            if event.idle:
+                self._rest()
+            else:
+                self._idle.deadline = math.inf
+        elif isinstance(event, Closed):
+            await self._close()
+            await self._protocol.handle(Closed())
+
+    async def _write(self, data: bytes) -> bool:
+        written = False
+        try:
+            if not self._sending.locked():
+                data = self._write_now(data)
+            if data:
+                async with self._sending:
+                    with trio.move_on_after(SEND_TIMEOUT):
+                        await self._stream.send_all(data)
+                        data = b""
+            written = not data
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+            pass
+        finally:
+            if not written:
+                # Part of it may have left, so nothing that follows would make sense to the client.
+                await trio.aclose_forcefully(self._stream)
+        return written
+
+    def _write_now(self, data: bytes) -> bytes:
+        """Write what the system takes at once, as it does with nearly every answer; the rest of it."""
+        try:
+            return data[os.write(self._stream.socket.fileno(), data) :]
+        except BlockingIOError:
+            return data
+
+    async def _close(self) -> None:
+        with suppress(trio.BrokenResourceError, trio.BusyResourceError, trio.ClosedResourceError):
+            await self._stream.send_eof()
+        await self._stream.aclose()
+
+
+class RequestTask:
+    """One request: the application's task, and what passes between it and Hypercorn."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        scope: HTTPScope | WebsocketScope,
+        send: Callable[[ASGISendEvent | None], Awaitable[None]],
+    ) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._send = send
+        self._client = trio.CancelScope()
+        """Cancelled when the client leaves before its answer is complete."""
+        self._queue, self._messages = trio.open_memory_channel[ASGIReceiveEvent](MAX_QUEUED)
+        self._arrived = trio.Event()
+        """The body of the request is here, or will not come."""
+        self._status = 0
+        self._head: HTTPResponseStartEvent | None = None
+        """Kept until there is something of the body: then both leave together."""
+        self._missing = -1
+        """Bytes of the answer's body that have not been sent; negative when its length is not told."""
+        self._answered = False
+
+    async def run(self, app: ASGIFramework) -> None:
+        try:
+            with self._client:
+                await app(self._scope, self.receive, self.send)
+        except* Exception as errors:
+            log.error("the application failed", exc_info=errors)
+        finally:
+            self._messages.close()
+        await self._send(None)
+
+    async def put(self, message: ASGIReceiveEvent) -> None:
+        """Take what comes from the client."""
+        if message["type"] == "http.disconnect":
+            self._arrived.set()
+            if not self._answered:
+                self._client.cancel()
+            return
+        if message["type"] == "http.request":
+            if not message["more_body"]:
+                self._arrived.set()
+            if self._status:
+                return  # nobody reads it any more
+        with suppress(trio.BrokenResourceError):  # the application has ended
+            try:
+                self._queue.send_nowait(message)
+            except trio.WouldBlock:
+                await self._queue.send(message)
+
+    async def receive(self) -> ASGIReceiveEvent:
+        try:
+            return self._messages.receive_nowait()
+        except trio.WouldBlock:
+            return await self._messages.receive()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start":
+            await self._start(message)
+        elif message["type"] == "http.response.body":
+            await self._body(message.get("body", b""), message.get("more_body", False))
+        else:
+            await self._send(message)
+            await trio.lowlevel.checkpoint()
+
+    async def _start(self, head: HTTPResponseStartEvent) -> None:
+        self._status, self._missing = head["status"], _content_length(head["headers"])
+        if self._status not in BODY_GIVEN_UP and not self._arrived.is_set():
+            self._forget_queue()
+            with trio.move_on_after(BODY_GRACE):
+                await self._arrived.wait()
+        self._head = head
+
+    def _forget_queue(self) -> None:
+        with suppress(trio.WouldBlock):
+            while True:
+                self._messages.receive_nowait()
+
+    async def _body(self, data: bytes, more: bool) -> None:
+        if self._answered:
+            return
+        self._missing -= len(data)
+        # With its last byte the client may leave, though the application has not said yet that it is.
+        if self._missing == 0 or not more:
+            self._answered = True
+            self._scope["state"][ANSWERED] = self._status
+        if self._head is not None:
+            if self._scope["http_version"] in JOINED:
+                self._connection.hold()
+            await self._send(self._head)
+            self._head = None
+        await self._send({"type": "http.response.body", "body": data, "more_body": not self._answered})
+        if not self._answered:
+            await trio.lowlevel.checkpoint()
+
+
+def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """-1 when it is not said."""
+    return next((int(value) for name, value in headers if name.lower() == b"content-length"), -1)

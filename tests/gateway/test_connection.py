@@ -1,0 +1,118 @@
+"""Connections of clients that behave, in every way that HTTP allows."""
+
+import re
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, ResponseReceived, StreamEnded
+
+from stopgo.gateway import examples as ex
+from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, Connection
+from stopgo.gateway.server import bind, open_server
+
+HEALTHY = b'{"status":"ok"}\n'
+POST = b"POST /conversations HTTP/1.1\r\nHost: x\r\n"
+
+
+async def read(stream: trio.SocketStream, *ends: bytes) -> bytes:
+    """What comes up to and with the last of these, each after the one before."""
+    data, at = b"", 0
+    for end in ends:
+        while (found := data.find(end, at)) < 0:
+            chunk = await stream.receive_some()
+            assert chunk
+            data += chunk
+        at = found + len(end)
+    assert len(data) == at
+    return data
+
+
+@pytest.mark.parametrize("path", ["/health", "/nope", f"/conversations/{ex.CONVERSATION_ID}"])
+async def test_an_answer_is_one_write(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    written: list[bytes] = []
+    write_now = Connection._write_now
+
+    def recorded(self: Connection, data: bytes) -> bytes:
+        written.append(data)
+        return write_now(self, data)
+
+    monkeypatch.setattr(Connection, "_write_now", recorded)
+    answer = await client.get(path)
+    assert len(written) == 1
+    assert written[0].endswith(answer.content)
+
+
+async def test_requests_sent_at_once_are_answered_in_their_order(raw: Any) -> None:
+    asked = b"".join(f"GET /nope{n} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for n in range(20))
+    stream = await raw(
+        asked + POST + b"Content-Length: 2\r\n\r\n{}" + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    said = await read(stream, *(f"/nope{n}".encode() for n in range(20)), b" 201 ", HEALTHY)
+    assert re.findall(rb"HTTP/1.1 (\d+)", said) == [b"404"] * 20 + [b"201", b"200"]
+
+
+async def test_a_client_may_ask_before_it_sends_a_body(raw: Any, agent: Any) -> None:
+    stream = await raw(POST + b"Content-Length: 17\r\nExpect: 100-continue\r\n\r\n")
+    assert (await read(stream, b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+    await stream.send_all(b'{"message":"hey"}')
+    await read(stream, b"HTTP/1.1 201 ", b"}\n")
+    assert agent.calls[-1][1] == ("hey",)
+
+
+async def test_a_body_may_come_byte_by_byte(raw: Any, agent: Any) -> None:
+    stream = await raw(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+    for byte in b'{"message":"hey"}':
+        await stream.send_all(b"1\r\n%c\r\n" % byte)
+        await trio.testing.wait_all_tasks_blocked()
+    await stream.send_all(b"0\r\n\r\n")
+    await read(stream, b"HTTP/1.1 201 ", b"}\n")
+    assert agent.calls[-1][1] == ("hey",)
+
+
+async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
+    size = 4 * MAX_QUEUED * MAX_RECEIVED
+    stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
+    await stream.send_all(b"x" * size + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    await read(stream, HEALTHY, HEALTHY)
+
+
+async def test_http_2_of_clients_that_know_it_is_spoken(raw: Any) -> None:
+    client = H2Connection(H2Configuration(client_side=True))
+    client.initiate_connection()
+    for stream in (1, 3):
+        ask = {":method": "GET", ":path": "/health", ":scheme": "http", ":authority": "x"}
+        client.send_headers(stream, list(ask.items()), end_stream=True)
+    connection = await raw(client.data_to_send())
+    said, ended = {1: b"", 3: b""}, 0
+    while ended < 2:
+        for event in client.receive_data(await connection.receive_some()):
+            if isinstance(event, ResponseReceived):
+                assert dict(event.headers or [])[b":status"] == b"200"
+            if isinstance(event, DataReceived):
+                said[event.stream_id or 0] += event.data or b""
+            ended += isinstance(event, StreamEnded)
+    assert said == {1: HEALTHY, 3: HEALTHY}
+
+
+async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        raise RuntimeError("boom")
+
+    size = 4 * MAX_QUEUED * MAX_RECEIVED
+    async with open_server(app, bind("127.0.0.1", 0)) as server:
+        serving = trio.lowlevel.current_statistics().tasks_living
+        async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(b"x" * size)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        assert trio.lowlevel.current_statistics().tasks_living == serving
+    assert any("the application failed" in record.getMessage() for record in caplog.records)
