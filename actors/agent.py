@@ -147,7 +147,7 @@ class Agent:
         decided = parse_decision(question.kind, decision)
         if question.state == "pending" and "arguments" in decided:
             await self._check_edit(question, decided["arguments"])
-        if question.state == "pending" and decided.get("action") == "accept":
+        if decided.get("action") == "accept":
             await self._check_answer(question, decided)
         if token is not None:
             decided["token"] = True
@@ -184,13 +184,15 @@ class Agent:
         return Turn(conversation, Result.from_json(result) if result else None)
 
     async def _check_answer(self, question: Question, decided: dict[str, Any]) -> None:
-        """Complete what a server is answered, and check it against what it asked for."""
+        """Complete what a server is answered, and check it against what it asked for. An answer that is
+        repeated has to be completed too, for that is how it was kept."""
         schema = question.body.get("input_schema")
         if schema is None:  # an address to visit: that it was visited is all there is to say
             decided.pop("content", None)
             return
         decided["content"] = completed(decided.get("content", {}), schema)
-        await check_answer(decided["content"], schema)
+        if question.state == "pending":
+            await check_answer(decided["content"], schema)
 
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
         await check_edit(arguments, question.body["input_schema"])

@@ -173,6 +173,24 @@ async def test_what_is_no_answer_leaves_the_question_pending(
         assert (await agent.approval(question.id)).state == "pending"
 
 
+@pytest.mark.parametrize("asked", [WHO, VISIT])
+async def test_an_answer_may_be_repeated(
+    asking: Asking, autojump_clock: MockClock, asked: Elicitation
+) -> None:
+    """Also one that was completed, or kept without its content: by its key it is still the same."""
+    asking.offer("ask", two_legs({"q": asked}, []))
+    words = {"action": "accept", "content": {"name": "Ada"}}
+    async with asking.agent() as agent:
+        turn = await agent.start_conversation("go")
+        question = await only(agent, turn.conversation.id)
+        first = answer(await agent.decide(question.id, words, key="k"))
+        assert first.response == "done"
+        assert answer(await agent.decide(question.id, words, key="k")) == first
+        with pytest.raises(AgentError) as caught:
+            await agent.decide(question.id, {"action": "accept", "content": {}}, key="another")
+        assert caught.value.code == "already_decided"
+
+
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_no_is_an_answer(asking: Asking, autojump_clock: MockClock, action: str) -> None:
     async with asking.agent() as agent:
