@@ -45,6 +45,8 @@ class Commands:
     """Messages wait for the live run to end."""
     _told: set[str] = attrs.field(factory=set)
     """Queued messages whose senders know that they wait for a human."""
+    _tried: set[tuple[str, str]] = attrs.field(factory=set)
+    """Runs, and queued messages whose token was tried for them: it may be one that the server refuses."""
     deleted: bool = False
 
     def busy(self) -> bool:
@@ -204,7 +206,10 @@ class Commands:
             return
         if head.state == "auth_required":
             for command in waiting:
-                if self._services.tokens.get(command.stream, command.key) is not None:
+                tried = (head.id, command.key)
+                has_token = self._services.tokens.get(command.stream, command.key) is not None
+                if has_token and tried not in self._tried:
+                    self._tried.add(tried)
                     await self._log.save(e.run_resumed(head.id, command.key, True, answer=False))
                     return
         if head.state in ("waiting", "auth_required"):

@@ -128,6 +128,22 @@ async def test_a_token_that_is_refused_again_is_asked_for_again(
     assert guarded.bearers == [STALE, "tok-as-bad", GOOD]
 
 
+async def test_tokens_of_queued_messages_are_tried_once_each(
+    guarded: Guarded, autojump_clock: MockClock
+) -> None:
+    for turn_number in (1, 2, 3):
+        guarded.plan("agent", use(call("put")), say("done"), turn=turn_number)
+    async with guarded.agent() as agent:
+        turn = await agent.start_conversation("go", token=STALE)
+        id = turn.conversation.id
+        for text in ("next", "more"):
+            queued = answer(await agent.send(id, text, token="tok-as-bad"))
+            assert (queued.state, queued.code) == ("queued", "auth_required")
+        assert guarded.bearers == [STALE, "tok-as-bad", "tok-as-bad"]
+        turn = await agent.resume(id, token=GOOD)
+        assert answer(turn).response == "done"
+
+
 async def test_a_resume_without_the_lost_token_calls_nobody(
     guarded: Guarded, autojump_clock: MockClock
 ) -> None:
