@@ -163,7 +163,9 @@ def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
     record.attempts[body["attempt"]] = "started"
     record.started = body
     record.need = None
-    c.update_call(record, state="started", **_meant(body, body["tool"], body["arguments"]))
+    meant = _meant(body, body["tool"], body["arguments"])
+    # What was said of an earlier attempt, that nobody knows its outcome, is not true of this one.
+    c.update_call(record, "", state="started", result=None, is_error=None, **meant)
 
 
 def _meant(body: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
