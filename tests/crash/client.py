@@ -18,6 +18,7 @@ from stopgo.actors.result import Turn
 from stopgo.runtime.events import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal, Question
 
+from .demands import acceptance
 from .world import World, result_of
 
 Answer = Mapping[str, Any] | None
@@ -54,7 +55,13 @@ class Client:
     deleted: bool = False
     _commands: dict[str, Callable[[Agent], Awaitable[Turn]]] = attrs.field(factory=dict)
     _left: set[str] = attrs.field(factory=set)
+    _said: set[str] = attrs.field(factory=set)
+    """Keys of the resumes that may have got there."""
+    _answering: dict[str, str] = attrs.field(factory=dict)
+    """Ids of the questions of servers by the key of their answer, which is said again in the next life."""
     _agent: Agent | None = None
+    _began: float = 0.0
+    """When this life did."""
 
     @property
     def agent(self) -> Agent:
@@ -65,7 +72,7 @@ class Client:
 
     async def live(self, agent: Agent) -> bool:
         """Go on with the script. Whether it is through; if not, the agent has to be started again."""
-        self._agent = agent
+        self._agent, self._began = agent, self.world.wall()
         with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._listen)
@@ -104,16 +111,22 @@ class Client:
 
     # --------------------------------------------------------------- commands
 
-    async def start(self, text: str, key: str = "start", *, wait: bool = True) -> None:
+    async def start(
+        self, text: str, key: str = "start", *, token: str | None = None, wait: bool = True
+    ) -> None:
+        self.world.authorized |= token is not None
+
         async def command(agent: Agent) -> Turn:
-            turn = await agent.start_conversation(text, key=key, wait=wait)
+            turn = await agent.start_conversation(text, key=key, token=token, wait=wait)
             self.conversation = turn.conversation.id
             return turn
 
         await self._do(key, command)
 
-    async def send(self, text: str, key: str, *, wait: bool = True) -> None:
-        await self._do(key, lambda agent: agent.send(self.conversation, text, key=key, wait=wait))
+    async def send(self, text: str, key: str, *, token: str | None = None, wait: bool = True) -> None:
+        await self._do(
+            key, lambda agent: agent.send(self.conversation, text, key=key, token=token, wait=wait)
+        )
 
     async def decide(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
         """Answer the question about the call with that label."""
@@ -130,6 +143,48 @@ class Client:
         self, approval: str, decision: Mapping[str, Any], key: str, *, wait: bool = True
     ) -> None:
         await self._do(key, lambda agent: agent.decide(approval, decision, key=key, wait=wait))
+
+    async def resume(self, *tokens: str) -> None:
+        """Bring the run a token whenever it waits for one: these in turn, the last one again and again."""
+        for number in count():
+            key = f"token {number}"
+            if key in self.answers:
+                continue
+            if key not in self._said:
+                await self.rest()
+                if await self.state() != "auth_required":
+                    return
+                self._said.add(key)
+            await self.bring(tokens[min(number, len(tokens) - 1)], key)
+
+    async def state(self) -> str | None:
+        """Of the last run."""
+        run = (await self.agent.get(self.conversation)).head.run
+        return run and run.state
+
+    async def bring(self, token: str, key: str) -> None:
+        await self._do(key, lambda agent: agent.resume(self.conversation, token=token, key=key))
+
+    async def reply(self, label: str, action: str = "accept") -> None:
+        """Answer whatever the server asks about the call with that label."""
+        for number in count():
+            key = f"reply {label} {number}"
+            if key in self.answers:
+                continue
+            if key not in self._answering:
+                await self.rest()
+                asked = sorted(
+                    (each for each in await self.approvals() if _asks(each, label)),
+                    key=lambda each: str(each.body["message"]),
+                )
+                if not asked:
+                    return
+                self._answering[key] = asked[0].id
+            question = await self.agent.approval(self._answering[key])
+            if action == "accept" and "url" in question.body:
+                self.world.visited.add(label)
+            yes = acceptance(question.body["message"])
+            await self.answer(question.id, yes if action == "accept" else {"action": action}, key)
 
     async def cancel(self, key: str) -> None:
         await self._do(key, lambda agent: agent.cancel(self.conversation, key=key))
@@ -225,6 +280,10 @@ class Client:
         self.answers[key] = await self._ask(command)
         self._commands[key] = command
 
+    def _is_lost(self, question: Question) -> bool:
+        """Whether a server asked it in the middle of a call of an earlier life: it will be taken back."""
+        return bool(question.body.get("in_flight")) and question.created < self._began
+
     async def rest(self) -> None:
         """Wait until nothing moves by itself any more, answering what only the ledger can answer."""
         with self.agent._cast.services.bus.subscribe(None, buffer=10_000) as live:
@@ -233,7 +292,7 @@ class Client:
                 conversation = await self.agent.get(self.conversation)
                 run = conversation.head.run
                 asked = any(
-                    each.state == "pending" and each.kind == "outcome_unknown"
+                    each.state == "pending" and (each.kind == "outcome_unknown" or self._is_lost(each))
                     for each in conversation.approvals.values()
                 )
                 moving = run is not None and run.state == "running"
@@ -242,6 +301,12 @@ class Client:
                 async for item in live:
                     if isinstance(item, Event | Idle):
                         break
+
+
+def _asks(question: Question, label: str) -> bool:
+    """Whether it is a server's, about the call with that label, and open."""
+    mine = question.kind == "elicitation" and question.body["tool_args"] == {"name": label}
+    return mine and question.state == "pending"
 
 
 def _refused(answer: Answer) -> bool:

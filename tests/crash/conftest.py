@@ -7,4 +7,6 @@ pytest.register_assert_rewrite(
     "tests.crash.decision_scenarios",
     "tests.crash.ending_scenarios",
     "tests.crash.recovery_scenarios",
+    "tests.crash.question_scenarios",
+    "tests.crash.token_scenarios",
 )

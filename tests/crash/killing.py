@@ -20,6 +20,10 @@ READS = frozenset(
 """Whatever else a journal can do counts as a write: what it learns one day is covered by itself."""
 
 
+MAX_WRITES = 500
+"""Of one process; a story that does not come to rest is stopped here."""
+
+
 class Killed(BaseException):
     """The process is gone. No handler of the product may catch it."""
 
@@ -57,6 +61,7 @@ class KillingJournal:
         async def write(*args: Any, **kwargs: Any) -> Any:
             self._die_if_dead()
             self.writes += 1
+            assert self.writes < MAX_WRITES, "there is no end of writing"
             number = self.writes
             if self._kill == Kill(number, "before"):
                 await self._die()

@@ -30,6 +30,7 @@ TIMEOUT = 200.0
 
 MATRIX = "tests/crash/test_matrix.py"
 TREES = "tests/crash/test_matrix_trees.py"
+NEEDS = "tests/crash/test_matrix_needs.py"
 SEEDS = "tests/simulation/test_smoke.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
@@ -37,12 +38,15 @@ INBOX = "tests/runtime/journal/test_commands.py"
 LOG = "actors/log.py"
 CALL = "actors/nodes/call.py"
 EFFECT = "actors/nodes/effect.py"
+INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 BRANCHES = "actors/branches.py"
 NODE = "actors/nodes/node.py"
 RUN = "actors/run.py"
 COMMANDS = "actors/commands.py"
+STATE = "actors/state.py"
+HEAD = "actors/head.py"
 AGENT = "actors/agent.py"
 MEMORY = "runtime/journal/memory.py"
 SQLITE = "runtime/journal/sqlite.py"
@@ -363,6 +367,106 @@ MUTANTS = (
         "questions outlive the node they were asked for",
         (Edit(LOG, 'elif "error" in outcome or "continued" in outcome:', "elif False:"),),
         ("tests/actors/test_giving_up.py",),
+    ),
+    Mutant(
+        "a need outlives the attempt that follows it: what was refused once may be sent again for ever",
+        (Edit(STATE, "    record.need = None\n", ""),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "after a restart a refused call does not wait for what its server wanted",
+        (
+            Edit(
+                EFFECT,
+                "if record.need is not None:\n            return await self._meet(key, record)\n        last",
+                "last",
+            ),
+        ),
+        (NEEDS,),
+    ),
+    Mutant(
+        "a call that was refused goes out without a token",
+        (
+            Edit(
+                EFFECT,
+                'log.run.mover == need["command"] or not self._bearer()',
+                'log.run.mover == need["command"]',
+            ),
+        ),
+        (NEEDS,),
+    ),
+    Mutant(
+        "a call that was refused goes out again with the same token",
+        (Edit(EFFECT, 'log.run.mover == need["command"] or not self._bearer()', "not self._bearer()"),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "a run that has lost its token calls without one",
+        (Edit(EFFECT, "and not self._bearer():", "and False:"),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "the token of a queued message is tried for ever",
+        (Edit(COMMANDS, "if has_token and tried not in self._tried:", "if has_token:"),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "an answer is taken for one to the next attempt's question",
+        (
+            Edit(
+                INQUIRIES,
+                "question_key(self.key, self.attempt, self._number)",
+                "question_key(self.key, 1, self._number)",
+            ),
+        ),
+        (NEEDS,),
+    ),
+    Mutant(
+        "answers are forgotten once an attempt has brought them",
+        (Edit(STATE, "    record.need = None\n", "    record.need = record.asked = None\n"),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "a call goes on although people did not want what its server asked for",
+        (Edit(EFFECT, 'if record.asked["answers"] or all(', "if True or all("),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "an answer that is repeated is another one",
+        (
+            Edit(
+                AGENT,
+                'if decided.get("action") == "accept":',
+                'if question.state == "pending" and decided.get("action") == "accept":',
+            ),
+        ),
+        (NEEDS,),
+    ),
+    Mutant(
+        "what was asked in the middle of a call outlives the process",
+        (Edit(COMMANDS, "await self._take_back_lost()\n        await", "await"),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "a call that was lost while its server waited for an answer is not seen to at the next start",
+        (Edit(HEAD, '(run.state == "running" or bool(self.in_flight))', '(run.state == "running")'),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "what was asked in the middle of a call outlives the call",
+        (Edit(EFFECT, "asked=lambda body: asked_at(body, key, attempt),", "asked=lambda body: False,"),),
+        (NEEDS,),
+    ),
+    Mutant(
+        "a call that is made again shows what was said of its last attempt",
+        (
+            Edit(
+                STATE,
+                'update_call(record, "", state="started", result=None, is_error=None, **meant)',
+                'update_call(record, state="started", **meant)',
+            ),
+        ),
+        (NEEDS,),
     ),
 )
 

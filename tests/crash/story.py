@@ -46,11 +46,14 @@ class Scenario:
 
     def config(self, life: int = 1) -> AgentConfig:
         tree = self.upgrade if self.upgrade is not None and life > 1 else self.tree
+        server = McpServerConfig(name="tools", command="in-process", max_concurrency=3)
+        if self.outside.demands.any_tokens:  # only a server that speaks HTTP is given any
+            server = attrs.evolve(server, command=None, url="http://in.process/mcp")
         return AgentConfig(
             agent=tree_from_stored(tree),
             has_tree=True,
             prompt="Be careful.",
-            mcp_servers=(McpServerConfig(name="tools", command="in-process", max_concurrency=3),),
+            mcp_servers=(server,),
             approval=self.approval,
             stored_tree=tree,
         )

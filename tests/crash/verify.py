@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,8 +12,9 @@ import attrs
 from stopgo.actors import events as e
 from stopgo.actors.record import Message
 from stopgo.actors.state import Conversation
-from stopgo.runtime.journal.protocol import Event, Json
+from stopgo.runtime.journal.protocol import Event, Json, Question
 
+from .demands import NUMBER
 from .story import Record, Story
 from .world import ONCE
 
@@ -25,13 +26,17 @@ def verify(story: Story, undisturbed: Story | None = None) -> None:
     assert story.world.wrongs == []
     _check_log(story)
     _check_calls(story)
+    _check_attempts(story.record.events)
     if not story.client.deleted:
         _check_indexes(story.record)
         _check_commands(story)
     story.scenario.check(story)
     if undisturbed is not None and story.scenario.compared:
         assert essence(story) == essence(undisturbed, forgotten=doubtful(story))
-        if not (unknowns(story.record) - unknowns(undisturbed.record) or story.client.deleted):
+        if _waits(story.record) != _waits(undisturbed.record):
+            # A token or a question was lost with a process, so that others hear of the end, or more.
+            assert _told_ends(story.client.answers) >= _told_ends(undisturbed.client.answers)
+        elif not (unknowns(story.record) - unknowns(undisturbed.record) or story.client.deleted):
             assert scrubbed(story.client.answers) == scrubbed(undisturbed.client.answers)
             assert _kept(story.record.replies) == _kept(undisturbed.record.replies)
 
@@ -90,8 +95,43 @@ def _check_calls(story: Story) -> None:
         call = message.call
         if call is not None and call.state == "finished" and not call.is_error and call.name != "exit_loop":
             assert world.times(call.arguments["name"]) >= 1, f"{call} never ran"
-        if call is not None and call.state in ("rejected", "denied", "requested", "waiting"):
+        if call is not None and call.state in ("rejected", "denied", "requested", "waiting", "cancelled"):
             assert world.times(call.arguments["name"]) == 0, f"{call} ran"
+
+
+def _check_attempts(events: Sequence[Event]) -> None:
+    """A call is made again only when nothing was done, or when it may be, or a human says so; and not before
+    its server can have what it wanted."""
+    ended: dict[tuple[str, int], tuple[int, Json | None]] = {}
+    keys: dict[str, str] = {}
+    answered: dict[str, Json] = {}
+    token = -1
+    for event in events:
+        body = event.body
+        match event.type:
+            case e.APPROVAL_REQUESTED:
+                keys[body["id"]] = body["question"]
+            case e.APPROVAL_RESOLVED:
+                answered[keys[body["id"]]] = body["decision"]
+            case e.APPROVAL_EXPIRED:
+                answered[keys[body["id"]]] = {}
+            case e.TOOL_FINISHED:
+                ended[body["key"], body["attempt"]] = (event.seq, body.get("need"))
+            case e.TOOL_STARTED if body["attempt"] > 1:
+                key, last = body["key"], body["attempt"] - 1
+                seq, need = ended.get((key, last), (0, None))
+                if need is None:
+                    once = body["effect"] == "once"
+                    assert not once or answered[f"{key}?{last}"]["action"] == "retry", (
+                        f"{event} was not asked for"
+                    )
+                elif need["kind"] == "credential":
+                    assert token > seq, f"{event} brings no other token"
+                else:
+                    wanted = {f"{key}^{last}.{number}" for number in range(len(need["requests"]))}
+                    assert wanted <= answered.keys(), f"{event} brings no answers"
+        if body.get("token"):
+            token = event.seq
 
 
 # -------------------------------------------------------------------- indexes
@@ -138,6 +178,19 @@ def unknowns(record: Record) -> frozenset[tuple[str, str]]:
     )
 
 
+def _waits(record: Record) -> Any:
+    """The tokens a run waited for, and why; and the questions that were lost in the middle of calls."""
+    void = [each for each in record.questions if each.state == "void" and each.body.get("in_flight")]
+    tokens = [event.body.get("status") for event in record.events if event.type == e.RUN_AUTH_REQUIRED]
+    return tokens, len(void)
+
+
+def _told_ends(answers: Mapping[str, Any]) -> set[str]:
+    """What those were told who were told how a run ended."""
+    ends = ("finished", "failed", "cancelled")
+    return {repr(scrubbed(each)) for each in answers.values() if each and each.get("state") in ends}
+
+
 def essence(story: Story, forgotten: frozenset[str] | None = None) -> Mapping[str, Any]:
     """The conversation without ids, times, questions about unknown outcomes, and the order in which
     branches happened to come."""
@@ -150,7 +203,7 @@ def essence(story: Story, forgotten: frozenset[str] | None = None) -> Mapping[st
         "run": run and run._replace(id=""),
         "turns": conversation.turns,
         "messages": _by_node(conversation.messages, without),
-        "approvals": _approvals(conversation),
+        "approvals": _approvals(conversation, without),
     }
 
 
@@ -166,12 +219,22 @@ def _by_node(messages: Iterable[Message], without: frozenset[str]) -> Mapping[st
     return found
 
 
-def _approvals(conversation: Conversation) -> list[Any]:
-    return sorted(
-        (each.body["key"], each.state, repr(each.decision), scrubbed(each.body["tool_args"]))
-        for each in conversation.approvals.values()
-        if each.kind == "tool"
-    )
+def _approvals(conversation: Conversation, without: Iterable[str]) -> list[Any]:
+    """What was asked about calls, and what servers asked first, each once. What they asked in the middle of
+    calls they ask again when a call is made again."""
+    asked = conversation.approvals.values()
+    about = [each for each in asked if each.kind == "tool"]
+    theirs = [
+        each for each in asked if each.kind == "elicitation" and each.body["tool_args"]["name"] not in without
+    ]
+    first = [each for each in theirs if not each.body["in_flight"]]
+    amid = {_asked(each) for each in theirs if each.body["in_flight"] and each.state != "void"}
+    return sorted([*map(_asked, (*about, *first)), *amid])
+
+
+def _asked(question: Question) -> tuple[str, ...]:
+    decision, arguments = scrubbed(question.decision), scrubbed(question.body["tool_args"])
+    return question.body["key"], question.kind, question.state, repr(decision), repr(arguments)
 
 
 def _kept(replies: Mapping[str, Json | None]) -> Any:
@@ -183,7 +246,8 @@ def scrubbed(value: Any) -> Any:
     """The same without ids, and without answers about unknown outcomes."""
     match value:
         case str():
-            return UUID.sub("#", value)
+            # What is asked at the same moment comes in any order.
+            return "\n\n".join(sorted(NUMBER.sub("", UUID.sub("#", value)).split("\n\n")))
         case Mapping():
             return {key: scrubbed(each) for key, each in value.items() if not str(key).startswith("unknown ")}
         case list() | tuple():

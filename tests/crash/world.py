@@ -13,6 +13,7 @@ import trio
 
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.needs import Wanted
 from stopgo.actors.tools import (
     Authenticate,
     CallTool,
@@ -26,6 +27,7 @@ from stopgo.actors.tools import (
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 
+from .demands import Demands
 from .killing import Killed, KillingJournal
 
 HINTS: Mapping[str, Hints] = {
@@ -64,6 +66,8 @@ class Outside:
     """What tools say of themselves in lives that begin after a call was done."""
     renewed: frozenset[str] = frozenset()
     """Tools that are described otherwise from the second life on."""
+    demands: Demands = attrs.field(factory=Demands)
+    """What the server wants before it does something, or in the middle of it."""
 
 
 @attrs.frozen
@@ -91,6 +95,12 @@ class World:
     journal: KillingJournal | None = None
     closing: float = math.inf
     """When the shutdown of this life began, on trio's clock."""
+    authorized: bool = False
+    """The run was given a token, so that nothing of it may go out without one."""
+    asked: Counter[str] = attrs.field(factory=Counter)
+    """How often the server has asked something, by label of the call."""
+    visited: set[str] = attrs.field(factory=set)
+    """Labels of the calls whose server people have visited."""
     _past: float = 1_000_000.0
 
     @property
@@ -117,20 +127,28 @@ class World:
         self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
     ) -> Behaviour[ServerMessage]:
         tools = self._tools(config.name)
+        locked = self.outside.demands.locked
+        listed = () if locked else tools
 
         async def handle(message: ServerMessage) -> object:
+            nonlocal listed
             match message:
                 case Authenticate():
+                    listed = tools
+                    report(ServerStatus(config.name, "connected", tools=tools))
                     return None
                 case ListTools():
-                    return tools
-                case CallTool(tool=tool, arguments=arguments):
-                    return await self._call(tool, arguments["name"])
+                    return listed
+                case CallTool():
+                    return await self._call(message)
                 case _:
                     assert_never(message)
 
         async def behaviour(ctx: Context[ServerMessage]) -> None:
-            report(ServerStatus(config.name, "connected", tools=tools))
+            if locked:
+                report(ServerStatus(config.name, "auth_required", wanted=Wanted(config.name, 401)))
+            else:
+                report(ServerStatus(config.name, "connected", tools=tools))
             await ctx.serve(handle, concurrency=config.max_concurrency)
 
         return behaviour
@@ -151,14 +169,29 @@ class World:
         renewed = self.life > 1 and tool in self.outside.renewed
         return f"{tool} what is named" + (", as of today" if renewed else "")
 
-    async def _call(self, tool: str, label: str) -> ToolResult:
+    async def _call(self, message: CallTool) -> ToolResult:
+        tool, label = message.tool, message.arguments["name"]
         self._stop_if_dead()
         self._note_late(f"{tool} {label} was called")
+        self._check_bearer(message.bearer, f"{tool} {label}")
+        demands = self.outside.demands
+        demands.check_token(self, label, message)
+        agreed = demands.check_answers(self, label, message)
+        if label in demands.amid:
+            agreed = await demands.ask(self, label, message)
+            self._stop_if_dead()
+        if not agreed:
+            return ToolResult("then nothing is done", is_error=True)
         self.ledger.append(Entry(tool, label, frozenset(self.acknowledged)))
         await trio.sleep(self.outside.seconds.get(label, TOOL_SECONDS))
         if label in self.outside.lost and self.times(label) == 1:
             raise ToolOutcomeUnknown("the connection was lost")
         return ToolResult(result_of(tool, label))
+
+    def _check_bearer(self, bearer: str | None, what: str) -> None:
+        if bearer is None and self.authorized:
+            self.wrongs.append(f"{what} went out without a token")
+        self.authorized |= bearer is not None
 
     # ------------------------------------------------------------------ model
 
@@ -171,7 +204,9 @@ class World:
         key = (request.turn, request.node, request.call, request.iteration)
         again = key in self.requests
         first = self.requests.setdefault(key, request)
-        if (first.system, first.messages) != (request.system, request.messages):
+        # A server that lists nothing without a token is not spoken of after a restart, until one is brought.
+        system = request.system if self.outside.demands.locked else first.system
+        if (system, first.messages) != (request.system, request.messages):
             self.wrongs.append(f"the model was asked something else at {key} than before")
         await trio.sleep(self.outside.seconds.get(request.node, MODEL_SECONDS))
         fails_now = request.node in self.outside.failing_first and not again
