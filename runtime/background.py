@@ -1,10 +1,8 @@
-"""The nursery of an actor's own tasks, opened when it first needs one."""
+"""An actor's own tasks, beside its behaviour."""
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Protocol, TypeVarTuple, cast
 
 import trio
@@ -23,34 +21,37 @@ class TaskHost(Protocol):
 
 
 class Background:
-    """Tasks beside an actor's behaviour, in a nursery that a task of its own keeps open.
+    """Tasks that live in the host, each in a scope of its own, and that `close` ends and waits for.
 
-    Most actors never start one, and an open nursery for each would cost a tenth of an idle
-    actor's memory. A behaviour cannot open one half-way, so a neighbouring task does.
+    Not a nursery, for a behaviour cannot open one half-way: a further task would have to keep it open,
+    and would cost an actor that starts one task as much again.
     """
 
-    def __init__(self, host: TaskHost, name: str, on_crash: Callable[[Exception], None]) -> None:
-        self._scope = trio.CancelScope()
-        self._nursery: trio.Nursery | None = None
-        self._waiting: list[Callable[[], None]] = []
+    __slots__ = ("_closed", "_ended", "_host", "_on_crash", "_scopes")
+
+    def __init__(self, host: TaskHost, on_crash: Callable[[Exception], None]) -> None:
+        self._host = host
         self._on_crash = on_crash
-        self._ended = trio.Event()
-        host.start_soon(self._keep_open, name=f"{name}<background>")
+        self._scopes: dict[trio.CancelScope, None] = {}
+        self._closed = False
+        self._ended: trio.Event | None = None
+        """What `close` waits for."""
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
     ) -> None:
-        """Start a task. It inherits the context of the caller, as in any nursery.
+        """Start a task; cancelled from its start, when the others are. It inherits the context of the caller,
+        as in any nursery.
 
         Raises RuntimeError when the actor has ended.
         """
-        if self._nursery is not None:
-            self._nursery.start_soon(async_fn, *args, name=name)
-            return
-        if self._ended.is_set():
+        if self._closed:
             raise RuntimeError("the actor has ended")
-        context = contextvars.copy_context()
-        self._waiting.append(lambda: context.run(partial(self.start_soon, async_fn, *args, name=name)))
+        scope = trio.CancelScope()
+        if self._ended is not None:
+            scope.cancel()
+        self._scopes[scope] = None
+        self._host.start_soon(self._run, scope, async_fn, args, name=name)
 
     async def close(self) -> None:
         """Cancel every task and wait until the last has gone.
@@ -58,20 +59,23 @@ class Background:
         The wait is shielded, and has no deadline, because it stands for the end of a
         nursery block: what is cancelled is still owned until it has unwound.
         """
-        self._scope.cancel()
-        with trio.CancelScope(shield=True):
-            await self._ended.wait()
+        if self._scopes:
+            self._ended = trio.Event()
+            for scope in self._scopes:
+                scope.cancel()
+            with trio.CancelScope(shield=True):
+                await self._ended.wait()
+        self._closed = True
 
-    async def _keep_open(self) -> None:
+    async def _run(
+        self, scope: trio.CancelScope, async_fn: Callable[..., Awaitable[object]], args: tuple[object, ...]
+    ) -> None:
         try:
-            with self._scope:
-                async with trio.open_nursery() as self._nursery:
-                    for start in self._waiting:
-                        start()
-                    self._waiting.clear()
-                    await trio.sleep_forever()
+            with scope:
+                await async_fn(*args)
         except* Exception as group:
             self._on_crash(cast(Exception, leaf(group)))
         finally:
-            self._nursery = None
-            self._ended.set()
+            del self._scopes[scope]
+            if self._ended is not None and not self._scopes:
+                self._ended.set()

@@ -16,8 +16,10 @@ A restart calls the function again, so its state is always fresh.
 
 from __future__ import annotations
 
+import contextvars
 import math
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar, cast
 
 import attrs
@@ -30,7 +32,7 @@ from stopgo.runtime.errors import Refused, leaf
 from stopgo.runtime.events import ACTORS, TellRefused
 from stopgo.runtime.life import Life
 from stopgo.runtime.mailbox import Mailbox
-from stopgo.runtime.message import A
+from stopgo.runtime.message import A, R, Request
 from stopgo.runtime.ref import ActorRef, Address
 
 B = TypeVar("B")
@@ -81,10 +83,13 @@ class Context(Generic[A]):
         are handled at a time, and state may change wherever a handler waits.
 
         After `idle_timeout` seconds without a message the actor stops, unless it is `busy()`;
-        then it is asked again after as long. Raises ValueError for a bound that is not positive.
+        then it is asked again after as long. Raises ValueError for a bound that is not positive,
+        and for an actor that handles messages side by side and would end when idle.
         """
         if concurrency < 1 or idle_timeout <= 0:
             raise ValueError("concurrency and idle_timeout must be positive")
+        if concurrency > 1 and idle_timeout != math.inf:
+            raise ValueError("only an actor with a concurrency of 1 may end when idle")
         mailbox = self._life.mailbox
         self._life.serving()
         try:
@@ -93,7 +98,7 @@ class Context(Generic[A]):
                     await self._handle(handle, envelope)
                     del envelope  # or an idle actor would keep its last message
             else:
-                await self._serve_side_by_side(handle, concurrency, idle_timeout, busy)
+                await self._serve_side_by_side(handle, concurrency)
         finally:
             mailbox.end(None)  # However this ends, nobody waits for the behaviour's tear-down.
 
@@ -109,39 +114,55 @@ class Context(Generic[A]):
         Messages queue while it starts. Its crash reaches those who asked it, as ActorCrashed,
         and the bus; this actor lives on.
         """
-        address = Address(name)
-        life = Life(address, Mailbox(name, mailbox), self._life.bus, self._life.background)
+        return ActorRef(self._begin(name, behaviour, mailbox).address)
+
+    async def ask_new(self, name: str, behaviour: Behaviour[B], request: Request[B, R]) -> R:
+        """Start a child actor for one request. When this ends, also by cancellation, the child and all below
+        it are gone.
+
+        Raises as `ActorRef.ask` does.
+        """
+        child = self._begin(name, behaviour, 1)
+        try:
+            return await child.mailbox.ask(request)
+        finally:
+            if not child.ended:
+                child.cancel()
+                with trio.CancelScope(
+                    shield=True
+                ):  # as at the end of a nursery, what is cancelled only unwinds
+                    await child.wait_ended()
+
+    def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int) -> Life:
+        life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, self._life.background)
         self._life.background.start_soon(_live_once, life, behaviour, name=name)
-        return ActorRef(address)
+        return life
 
-    async def _serve_side_by_side(
-        self, handle: Handler[A], concurrency: int, idle_timeout: float, busy: Callable[[], bool]
-    ) -> None:
-        slots = trio.Semaphore(concurrency)
+    async def _serve_side_by_side(self, handle: Handler[A], concurrency: int) -> None:
+        mailbox = self._life.mailbox
+        name = f"{self.ref.name}<handler>"
+        context = contextvars.copy_context()
+        free = concurrency
 
-        async def handle_in_slot(envelope: Envelope) -> None:
-            try:
-                await self._handle(handle, envelope)
-            finally:
-                slots.release()
+        async def handle_all(envelope: Envelope) -> None:
+            nonlocal free
+            await self._handle(handle, envelope)
+            while (waiting := mailbox.next()) is not None:
+                await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
+                await self._handle(handle, waiting)
+            free += 1
+
+        def take(envelope: Envelope) -> bool:
+            nonlocal free
+            if not free:
+                return False
+            free -= 1
+            # In our context, for this is the step of whoever sends.
+            context.run(partial(handlers.start_soon, handle_all, envelope, name=name))
+            return True
 
         async with trio.open_nursery() as handlers:
-            while True:
-                # A slot first: a message is taken only when there is room to handle it.
-                try:
-                    slots.acquire_nowait()
-                except trio.WouldBlock:
-                    await slots.acquire()
-                # Others run at the latest when the slots are taken: a crowd does not cost a pass of the
-                # scheduler each.
-                envelope = await self._life.mailbox.receive(
-                    idle_timeout, lambda: bool(handlers.child_tasks) or busy(), at_once=True
-                )
-                if envelope is None:
-                    return
-                name = f"{self.ref.name}<{type(envelope.message).__name__}>"
-                handlers.start_soon(handle_in_slot, envelope, name=name)
-                del envelope
+            await mailbox.hand_out(take)
 
     async def _handle(self, handle: Handler[A], envelope: Envelope) -> None:
         if envelope.settled:

@@ -39,6 +39,8 @@ class Life:
     _over: bool = False
     _crash: Exception | None = None
     _background: Background | None = None
+    _ended: trio.Event | None = None
+    """Made by who waits for it."""
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     def __attrs_post_init__(self) -> None:
@@ -63,10 +65,23 @@ class Life:
             if self._background is not None:
                 await self._background.close()
             self.address.mailbox = None
+            if self._ended is not None:
+                self._ended.set()
             if self.starter is None:
                 name = self.address.name
                 self.bus.publish(ACTORS, Crashed(name, self._crash) if self._crash else Stopped(name))
         return self._crash
+
+    @property
+    def ended(self) -> bool:
+        """The behaviour is over and all its background is gone."""
+        return self.address.mailbox is not self.mailbox
+
+    async def wait_ended(self) -> None:
+        """Return when it has `ended`. One task waits."""
+        if not self.ended:
+            self._ended = trio.Event()
+            await self._ended.wait()
 
     def serving(self) -> None:
         """The behaviour serves: whoever asks from now on need not wait for its set-up."""
@@ -89,7 +104,7 @@ class Life:
         if self._background is None:
             if self._over:
                 raise RuntimeError(f"{self.address.name} has ended")
-            self._background = Background(self.host, self.address.name, self._background_crashed)
+            self._background = Background(self.host, self._background_crashed)
         return self._background
 
     def cancel(self) -> None:

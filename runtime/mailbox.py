@@ -24,7 +24,18 @@ class Mailbox:
     One task receives. Raises ValueError for a size below 1.
     """
 
-    __slots__ = ("_arrived", "_closed", "_crash", "_pending", "_queue", "_senders", "_size", "name", "taken")
+    __slots__ = (
+        "_arrived",
+        "_closed",
+        "_crash",
+        "_pending",
+        "_queue",
+        "_senders",
+        "_size",
+        "_take",
+        "name",
+        "taken",
+    )
 
     def __init__(self, name: str, size: int) -> None:
         if size < 1:
@@ -38,6 +49,7 @@ class Mailbox:
         self._senders: dict[Envelope, trio.Event] = {}  # who waits for room, in order
         self._pending: dict[Envelope, None] = {}  # every ask without an answer, also those being handled
         self._arrived: trio.Event | None = None  # what the receiver waits for
+        self._take: Callable[[Envelope], bool] | None = None
         self._closed = False
         self._crash: Exception | None = None
 
@@ -66,15 +78,12 @@ class Mailbox:
         if not (self._queue or self._closed):
             self._accept(Envelope(message, self.name, self, None, carried))
 
-    async def receive(
-        self, idle_timeout: float, busy: Callable[[], bool], *, at_once: bool = False
-    ) -> Envelope | None:
+    async def receive(self, idle_timeout: float, busy: Callable[[], bool]) -> Envelope | None:
         """The next message, perhaps withdrawn by now; None when there will be no more.
 
-        Closes after `idle_timeout` seconds without a message, unless `busy()`. `at_once`: a message that is
-        there already is given without a checkpoint.
+        Closes after `idle_timeout` seconds without a message, unless `busy()`.
         """
-        if self._queue and not at_once:
+        if self._queue and self.taken:
             await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
         while not (self._queue or self._closed):
             self._arrived = trio.Event()
@@ -86,6 +95,25 @@ class Mailbox:
                 continue
             if not (self._queue or busy()):
                 self.close()
+        return self.next()
+
+    async def hand_out(self, take: Callable[[Envelope], bool]) -> None:
+        """Offer every message to `take`, in order and in the step of its sender, until no more are accepted.
+
+        What it has no room for stays, as does all that comes after; who has room again asks for the `next`.
+        """
+        while self._queue and take(self._queue[0]):
+            self.next()
+        self._take = take
+        try:
+            while not self._closed:
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+        finally:
+            self._take = None
+
+    def next(self) -> Envelope | None:
+        """The next message, perhaps withdrawn by now, if there is one."""
         if not self._queue:
             return None
         envelope = self._queue.pop(0)
@@ -135,6 +163,11 @@ class Mailbox:
             self._senders.pop(envelope, None)
 
     def _accept(self, envelope: Envelope) -> None:
-        self._queue.append(envelope)
-        if self._arrived is not None:
-            self._arrived.set()
+        if self._take is None:
+            self._queue.append(envelope)
+            if self._arrived is not None:
+                self._arrived.set()
+        elif not self._queue and self._take(envelope):
+            self.taken += 1
+        else:
+            self._queue.append(envelope)

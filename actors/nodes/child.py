@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_node
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
 from stopgo.config.nodes import Node, ParallelNode
 from stopgo.runtime.context import Context
 from stopgo.runtime.journal.protocol import NewEvent
@@ -76,10 +76,10 @@ class _Child:
         name = f"{self.ctx.ref.name}.{message.path[-1] if message.path else 'run'}"
         behaviour = self.scope.node(self.spec, self.scope)
         if self.spec.timeout is None:
-            return await execute_node(self.ctx, name, behaviour, message)
+            return await self.ctx.ask_new(name, behaviour, message)
         with self.scope.log.metered(message.key, self.spec.timeout) as meter:
             timed = attrs.evolve(message, meters=(*message.meters, meter))
-            return await execute_node(self.ctx, name, behaviour, timed)
+            return await self.ctx.ask_new(name, behaviour, timed)
         raise NodeFailed(
             "timed_out", f'node "{self.spec.name}" took longer than {self.spec.timeout:g} s of work (timeout)'
         )

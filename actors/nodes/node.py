@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
-import trio
 
 from stopgo.actors.branches import Meters
 from stopgo.actors.gate import Place
@@ -102,29 +101,3 @@ async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Await
         return await execute(message)
 
     await ctx.serve(handle)
-
-
-async def execute_node(
-    ctx: Context[Any], name: str, behaviour: Behaviour[Execute], message: Execute
-) -> NodeEnd:
-    """Have a new actor execute a node. When this ends, also by cancellation, the actor and all below it are
-    gone: nothing of a branch that was stopped is sent, or recorded, after whoever stopped it went on.
-    """
-    scope = trio.CancelScope()
-    gone = trio.Event()
-
-    async def child(ctx: Context[Execute]) -> None:
-        try:
-            with scope:
-                await behaviour(ctx)
-        finally:
-            gone.set()
-
-    actor = ctx.spawn(name, child)
-    try:
-        return await actor.ask(message)
-    finally:
-        if not gone.is_set():
-            scope.cancel()
-            with trio.CancelScope(shield=True):  # bounded: a call gives up soon after it is cancelled
-                await gone.wait()

@@ -487,7 +487,7 @@ async def test_idleness_ends_an_actor_and_what_comes_too_late_was_never_accepted
             await trio.sleep(5)
             return "done"
 
-        await ctx.serve(handle, idle_timeout=2, concurrency=2)
+        await ctx.serve(handle, idle_timeout=2)
         await trio.sleep(1)
 
     async with open_supervisor(EventBus()) as supervisor:
@@ -496,7 +496,7 @@ async def test_idleness_ends_an_actor_and_what_comes_too_late_was_never_accepted
             nursery.start_soon(ref.ask, Run("x"))
             await trio.sleep(3)  # handling is not idling
             assert await ref.ask(Run("y")) == "done"
-        await trio.sleep(1.5)
+        await trio.sleep(2.5)
         with pytest.raises(ActorUnavailable, match="s is stopping"):
             await ref.ask(Run("z"))
         await trio.sleep(1)
@@ -532,9 +532,16 @@ async def test_a_forced_stop_is_told_before_the_tear_down(autojump_clock: trio.t
     assert {str(error) for error in asked.values()} == {"s was stopped before it answered"}
 
 
-@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"idle_timeout": 0}])
-async def test_bounds_of_serve_must_be_positive(
-    autojump_clock: trio.testing.MockClock, wrong: dict[str, Any]
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"concurrency": 0}, "must be positive"),
+        ({"idle_timeout": 0}, "must be positive"),
+        ({"concurrency": 2, "idle_timeout": 1}, "may end when idle"),
+    ],
+)
+async def test_bounds_of_serve_are_checked(
+    autojump_clock: trio.testing.MockClock, wrong: dict[str, Any], why: str
 ) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> None:
@@ -543,7 +550,7 @@ async def test_bounds_of_serve_must_be_positive(
         await ctx.serve(handle, **wrong)
 
     async with open_supervisor(EventBus()) as supervisor:
-        with pytest.raises(ValueError, match="must be positive"):
+        with pytest.raises(ValueError, match=why):
             await supervisor.start("s", behaviour)
 
 
