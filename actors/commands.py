@@ -260,25 +260,23 @@ class Commands:
     # --------------------------------------------------------------------- runs
 
     def _start(self) -> None:
-        self._scope = trio.CancelScope()
         self._over = trio.Event()
         self._log.begin(self._stalled)
-        self._ctx.start_soon(self._execute, self._scope, name=f"{self._ctx.ref.name}/run")
+        self._scope = self._ctx.start_soon(self._execute, name=f"{self._ctx.ref.name}/run")
 
     def _stalled(self) -> None:
         self._ctx.start_soon(announce, self._log, self._services)
 
-    async def _execute(self, scope: trio.CancelScope) -> None:
+    async def _execute(self) -> None:
         try:
-            with scope:
-                outcome = await execute(self._ctx, self._log, self._services)
-                await self._close_with(outcome)
+            outcome = await execute(self._ctx, self._log, self._services)
+            await self._close_with(outcome)
         finally:
             self._log.end()
             self._scope = None
             self._over.set()
-        if self._queued:
-            self._services.wake(self._log.state.id)
+            if self._queued:
+                self._services.wake(self._log.state.id)
 
     async def _stop_run(self) -> None:
         """Cancel the run that is being executed, and wait until its last call is recorded."""

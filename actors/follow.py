@@ -64,14 +64,15 @@ class Deleted(Exception):
     """The conversation was deleted before there was a reply."""
 
 
-async def reply(replies: Subscription) -> Json:
+async def reply(replies: Subscription) -> Json | None:
     """Wait for the reply to a command, on a subscription to its `reply_topic` made before it was delivered.
+    None: the subscription was ended first.
 
     Raises:
         Deleted
     """
     async for found in replies:
         if found is None:
-            break
+            raise Deleted
         return cast(Json, found)
-    raise Deleted
+    return None

@@ -12,8 +12,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -108,7 +108,12 @@ class ConversationLog(Branches):
 
         Raises what `Journal.save` raises; then nothing was written.
         """
-        async with self._turn_to_save():
+        # Free nearly always; and who finds it so need not let all others run first.
+        try:
+            self._queue.acquire_nowait()
+        except trio.WouldBlock:
+            await self._queue.acquire()
+        try:
             if not when():
                 return False
             notes = tuple(self._notes)
@@ -139,16 +144,6 @@ class ConversationLog(Branches):
             if self.stalled and self._on_stall is not None:
                 self._on_stall()  # a decision that nobody waits for any more moves nothing
             return True
-
-    @asynccontextmanager
-    async def _turn_to_save(self) -> AsyncIterator[None]:
-        # Free nearly always; and who finds it so need not let all others run first.
-        try:
-            self._queue.acquire_nowait()
-        except trio.WouldBlock:
-            await self._queue.acquire()
-        try:
-            yield
         finally:
             self._queue.release()
 

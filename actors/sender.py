@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar, assert_never
 
 import attrs
-import trio
 
 from stopgo.actors import errors, follow
 from stopgo.actors.errors import AgentError
@@ -34,7 +33,7 @@ Outcome: TypeAlias = Accepted | Won | Already | Repeated | KeyReused | NotAccept
 @attrs.define(eq=False)
 class Sender:
     _services: Services
-    _waits: set[trio.CancelScope] = attrs.field(factory=set)
+    _waits: set[Subscription] = attrs.field(factory=set)
     _closed: bool = False
 
     async def command(
@@ -109,20 +108,20 @@ class Sender:
                     assert_never(outcome)
 
     async def _wait(self, id: str, replies: Subscription) -> Json:
-        with trio.CancelScope() as scope:
-            if self._closed:
-                scope.cancel()  # the command was on its way when the others were sent away
-            self._waits.add(scope)
-            try:
-                reply = await follow.reply(replies)
-            except follow.Deleted as error:
-                raise errors.no_conversation(id) from error
-            finally:
-                self._waits.discard(scope)
-            if "error" in reply:
-                raise AgentError(reply["error"]["code"], reply["error"]["message"])
-            return reply
-        raise errors.shutting_down(accepted=True)
+        if self._closed:
+            replies.end()  # the command was on its way when the others were sent away
+        self._waits.add(replies)
+        try:
+            reply = await follow.reply(replies)
+        except follow.Deleted as error:
+            raise errors.no_conversation(id) from error
+        finally:
+            self._waits.discard(replies)
+        if reply is None:
+            raise errors.shutting_down(accepted=True)
+        if "error" in reply:
+            raise AgentError(reply["error"]["code"], reply["error"]["message"])
+        return reply
 
     def _lend(self, id: str, key: str, token: str | None) -> bool:
         """Have a token ready before its command can be carried out. It never takes another's place, for
@@ -136,8 +135,8 @@ class Sender:
     def close(self) -> None:
         """Send everybody away who waits: what they asked for is on disk and goes on at the next start."""
         self._closed = True
-        for scope in tuple(self._waits):
-            scope.cancel()
+        for replies in self._waits:
+            replies.end()
 
 
 def _is_open(outcome: Outcome) -> bool:

@@ -17,7 +17,7 @@ class TaskHost(Protocol):
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
-    ) -> None: ...
+    ) -> object: ...
 
 
 class Background:
@@ -39,19 +39,31 @@ class Background:
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
-    ) -> None:
-        """Start a task; cancelled from its start, when the others are. It inherits the context of the caller,
-        as in any nursery.
+    ) -> trio.CancelScope:
+        """Start a task; its scope is for cancelling it alone. When the others are being cancelled it is, too,
+        from its start. It inherits the context of the caller, as in any nursery.
 
         Raises RuntimeError when the actor has ended.
         """
+        scope = trio.CancelScope()
+
+        async def within() -> None:
+            with scope:
+                await async_fn(*args)
+
+        self.start_in(scope, within, name=name)
+        return scope
+
+    def start_in(
+        self, scope: trio.CancelScope, async_fn: Callable[[], Awaitable[object]], *, name: object = None
+    ) -> None:
+        """The same for what enters the scope itself."""
         if self._closed:
             raise RuntimeError("the actor has ended")
-        scope = trio.CancelScope()
         if self._ended is not None:
             scope.cancel()
         self._scopes[scope] = None
-        self._host.start_soon(self._run, scope, async_fn, args, name=name)
+        self._host.start_soon(self._run, scope, async_fn, name=name)
 
     async def close(self) -> None:
         """Cancel every task and wait until the last has gone.
@@ -67,12 +79,9 @@ class Background:
                 await self._ended.wait()
         self._closed = True
 
-    async def _run(
-        self, scope: trio.CancelScope, async_fn: Callable[..., Awaitable[object]], args: tuple[object, ...]
-    ) -> None:
+    async def _run(self, scope: trio.CancelScope, async_fn: Callable[[], Awaitable[object]]) -> None:
         try:
-            with scope:
-                await async_fn(*args)
+            await async_fn()
         except* Exception as group:
             self._on_crash(cast(Exception, leaf(group)))
         finally:

@@ -104,9 +104,12 @@ class Context(Generic[A]):
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
-    ) -> None:
-        """Start a task of this actor. It is cancelled when the behaviour ends; its crash is the actor's."""
-        self._life.background.start_soon(async_fn, *args, name=name)
+    ) -> trio.CancelScope:
+        """Start a task of this actor. It is cancelled when the behaviour ends; its crash is the actor's.
+
+        The scope it runs in is for cancelling it alone, before that.
+        """
+        return self._life.background.start_soon(async_fn, *args, name=name)
 
     def spawn(self, name: str, behaviour: Behaviour[B], mailbox: int = 16) -> ActorRef[B]:
         """Start a child actor that is never restarted and ends, at the latest, with this one.
@@ -122,7 +125,7 @@ class Context(Generic[A]):
 
         Raises as `ActorRef.ask` does.
         """
-        child = self._begin(name, behaviour, 1)
+        child = self._begin(name, behaviour, 1, for_one=True)
         try:
             return await child.mailbox.ask(request)
         finally:
@@ -133,9 +136,10 @@ class Context(Generic[A]):
                 ):  # as at the end of a nursery, what is cancelled only unwinds
                     await child.wait_ended()
 
-    def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int) -> Life:
-        life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, self._life.background)
-        self._life.background.start_soon(_live_once, life, behaviour, name=name)
+    def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int, *, for_one: bool = False) -> Life:
+        background = self._life.background
+        life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, background, for_one=for_one)
+        background.start_in(life.scope, partial(_live_once, life, behaviour), name=name)
         return life
 
     async def _serve_side_by_side(self, handle: Handler[A], concurrency: int) -> None:
@@ -144,13 +148,16 @@ class Context(Generic[A]):
         context = contextvars.copy_context()
         free = concurrency
 
-        async def handle_all(envelope: Envelope) -> None:
+        async def handle_in_turn(envelope: Envelope) -> None:
             nonlocal free
-            await self._handle(handle, envelope)
-            while (waiting := mailbox.next()) is not None:
+            while True:
+                await self._handle(handle, envelope)
+                following = mailbox.next()
+                if following is None:
+                    free += 1
+                    return
+                envelope = following
                 await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
-                await self._handle(handle, waiting)
-            free += 1
 
         def take(envelope: Envelope) -> bool:
             nonlocal free
@@ -158,7 +165,7 @@ class Context(Generic[A]):
                 return False
             free -= 1
             # In our context, for this is the step of whoever sends.
-            context.run(partial(handlers.start_soon, handle_all, envelope, name=name))
+            context.run(lambda: handlers.start_soon(handle_in_turn, envelope, name=name))
             return True
 
         async with trio.open_nursery() as handlers:
@@ -173,6 +180,8 @@ class Context(Generic[A]):
             if envelope.answered is None:
                 await handle(envelope.message)
                 envelope.answer(None)
+            elif self._life.for_one:
+                envelope.answer(await handle(envelope.message))
             else:
                 with trio.CancelScope() as envelope.scope:
                     envelope.answer(await handle(envelope.message))

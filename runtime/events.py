@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -67,7 +68,10 @@ class Subscription:
     def __init__(self, buffer: int) -> None:
         if buffer < 1:
             raise ValueError("a subscription needs a buffer of at least 1")
-        self._send, self._receive = trio.open_memory_channel[object](buffer)
+        self._buffer = buffer
+        self._events: deque[object] = deque()
+        self._arrived: trio.Event | None = None
+        self._ended = False
         self.missed = 0
         """Events dropped since the last `take_missed`."""
 
@@ -76,25 +80,37 @@ class Subscription:
         missed, self.missed = self.missed, 0
         return missed
 
+    def end(self) -> None:
+        """Receive nothing more."""
+        self._ended = True
+        self._wake()
+
     def __aiter__(self) -> Subscription:
         return self
 
     async def __anext__(self) -> object:
-        try:
-            return await self._receive.receive()
-        except trio.EndOfChannel:
-            raise StopAsyncIteration from None
+        """One task iterates."""
+        if self._events:
+            await trio.lowlevel.checkpoint()
+        while not self._events:
+            if self._ended:
+                raise StopAsyncIteration
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        return self._events.popleft()
 
     def _offer(self, event: object) -> None:
-        try:
-            self._send.send_nowait(event)
-        except trio.WouldBlock:
-            self._receive.receive_nowait()
+        if self._ended:
+            return
+        if len(self._events) == self._buffer:
+            self._events.popleft()
             self.missed += 1
-            self._send.send_nowait(event)
+        self._events.append(event)
+        self._wake()
 
-    def _end(self) -> None:
-        self._send.close()
+    def _wake(self) -> None:
+        if self._arrived is not None:
+            self._arrived.set()
 
 
 class EventBus:
@@ -120,7 +136,7 @@ class EventBus:
         try:
             yield subscription
         finally:
-            subscription._end()
+            subscription.end()
             subscribers = self._by_topic[topic]
             del subscribers[subscription]
             if not subscribers:

@@ -30,6 +30,8 @@ class Life:
     host: TaskHost
     """Where the actor's background lives: beside the actor itself."""
     incarnation: int = 1
+    for_one: bool = False
+    """It exists for one request: who withdraws that ends the life."""
     starter: trio.TaskStatus[None] | None = None
     """Who waits for this life to serve, and hears of its crash instead of the bus."""
     began_serving: float | None = None
@@ -41,7 +43,8 @@ class Life:
     _background: Background | None = None
     _ended: trio.Event | None = None
     """Made by who waits for it."""
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    """Of the behaviour."""
 
     def __attrs_post_init__(self) -> None:
         self.address.mailbox = self.mailbox
@@ -55,7 +58,7 @@ class Life:
         if trace.current.get() is not trace.NO_TRACE:
             trace.current.set(trace.NO_TRACE)
         try:
-            with self._scope:
+            with self.scope:
                 await behaviour(context)
         except* Exception as group:
             self._fail(cast(Exception, leaf(group)))
@@ -108,11 +111,11 @@ class Life:
         return self._background
 
     def cancel(self) -> None:
-        self._scope.cancel()
+        self.scope.cancel()
 
     def _background_crashed(self, error: Exception) -> None:
         self._fail(error)
-        self._scope.cancel()
+        self.scope.cancel()
 
     def _fail(self, error: Exception) -> None:
         """Record a crash and tell the askers at once; tear-down may take its time."""

@@ -163,11 +163,9 @@ class Mailbox:
             self._senders.pop(envelope, None)
 
     def _accept(self, envelope: Envelope) -> None:
-        if self._take is None:
-            self._queue.append(envelope)
-            if self._arrived is not None:
-                self._arrived.set()
-        elif not self._queue and self._take(envelope):
+        if self._take is not None and self._take(envelope):
             self.taken += 1
-        else:
-            self._queue.append(envelope)
+            return
+        self._queue.append(envelope)
+        if self._take is None and self._arrived is not None:
+            self._arrived.set()

@@ -164,7 +164,10 @@ class ScriptModel:
         if found is None:
             raise ModelFailed(f"no reply in {self.script.name} fits this request: {describe(request)}")
         entry, groups = found
-        await trio.sleep(entry.delay)
+        if entry.delay:
+            await trio.sleep(entry.delay)
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
         if entry.error is not None:
             raise entry.error.failure()
         reply = entry.reply(request, groups)

@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 import attrs
@@ -273,6 +274,85 @@ async def test_messages_are_handled_side_by_side_up_to_the_concurrency(
         assert trio.current_time() == began + 2
 
 
+async def test_what_finds_no_room_is_handled_in_order(autojump_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+    asked: Asked = {}
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", tool(log, concurrency=2))
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, *"abcdef")
+    runs = [entry.removeprefix("run ") for entry in log if entry.startswith("run")]
+    assert ["".join(sorted(runs[at : at + 2])) for at in (0, 2, 4)] == ["ab", "cd", "ef"]
+
+
+async def test_a_handler_task_has_the_context_of_its_actor_and_not_of_the_asker(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    whose: ContextVar[str] = ContextVar("whose", default="nobody's")
+
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> str:
+            return whose.get()
+
+        whose.set("the actor's")
+        await ctx.serve(handle, concurrency=2)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("s", behaviour)
+        whose.set("the asker's")
+        assert await ref.ask(Run("x")) == "the actor's"
+
+
+async def test_a_stopped_actor_handles_side_by_side_what_it_accepted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    asked: Asked = {}
+    async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as stops:
+        ref = await supervisor.start("s", tool(log, concurrency=2))
+        async with trio.open_nursery() as askers:
+            await ask_in_order(askers, asked, ref, *"abcd")
+            stops.start_soon(supervisor.stop, "s")
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(ActorUnavailable, match="s is stopping"):
+                await ref.ask(Run("late"))
+    assert asked == {"a": "A", "b": "B", "c": "C", "d": "D"}
+    assert log[-1] == "close"
+
+
+async def test_what_comes_while_handlers_unwind_is_not_handled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    handled: list[str] = []
+    children: list[ActorRef[ToolMessage]] = []
+
+    async def child(ctx: Context[ToolMessage]) -> None:
+        async def handle(message: ToolMessage) -> None:
+            assert isinstance(message, Run)
+            handled.append(message.argument)
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(10)
+
+        await ctx.serve(handle, concurrency=2)
+
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
+        children.append(ctx.spawn("child", child))
+        await tool([])(ctx)
+
+    asked: Asked = {}
+    async with open_supervisor(EventBus(), grace=100) as supervisor, trio.open_nursery() as askers:
+        await supervisor.start("parent", behaviour)
+        await ask_in_order(askers, asked, children[0], "first")
+        askers.start_soon(supervisor.stop, "parent")
+        await trio.sleep(5)
+        await ask_in_order(askers, asked, children[0], "late")
+    assert handled == ["first"]
+    assert isinstance(asked["late"], ActorCrashed)
+
+
 async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
@@ -439,7 +519,10 @@ async def test_who_is_refused_room_is_not_handled_either(autojump_clock: trio.te
     assert not handled & set(refused)
 
 
-async def test_a_mailbox_that_is_never_empty_lets_others_run(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_a_mailbox_that_is_never_empty_lets_others_run(
+    autojump_clock: trio.testing.MockClock, concurrency: int
+) -> None:
     handled = 0
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -448,7 +531,7 @@ async def test_a_mailbox_that_is_never_empty_lets_others_run(autojump_clock: tri
             handled += 1
 
         await trio.sleep(1)
-        await ctx.serve(handle)
+        await ctx.serve(handle, concurrency=concurrency)
 
     async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.start, "s", behaviour)
@@ -461,7 +544,7 @@ async def test_a_mailbox_that_is_never_empty_lets_others_run(autojump_clock: tri
         while handled < 16:
             before = handled
             await trio.lowlevel.checkpoint()
-            assert handled - before <= 2
+            assert handled - before <= 2 * concurrency
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])

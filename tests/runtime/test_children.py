@@ -53,18 +53,19 @@ async def test_background_tasks_end_with_the_behaviour(autojump_clock: trio.test
     log: list[str] = []
 
     async def behaviour(ctx: Context[Do]) -> None:
-        async def tick() -> None:
+        async def tick(unwinds: float) -> None:
             try:
                 while True:
                     await trio.sleep(1)
                     log.append("tick")
             finally:
+                ctx.start_soon(trio.sleep_forever)  # who comes now is cancelled with the others
                 with trio.CancelScope(shield=True):
-                    await trio.sleep(10)
+                    await trio.sleep(unwinds)
                 log.append("ticked")
 
-        ctx.start_soon(tick, name="ticking")
-        ctx.start_soon(tick)
+        ctx.start_soon(tick, 5, name="ticking")
+        ctx.start_soon(tick, 10)
         await doing(log)(ctx)
 
     async with open_supervisor(EventBus(), grace=20) as supervisor:
@@ -261,6 +262,71 @@ async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
             assert await ref.ask(Do("last")) == "LAST"
         await trio.testing.wait_all_tasks_blocked()
         assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+async def test_a_child_for_one_request_is_gone_when_the_asker_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+
+    async def child(ctx: Context[Do]) -> None:
+        async def stay() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(10)
+                log.append("its task is gone")
+
+        ctx.start_soon(stay)
+        await doing(log)(ctx)
+
+    async def behaviour(ctx: Context[Do]) -> None:
+        async def handle(message: Do) -> str:
+            try:
+                with trio.move_on_after(1):
+                    return await ctx.ask_new("child", child, message)
+                return "given up"
+            finally:
+                log.append("goes on")
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus(), grace=100) as supervisor:
+        ref = await supervisor.start("parent", behaviour)
+        for what, answer in (("last", "LAST"), ("x", "X"), ("wait", "given up")):
+            log.clear()
+            assert await ref.ask(Do(what)) == answer
+            assert log == ["open", "close", "its task is gone", "goes on"]
+        with pytest.raises(Refused, match="no"):
+            await ref.ask(Do("no"))
+        assert log[-1] == "goes on"
+
+
+async def test_a_task_of_an_actor_can_be_cancelled_alone(autojump_clock: trio.testing.MockClock) -> None:
+    async def behaviour(ctx: Context[Do]) -> None:
+        ended: list[str] = []
+
+        async def wait(name: str) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                ended.append(name)
+
+        first = ctx.start_soon(wait, "first")
+        ctx.start_soon(wait, "second")
+
+        async def handle(message: Do) -> str:
+            first.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            return ",".join(ended)
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        ref = await supervisor.start("a", behaviour)
+        assert await ref.ask(Do("x")) == "first"
+        assert await ref.ask(Do("x")) == "first"
 
 
 async def test_a_child_that_ends_without_serving_answers_who_asked(

@@ -89,17 +89,52 @@ def test_a_buffer_of_nothing_is_refused() -> None:
 
 @given(st.integers(1, 5), st.lists(st.booleans(), max_size=40))
 def test_what_is_read_and_what_is_missed_is_all_there_was(buffer: int, reads: list[bool]) -> None:
+    async def main() -> None:
+        bus = EventBus()
+        published = read = missed = 0
+        with bus.subscribe("a", buffer) as subscription:
+            for is_read in reads:
+                if is_read and published > read + missed:
+                    missed += subscription.take_missed()
+                    event = await anext(subscription)
+                    assert event == read + missed  # what was missed lies before it
+                    read += 1
+                else:
+                    bus.publish("a", published)
+                    published += 1
+            missed += subscription.take_missed()
+            assert 0 <= published - read - missed <= buffer
+
+    trio.run(main)
+
+
+async def test_a_subscription_that_was_ended_gives_what_it_holds_and_nothing_more() -> None:
     bus = EventBus()
-    published = read = missed = 0
-    with bus.subscribe("a", buffer) as subscription:
-        for is_read in reads:
-            if is_read and published > read + missed:
-                missed += subscription.take_missed()
-                event = subscription._receive.receive_nowait()
-                assert event == read + missed  # what was missed lies before it
-                read += 1
-            else:
-                bus.publish("a", published)
-                published += 1
-        missed += subscription.take_missed()
-        assert 0 <= published - read - missed <= buffer
+    with bus.subscribe("a") as subscription:
+        bus.publish("a", 1)
+        subscription.end()
+        bus.publish("a", 2)
+        assert [event async for event in subscription] == [1]
+
+
+async def test_who_waits_learns_that_a_subscription_was_ended(autojump_clock: trio.testing.MockClock) -> None:
+    bus = EventBus()
+    with bus.subscribe("a") as subscription:
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def read() -> None:
+                assert [event async for event in subscription] == []
+
+            await trio.testing.wait_all_tasks_blocked()
+            subscription.end()
+
+
+async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
+    bus = EventBus()
+    with bus.subscribe("a") as subscription:
+        bus.publish("a", 1)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await anext(subscription)
+        assert await anext(subscription) == 1
