@@ -4,7 +4,8 @@ Operations run on trio's thread: they touch pages in memory and take some ten mi
 for the disk is left to a thread, which commits and does nothing else. Operations that are ready at
 the same moment, or arrive meanwhile, share the next commit. So a commit costs one hop to another
 thread and back, however many operations it holds, and the thread needs the interpreter once where
-an event loop that is busy would otherwise make it queue for it at every statement.
+an event loop that is busy would otherwise make it queue for it at every statement. While one commit
+is under way, those whom the one before has answered prepare what the next will hold.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stopgo.runtime.journal.errors import JournalBroken, JournalError
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
 
-_BATCH_SECONDS = 0.002
+_BATCH_SECONDS = 0.0005
 """How long operations may run before the event loop gets its turn and they their commit."""
 _CLOSE_SECONDS = 30.0
 """How long the last commit may take before the thread is left to the system."""
@@ -158,6 +159,8 @@ class GroupWriter:
         self._trio = trio.lowlevel.current_trio_token()
         self._batches: queue.SimpleQueue[tuple[list[_Job[Any]], Exception | None] | None]
         self._batches = queue.SimpleQueue()
+        self._begun = threading.Event()
+        """Whether the thread has taken up the last batch."""
         self._thread = threading.Thread(target=self._commit_batches, name="journal", daemon=True)
         self._thread.start()
 
@@ -198,6 +201,7 @@ class GroupWriter:
             self._run_together(batch)
         except sqlite3.Error as error:
             failure = error
+        self._begun.clear()
         self._batches.put((batch, failure))
 
     def _run_together(self, batch: list[_Job[Any]]) -> None:
@@ -225,6 +229,7 @@ class GroupWriter:
         """The thread."""
         while (item := self._batches.get()) is not None:
             batch, failure = item
+            self._begun.set()
             if failure is None:
                 try:
                     self._db.execute("COMMIT")
@@ -252,3 +257,6 @@ class GroupWriter:
             self._batches.put(None)
         for job in batch:
             trio.lowlevel.reschedule(job.task)
+        if self._committing:
+            # Those just answered would keep the interpreter from the thread until all of them wait again.
+            self._begun.wait()

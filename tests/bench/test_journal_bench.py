@@ -1,8 +1,8 @@
 """What durable saves cost, alone and together.
 
 How much is gained by sharing commits depends on how long a disk takes to flush: some milliseconds
-where data reach the medium, 0.2 ms where a cache with a battery takes them. So the ratio is held on
-a disk slowed down to 4 ms, and on the disk as it is how many saves share a flush.
+where data reach the medium, 0.1 ms where a cache with a battery takes them. So it is measured on the
+disk as it is, and on one slowed down to 4 ms.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -25,26 +26,34 @@ pytestmark = pytest.mark.bench
 SECONDS = 1.0
 ROUNDS = 3
 FLUSH_SECONDS = 0.004
+TARGET = 10.0
+"""Saves together over saves alone, on every disk."""
+BOUND = 6.0
+"""What holds where a flush takes 0.1 ms and other programs want the processor, too."""
 BODY = {"role": "assistant", "content": "x" * 700}
 
 
 class Commits:
-    """Counts the commits of a journal, and lets each flush for as long as a slower disk would."""
+    """Counts the commits of a journal, and lets each take as long as a slower disk would.
+
+    It stands where the thread that commits reports to the event loop: the saves themselves are as they were.
+    """
 
     def __init__(self, journal: SqliteJournal, flush: float, scratch: Path) -> None:
         self.count = 0
         self._flush = flush
         self._scratch = scratch.open("wb", buffering=0)
         assert isinstance(journal._writer, GroupWriter)
-        journal._writer._db.set_trace_callback(self._seen)
+        self._token = journal._writer._trio
+        journal._writer._trio = self  # type: ignore[assignment]
 
-    def _seen(self, statement: str) -> None:
-        if statement == "COMMIT":
-            self.count += 1
-            until = time.perf_counter() + self._flush
-            while time.perf_counter() < until:
-                self._scratch.write(bytes(4096))
-                os.fdatasync(self._scratch)
+    def run_sync_soon(self, settle: Callable[..., object], *arguments: object) -> None:
+        self.count += 1
+        until = time.perf_counter() + self._flush
+        while time.perf_counter() < until:
+            self._scratch.write(bytes(4096))
+            os.fdatasync(self._scratch)
+        self._token.run_sync_soon(settle, *arguments)
 
     def close(self) -> None:
         self._scratch.close()
@@ -96,13 +105,13 @@ async def test_saves_together(tmp_path: Path, flush: float) -> None:
         "per_second_alone": short(median(alone)),
         "per_second_at_100": short(median(together)),
         "ratio": short(ratio),
+        "target": TARGET,
         "saves_per_commit": short(median(shared)),
         "cpu_us_per_save": short(median(cpu) * 1e6),
     }
     print(json.dumps(figures))
     assert median(shared) >= 20
-    if flush:
-        assert ratio >= 12
+    assert ratio >= (12 if flush else BOUND)
 
 
 def short(value: float) -> float:
