@@ -26,15 +26,20 @@ def deliver(
     head = streams.find(name)
     if head is None and not new:
         return NotAccepted("unknown_stream")
-    if head is not None and (known := repeated(db, head.id, key, kind, body)):
-        return known
+    refused: NotAccepted | None = None
     status = head.status if head else ""
     if status in unless:
-        return NotAccepted("status", status)
-    if limit is not None and (_waiting(db, head.id, kind) if head else 0) >= limit:
-        return NotAccepted("full")
-    put(db, (head or streams.create(name, now)).id, key, kind, body, now)
-    return Accepted()
+        refused = NotAccepted("status", status)
+    elif limit is not None and (_waiting(db, head.id, kind) if head else 0) >= limit:
+        refused = NotAccepted("full")
+    if refused is None:
+        head = head or streams.create(name, now)
+        if put(db, head.id, key, kind, body, now):
+            return Accepted()
+    known = repeated(db, head.id, key, kind, body) if head else None
+    answer = known or refused
+    assert answer is not None
+    return answer
 
 
 def repeated(
@@ -52,11 +57,13 @@ def repeated(
     return KeyReused()
 
 
-def put(db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float) -> None:
-    db.execute(
-        "INSERT INTO inbox (stream_id, key, kind, body, at) VALUES (?, ?, ?, ?, ?)",
+def put(db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float) -> bool:
+    """Add a command; False if its key was used before."""
+    made = db.execute(
+        "INSERT OR IGNORE INTO inbox (stream_id, key, kind, body, at) VALUES (?, ?, ?, ?, ?)",
         (stream_id, key, kind, body, now),
     )
+    return made.rowcount == 1
 
 
 def acknowledge(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:

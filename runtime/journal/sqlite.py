@@ -202,13 +202,21 @@ class SqliteJournal:
         summary: Summary | None = None,
     ) -> Saved:
         # Turned into text now: from here on the caller may do with its own objects what it likes.
-        event_texts = [(each.type, json_text.dump(each.body)) for each in events]
-        intent_texts = [(each, json_text.dump(each.body)) for each in intents]
-        ends = tuple(settle)
-        question_texts = [(each, json_text.dump(_content(each))) for each in questions]
-        keys, refused = tuple(ack), tuple(forget)
-        reply_texts = {key: json_text.dump(reply) for key, reply in (replies or {}).items()}
+        texts: dict[int, str] = {}
+
+        def text(body: Json) -> str:
+            # An intent or a question mostly says what an event of its save says, in the same object.
+            known = texts.get(id(body))
+            if known is None:
+                known = texts[id(body)] = json_text.dump(body)
+            return known
+
+        event_texts = [(each.type, text(each.body)) for each in events]
+        intent_texts = [(each, text(each.body)) for each in intents]
+        question_texts = [(each, text(_content(each))) for each in questions]
+        reply_texts = {key: json_text.dump(reply) for key, reply in replies.items()} if replies else {}
         summary_text = json_text.dump(summary.body) if summary else ""
+        ends, keys, refused = tuple(settle), tuple(ack), tuple(forget)
 
         def write(db: sqlite3.Connection) -> Saved:
             head = self._streams.owned(fence)

@@ -252,7 +252,7 @@ MUTANTS = (
         "idempotency keys are not remembered",
         (
             Edit(MEMORY, "if known := kept.known(key, kind, body):", "if False:"),
-            Edit(SQL_INBOX, "if head is not None and (known", "if False and (known"),
+            Edit(SQL_INBOX, "INSERT OR IGNORE INTO inbox", "INSERT OR REPLACE INTO inbox"),
         ),
         (MATRIX, INBOX),
     ),
