@@ -178,7 +178,7 @@ async def _cancel(client: Client) -> None:
 def _cancelled(story: Story) -> None:
     nothing_ran(story)
     assert story.client.answers["too late"] == {"error": "not_waiting_for_credential"}
-    assert call_of(story, "a").state == "cancelled"
+    assert call_of(story, "a").state in ("cancelled", "unknown" if story.fired else "")
 
 
 CANCELLED_UNAUTHORIZED = Scenario(
