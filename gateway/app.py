@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, ParamSpec, cast
 
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
+from quart.ctx import RequestContext
+from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import MapAdapter
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
@@ -20,6 +24,8 @@ from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.stream import Stream
 from stopgo.gateway.system import System
+
+P = ParamSpec("P")
 
 
 class Connection(TrioASGIHTTPConnection):
@@ -35,8 +41,26 @@ class Connection(TrioASGIHTTPConnection):
 
 
 class Application(QuartTrio):
+    """Without what nothing here uses and every request pays for: hooks, signals, routes by host."""
+
     asgi_http_class = Connection
     request_class = Request
+
+    def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
+        if request is None:
+            return None
+        return self.url_map.bind(
+            "", url_scheme=request.scheme, default_method=request.method, path_info=request.path
+        )
+
+    def ensure_async(self, func: Callable[P, Any]) -> Callable[P, Any]:
+        return func  # they all are
+
+    async def full_dispatch_request(self, request_context: RequestContext | None = None) -> Any:
+        try:
+            return await self.dispatch_request(request_context)
+        except Exception as error:
+            return await self.handle_user_exception(error)
 
 
 def make_app(agent: Agent) -> QuartTrio:

@@ -25,6 +25,19 @@ MAX_DEPTH = 100
 another depth: what is taken in here has to come out everywhere else."""
 
 
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    if math.isfinite(number := float(digits)):
+        return number
+    raise ValueError("a number is out of range")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
 class Request(TrioRequest):
     """A request whose body is read when it is asked for, and not before."""
 
@@ -65,7 +78,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
         return {}
     try:
         text = data.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = _JSON.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
@@ -109,16 +122,6 @@ def _depth(value: object) -> int:
         depth += 1
         level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
     return depth
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    if math.isfinite(number := float(digits)):
-        return number
-    raise ValueError("a number is out of range")
 
 
 def _invalid(why: str, details: Mapping[str, Any] | None = None) -> RequestError:

@@ -49,8 +49,6 @@ BODY_GRACE = 5.0
 """Seconds an answer waits for the rest of a request's body that nobody has asked for."""
 BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
-KEEP_ALIVE = 60.0
-"""Seconds an idle connection is kept."""
 MAX_RECEIVED = 2**16
 """Bytes that are read at once."""
 JOINED = ("1.0", "1.1")
@@ -72,8 +70,9 @@ class Connection:
         self._nursery: trio.Nursery
         self._protocol: ProtocolWrapper
         self._sending = trio.Lock()
-        self._idle = trio.CancelScope()
-        """Of reading; it has a deadline while nothing is asked and nothing is answered."""
+        self._reading = trio.CancelScope()
+        self.idle_since = math.inf
+        """trio's time; never, while something is asked or answered."""
         self._holding = False
         self._held = b""
 
@@ -104,10 +103,11 @@ class Connection:
         finally:
             await self._close()
 
-    def drain(self) -> None:
-        """End at once if it is idle, else Hypercorn ends it when its answer is complete."""
-        if self._idle.deadline < math.inf:
-            self._idle.cancel()
+    def end_if_idle(self, since: float = math.inf) -> None:
+        """Close it if nothing was asked or answered since then."""
+        if self.idle_since <= since and self.idle_since < math.inf:
+            self.idle_since = math.inf
+            self._reading.cancel()
 
     def hold(self) -> None:
         """The bytes sent next leave together with those that follow."""
@@ -130,7 +130,7 @@ class Connection:
         self._nursery.start_soon(work, *args)
 
     async def _read(self) -> None:
-        with self._idle:
+        with self._reading:
             while True:
                 try:
                     data = await self._stream.receive_some(MAX_RECEIVED)
@@ -142,9 +142,9 @@ class Connection:
         await self._protocol.handle(Closed())
 
     def _rest(self) -> None:
-        self._idle.deadline = trio.current_time() + KEEP_ALIVE
+        self.idle_since = trio.current_time()
         if self._context.terminated.is_set():
-            self._idle.cancel()
+            self._reading.cancel()
 
     async def _send(self, event: Event) -> None:
         """What Hypercorn wants to be done."""
@@ -160,7 +160,7 @@ class Connection:
             if event.idle:
                 self._rest()
             else:
-                self._idle.deadline = math.inf
+                self.idle_since = math.inf
         elif isinstance(event, Closed):
             await self._close()
             await self._protocol.handle(Closed())

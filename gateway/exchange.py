@@ -17,6 +17,8 @@ View: TypeAlias = Callable[..., Awaitable[Response]]
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 SESSION_HEADER = "X-Session-ID"
 
 
@@ -58,7 +60,7 @@ def concerns(conversation: Conversation) -> None:
 
 def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     # Text that is no text (a lone surrogate out of some tool) must not fail the answer it is in.
-    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    data = _JSON.encode(body).encode("utf-8", "replace") + b"\n"
     return answer(data, "application/json", status, headers)
 
 

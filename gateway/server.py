@@ -23,6 +23,8 @@ from stopgo.gateway.log import ServerLog
 
 log = logging.getLogger(__name__)
 
+KEEP_ALIVE = 60.0
+"""Seconds an idle connection is kept."""
 MAX_CONNECTIONS = 1000
 """Connections at the same time, followers of streams included; one more is turned away."""
 BACKLOG = 256
@@ -82,15 +84,26 @@ class Server:
         self._accepting.cancel()
         await self._context.terminated.set()
         for connection in self._open:
-            connection.drain()
+            connection.end_if_idle()
         await self._done.wait()
 
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as connections:
             with self._accepting:
-                task_status.started()
-                await trio.serve_listeners(self._converse, self._listeners, handler_nursery=connections)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._end_idle)
+                    task_status.started()
+                    await trio.serve_listeners(self._converse, self._listeners, handler_nursery=connections)
         self._done.set()
+
+    async def _end_idle(self) -> None:
+        """One timer for all connections: one for each would have to be set with every request."""
+        while True:
+            now = trio.current_time()
+            for connection in self._open:
+                connection.end_if_idle(since=now - KEEP_ALIVE)
+            # What becomes idle from now on is kept until we have looked again.
+            await trio.sleep_until(min([now, *(each.idle_since for each in self._open)]) + KEEP_ALIVE)
 
     async def _converse(self, stream: trio.SocketStream) -> None:
         if len(self._open) >= MAX_CONNECTIONS:

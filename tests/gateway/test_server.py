@@ -11,8 +11,8 @@ from quart import Response, websocket
 from quart_trio import QuartTrio
 
 from stopgo.gateway import connection as module
-from stopgo.gateway.connection import BODY_GRACE, KEEP_ALIVE, SEND_TIMEOUT
-from stopgo.gateway.server import BindError, Server, bind, open_server
+from stopgo.gateway.connection import BODY_GRACE, SEND_TIMEOUT
+from stopgo.gateway.server import KEEP_ALIVE, BindError, Server, bind, open_server
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -179,6 +179,27 @@ async def test_idle_connections_are_closed_in_the_end(
         assert await stream.receive_some() == b""
 
 
+async def test_a_connection_in_use_is_kept(
+    probe: Probe, connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
+    async with await connect(b"") as stream:
+        for _ in range(3):
+            await stream.send_all(get("/quick"))
+            await read_until(stream, b"quick")
+            await settled()
+            mock_clock.jump(KEEP_ALIVE - 1)
+            await settled()
+        await stream.send_all(get("/slow"))
+        await settled()
+        mock_clock.jump(3 * KEEP_ALIVE)
+        await settled()
+        probe.go.set()
+        await read_until(stream, b"slow")
+        await settled()
+        mock_clock.jump(KEEP_ALIVE + 1)
+        assert await stream.receive_some() == b""
+
+
 @pytest.mark.parametrize("requests", [0, 1, 3])
 async def test_a_client_that_leaves_an_idle_connection_leaves_nothing(
     connect: Connect, mock_clock: trio.testing.MockClock, requests: int
@@ -224,7 +245,7 @@ async def test_a_client_that_stops_reading_cannot_keep_the_server(
 
 @pytest.mark.parametrize("request_", [get("/spin"), UPGRADE % b"/socket"], ids=["http", "websocket"])
 async def test_an_app_that_only_sends_starves_nobody(
-    server: Server, connect: Connect, request_: bytes
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture, request_: bytes
 ) -> None:
     """Without the second guard nothing runs any more once the client has left."""
     for _ in range(5):
@@ -233,6 +254,7 @@ async def test_an_app_that_only_sends_starves_nobody(
         await trio.aclose_forcefully(stream)
     async with httpx2.AsyncClient(verify=False) as client:
         assert (await client.get(f"{server.url}/quick")).status_code == 200
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_an_answer_that_needs_no_body_does_not_cost_the_connection(
