@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from stopgo.actors.mcp.asking import NotOffered, addresses_required, input_required
-from stopgo.actors.mcp.bearer import forwarding
-from stopgo.actors.mcp.content import error_result, result_from_wire, validation_text
-from stopgo.actors.mcp.failures import http_status, meaning, status_line, wanted
+from stopgo.actors.mcp.content import error_result
+from stopgo.actors.mcp.failures import (
+    InvalidResult,
+    Unsendable,
+    http_status,
+    meaning,
+    status_line,
+    wanted,
+)
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
-from stopgo.actors.mcp.requests import Unsendable
 from stopgo.actors.needs import Wanted
 from stopgo.actors.tools import (
     CallTool,
-    ElicitationAnswer,
     Tool,
     ToolAuthRequired,
     ToolChanged,
@@ -86,76 +90,66 @@ class Caller:
 
     async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
         from mcp import MCPError
-        from pydantic import ValidationError
 
         if request.shown is not None:
             self._check_unchanged(request.tool, request.shown)
         try:
-            flight = link.flights.one(request, self._config.timeout)
-            with link.in_use(), forwarding(request.bearer), flight:
-                return result_from_wire(await self._send(link, request))
+            with link.flights.one(request, self._config.timeout):
+                return await self._send(link, request)
         except MCPError as error:
             return self._answer(link, error)
         except NotOffered as error:
             return error_result(str(error))
-        except ValidationError as error:
-            return error_result(f"the server's result is not valid: {validation_text(error)}")
+        except InvalidResult as error:
+            return error_result(f"the server's result is not valid: {error}")
         except Unsendable as error:
             return error_result(f"the arguments cannot be sent: {error}")
         raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
 
-    async def _send(self, link: Link, request: CallTool) -> types.CallToolResult:
+    async def _send(self, link: Link, request: CallTool) -> ToolResult:
         """The result, once the server has what it wants to go on.
 
         Raises:
             ToolInputRequired: it wants answers of people.
             NotOffered: it wants something else.
         """
-        import mcp_types as types
-
-        answers, state = request.answers, request.state
         for pause in (*STATE_PAUSES, None):
-            result = await self._send_once(link, request, answers, state)
-            if isinstance(result, types.CallToolResult):
+            result = await self._send_once(link, request)
+            if isinstance(result, ToolResult):
                 return result
             if result.input_requests:
                 raise input_required(result)
             if pause is not None:
                 # It wants to be asked again with what it said of the state of things, and nothing else.
                 await trio.sleep(pause)
-                answers, state = None, result.request_state
+                request = attrs.evolve(request, answers=None, state=result.request_state)
         raise NotOffered("the server does not come to an end: it wants to be asked again and again")
 
-    async def _send_once(
-        self,
-        link: Link,
-        request: CallTool,
-        answers: Mapping[str, ElicitationAnswer] | None,
-        state: str | None,
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        import mcp_types as types
+    async def _send_once(self, link: Link, request: CallTool) -> ToolResult | types.InputRequiredResult:
         from mcp import MCPError
+
+        try:
+            return await link.tool_calls.call(request)
+        except MCPError as mismatch:
+            await self._learn_headers(link, mismatch)
+        return await link.tool_calls.call(request)
+
+    async def _learn_headers(self, link: Link, mismatch: MCPError) -> None:
+        """Headers come from the schema that was last listed (MCP 2026-07-28, "Standard headers"): list again.
+
+        Raises:
+            MCPError: the given one, when it is about something else, or that was of no use.
+        """
+        from mcp import MCPError
+        from mcp_types import HEADER_MISMATCH
         from pydantic import ValidationError
 
-        send = partial(
-            link.tool_calls.call,
-            request.tool,
-            request.arguments,
-            answers=answers,
-            state=state,
-            on_progress=request.on_progress,
-        )
+        if mismatch.code != HEADER_MISMATCH:
+            raise mismatch
         try:
-            return await send()
-        except MCPError as mismatch:
-            if mismatch.code != types.HEADER_MISMATCH:
-                raise
-            # Headers come from the schema as it was last listed (MCP 2026-07-28, "Standard headers").
-            try:
-                await list_tools(link, self._config.name, self._log)
-            except (MCPError, RuntimeError, ValidationError) as error:
-                raise mismatch from error
-        return await send()
+            await list_tools(link, self._config.name, self._log)
+        except (MCPError, RuntimeError, ValidationError) as error:
+            raise mismatch from error
 
     def _check_unchanged(self, name: str, shown: Tool) -> None:
         listed = next((tool for tool in self._line.tools if tool.name == name), None)

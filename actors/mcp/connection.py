@@ -29,7 +29,6 @@ from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
-from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff, Streak
@@ -213,6 +212,8 @@ class Connection:
                 raise ConnectFailed(f"{failure} (as an older SSE server: {older})") from older
 
     async def _live_once(self, deadline: float) -> None:
+        from stopgo.actors.mcp.tool_calls import ToolCalls
+
         link = Link(Flights(self._log))
         way = await transport(self._config, self._manner, link, self._log, self._auth)
         opened = False
@@ -270,8 +271,7 @@ class Connection:
             finally:
                 self.line.close(link)
             nursery.cancel_scope.cancel()
-        while link.calls:
-            await link.wait_for_news()
+        await link.flights.landed()
 
     async def _list_again(self, link: Link) -> None:
         from mcp import MCPError

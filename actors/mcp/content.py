@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from stopgo.actors.mcp.failures import InvalidResult
 from stopgo.actors.tools import Hints, Progress, Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 EMPTY_RESULT = "(empty result)"
+BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
+    "resource": (),
+}
+"""Kinds of content blocks, and the texts that each must have (MCP 2025-11-25, "Tool Result"); a resource has
+its own inside."""
 MAX_PROGRESS_MESSAGE = 500
 """Characters of one."""
 
@@ -42,23 +52,60 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
     )
 
 
-def result_from_wire(result: types.CallToolResult) -> ToolResult:
+def result_from_wire(result: Mapping[str, Any]) -> ToolResult:
     """A result, with text for each block, so that the model knows of every one; its structured content is
-    there too, when no block says it in words."""
-    texts = [_text_of(block) for block in result.content]
-    structured = _finite(result.structured_content)
-    lines = [text or _name_of(block) for text, block in zip(texts, result.content, strict=True)]
+    there too, when no block says it in words.
+
+    What a call did has happened, so what it says must not be lost for a block of a kind that is not known
+    yet, or for want of any block.
+
+    Raises:
+        InvalidResult: it is not one all the same.
+    """
+    blocks = _blocks(result)
+    texts = [_text_of(block) for block in blocks]
+    structured = _finite(result.get("structuredContent"))
+    lines = [text or _name_of(block) for text, block in zip(texts, blocks, strict=True)]
     if structured is not None and not any(texts):
         lines.append(json.dumps(structured, ensure_ascii=False))
+    is_error = result.get("isError", False)
+    if not isinstance(is_error, bool):
+        raise InvalidResult("isError: Input should be a valid boolean")
     return ToolResult(
         content="\n".join(filter(None, lines)) or EMPTY_RESULT,
-        is_error=bool(result.is_error),
-        parts=tuple(
-            _finite(block.model_dump(mode="json", by_alias=True, exclude_none=True))
-            for block in result.content
-        ),
+        is_error=is_error,
+        parts=tuple(blocks),
         structured=structured,
     )
+
+
+def _blocks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content: object = result.get("content")
+    if isinstance(content, list):
+        return [_block(position, block) for position, block in enumerate(content)]
+    if content is None and result.get("structuredContent") is not None:
+        return []
+    if "content" not in result:
+        raise InvalidResult("content: Field required")
+    raise InvalidResult("content: Input should be a valid list")
+
+
+def _block(position: int, block: object) -> dict[str, Any]:
+    if not isinstance(block, dict) or str(block.get("type")) not in BLOCKS:
+        text = block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)
+        return {"type": "text", "text": text}
+    holder: Any = block
+    path, texts = f"content.{position}", BLOCKS[block["type"]]
+    if block["type"] == "resource":
+        path, holder = f"{path}.resource", block.get("resource")
+        if not isinstance(holder, dict):
+            raise InvalidResult(f"{path}: Input should be a valid dictionary")
+        texts = ("uri", "blob" if isinstance(holder.get("blob"), str) else "text")
+    for name in texts:
+        if not isinstance(holder.get(name), str):
+            raise InvalidResult(f"{path}.{name}: Input should be a valid string")
+    found: dict[str, Any] = _finite(block)
+    return found
 
 
 def progress_from_wire(params: Mapping[str, Any]) -> Progress | None:
@@ -106,30 +153,31 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _text_of(block: types.ContentBlock) -> str:
+def _text_of(block: Mapping[str, Any]) -> str:
     """What a block says in words."""
-    match block.type:
-        case "text":
-            return block.text
-        case "resource":
-            return getattr(block.resource, "text", "")
-        case "image" | "audio" | "resource_link":
+    match block:
+        case {"type": "text", "text": str() as text} | {
+            "type": "resource",
+            "resource": {"text": str() as text},
+        }:
+            return text
+        case _:
             return ""
 
 
-def _name_of(block: types.ContentBlock) -> str:
+def _name_of(block: Mapping[str, Any]) -> str:
     """What else a block is, in a line."""
-    match block.type:
-        case "text":
-            return ""
+    match block["type"]:
         case "image" | "audio":
-            return f"[{block.type}: {block.mime_type}, {_size(block.data)}]"
+            return f"[{block['type']}: {block['mimeType']}, {_size(block['data'])}]"
         case "resource_link":
-            return _said("resource", block.name, block.uri, block.mime_type)
+            return _said("resource", block["name"], block["uri"], block.get("mimeType"))
         case "resource":
-            blob = getattr(block.resource, "blob", None)
-            size = None if blob is None else _size(blob)
-            return _said("resource", block.resource.uri, block.resource.mime_type, size)
+            resource = block["resource"]
+            size = _size(resource["blob"]) if isinstance(resource.get("blob"), str) else None
+            return _said("resource", resource["uri"], resource.get("mimeType"), size)
+        case _:
+            return ""
 
 
 def _said(what: str, *facts: object) -> str:
@@ -138,26 +186,6 @@ def _said(what: str, *facts: object) -> str:
 
 def _size(base64: str) -> str:
     return f"{len(base64) * 3 // 4 - base64[-2:].count('=')} bytes"
-
-
-BLOCKS = frozenset({"text", "image", "audio", "resource_link", "resource"})
-
-
-def repair_result(result: dict[str, Any]) -> None:
-    """Make the result of a call, in place, one that can be read: what it did has happened, so what it says
-    must not be lost for a block of a kind that is not known yet, or for want of any block."""
-    content: object = result.get("content")
-    if content is None and result.get("structuredContent") is not None:
-        result["content"] = []
-    elif isinstance(content, list):
-        result["content"] = [_known(block) for block in content]
-
-
-def _known(block: object) -> object:
-    if isinstance(block, dict) and str(block.get("type")) in BLOCKS:
-        return block
-    text = block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)
-    return {"type": "text", "text": text}
 
 
 def repair_listing(

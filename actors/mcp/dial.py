@@ -16,9 +16,6 @@ from stopgo.actors.mcp.environment import EnvFileError, read_env_file
 from stopgo.actors.mcp.failures import first_line, http_status, meaning, worth_retrying
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import repaired
-from stopgo.actors.mcp.requests import Requester
-from stopgo.actors.mcp.stdio import StdioTransport
-from stopgo.actors.mcp.tool_calls import CLIENT_NAME, client_version
 from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
@@ -26,6 +23,8 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
+
+    from stopgo.actors.mcp.requests import Requester
 
 Kind: TypeAlias = Literal["stdio", "http", "sse"]
 
@@ -116,6 +115,8 @@ async def transport(
 
 
 async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
+    from stopgo.actors.mcp.stdio import StdioTransport
+
     assert config.command is not None
     env = dict(config.env)
     try:
@@ -135,6 +136,8 @@ def client(
     from mcp import Client
     from mcp_types import Implementation, ToolListChangedNotification
     from mcp_types.version import LATEST_MODERN_VERSION
+
+    from stopgo.actors.mcp.tool_calls import CLIENT_NAME, client_version
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):

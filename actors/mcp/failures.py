@@ -28,6 +28,15 @@ _CLOSED = -32000
 _CLOSED_MESSAGE = "Connection closed"
 _REPLY_CUT_MESSAGE = "SSE stream"
 
+
+class Unsendable(Exception):
+    """No message can hold the request: half of a surrogate pair in a text, or too much nesting."""
+
+
+class InvalidResult(Exception):
+    """What a server sent is not the result of a call; the text says what is wrong with it."""
+
+
 Meaning: TypeAlias = Literal["answered", "never_ran", "connection_lost", "reply_lost", "outcome_unknown"]
 """A lost reply takes nothing else with it: over HTTP, every call has a connection of its own."""
 

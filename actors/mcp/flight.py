@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from stopgo.actors.mcp.asking import answer_to_wire, question_from_wire
-from stopgo.actors.mcp.bearer import forward_from_here
+from stopgo.actors.mcp.bearer import forward_from_here, forwarding
 from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
 
 if TYPE_CHECKING:
@@ -54,13 +54,16 @@ class Flights:
 
     _log: logging.Logger
     _flights: dict[Flight, None] = attrs.field(factory=dict)
+    _landed: trio.Event = attrs.field(factory=trio.Event)
+    """Set when one ends and is the last."""
     _abandoned: int = 0
     """Calls that nobody waits for any more; their server may still be at them."""
 
     @contextmanager
     def one(self, request: CallTool, seconds: float) -> Iterator[Flight]:
-        """Make a call within the block, which is cancelled after so many seconds of work."""
-        with trio.move_on_after(seconds) as scope:
+        """Make a call within the block, which is cancelled after so many seconds of work; the call's bearer
+        goes with it."""
+        with forwarding(request.bearer), trio.move_on_after(seconds) as scope:
             flight = Flight(request, scope)
             self._flights[flight] = None
             reset = _current.set(flight)
@@ -72,6 +75,14 @@ class Flights:
             finally:
                 _current.reset(reset)
                 del self._flights[flight]
+                if not self._flights:
+                    self._landed.set()
+
+    async def landed(self) -> None:
+        """Return when none is under way."""
+        while self._flights:
+            self._landed = trio.Event()
+            await self._landed.wait()
 
     def answering(self) -> ElicitationFnT:
         """What the SDK asks when the server does."""

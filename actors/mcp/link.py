@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -30,10 +28,6 @@ class Link:
     tool_calls: ToolCalls = attrs.field(init=False)
     version: str | None = None
     """Of the protocol, once it is agreed upon."""
-    calls: int = 0
-    """In flight."""
-    closed: bool = False
-    """It takes no further calls; the end of one in flight is news."""
     loss: str | None = None
     """Why it is lost."""
     stale: bool = False
@@ -57,17 +51,6 @@ class Link:
         """From here on the server can tell of changes; before, it may have told nobody."""
         if self.announces:
             self.refresh()
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """For as long as one call takes."""
-        self.calls += 1
-        try:
-            yield
-        finally:
-            self.calls -= 1
-            if self.closed:
-                self.news.set()
 
     async def wait_for_news(self) -> None:
         await self.news.wait()
@@ -96,7 +79,6 @@ class Line:
 
     def close(self, link: Link) -> None:
         """Let no further call over this link."""
-        link.closed = True
         if self.link is link:
             self.link = None
             self.down_since = trio.current_time()

@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+
 from stopgo.actors.mcp.failures import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
     from mcp import MCPError
-    from mcp.shared.message import SessionMessage
 
 _NOT_VALID = "the server's reply is not a valid JSON-RPC message"
 
 
-def parse_message(data: bytes) -> SessionMessage | None:
+def parse_message(data: bytes) -> JSONRPCMessage | None:
     """One message; None when it is none.
 
     A reply that is not valid becomes the error of the request it belongs to: nothing better will come,
     and whoever waits for it must not wait in vain.
     """
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
-
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+        return jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValueError:
         pass
     # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript does:
@@ -36,18 +34,15 @@ def parse_message(data: bytes) -> SessionMessage | None:
     except (ValueError, RecursionError):
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired, by_name=False))
+        return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     except ValueError:
         return _invalid_reply(value)
 
 
-def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> SessionMessage:
+def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> JSONRPCError:
     """The error that stands in for a reply which will not come."""
-    from mcp.shared.message import SessionMessage
-    from mcp_types import ErrorData, JSONRPCError
-
     error = ErrorData(code=code, message=text, data=data)
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 def not_understood() -> MCPError:
@@ -57,7 +52,7 @@ def not_understood() -> MCPError:
     return MCPError(NOT_UNDERSTOOD, _NOT_VALID)
 
 
-def _invalid_reply(value: Any) -> SessionMessage | None:
+def _invalid_reply(value: Any) -> JSONRPCError | None:
     if not isinstance(value, dict) or "method" in value or not value.keys() & {"result", "error"}:
         return None
     request_id = value.get("id")

@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
 import trio
+from mcp_types import (
+    CONNECTION_CLOSED,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic_core import to_json
 
 from stopgo.actors.mcp.content import progress_from_wire
-from stopgo.actors.mcp.failures import UNREACHABLE
+from stopgo.actors.mcp.failures import UNREACHABLE, Unsendable
 from stopgo.actors.tools import Progress
-
-if TYPE_CHECKING:
-    from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
 FIRST_ID = 1_000_000_000
 """Of a request of ours. The session counts from 1 and never comes so far; what follows fits the 32 bits that
 some servers keep such numbers in."""
-
-
-class Unsendable(Exception):
-    """No message can hold the request: half of a surrogate pair in a text, or too much nesting."""
 
 
 @attrs.frozen
@@ -125,8 +128,6 @@ class Requests:
 
     def take(self, message: JSONRPCMessage) -> bool:
         """Whether what the server says is about an open request; then whoever waits for that has it."""
-        from mcp_types import JSONRPCNotification, JSONRPCRequest
-
         if isinstance(message, JSONRPCRequest):
             return False
         if not isinstance(message, JSONRPCNotification):
@@ -145,8 +146,6 @@ class Requests:
 
     def end(self) -> None:
         """Nothing more will come: every open request learns it at once, and none is opened any more."""
-        from mcp_types import CONNECTION_CLOSED, ErrorData, JSONRPCError
-
         self._ended = True
         closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
         for request in self._open.values():
@@ -164,17 +163,14 @@ def result_of(reply: JSONRPCResponse | JSONRPCError) -> dict[str, Any]:
     Raises:
         MCPError: it is an error.
     """
-    from mcp import MCPError
-    from mcp_types import JSONRPCError
-
     if isinstance(reply, JSONRPCError):
+        from mcp import MCPError
+
         raise MCPError(reply.error.code, reply.error.message, reply.error.data)
     return reply.result
 
 
 def _encoded(message: Mapping[str, Any]) -> bytes:
-    from pydantic_core import to_json
-
     try:
         return to_json(message, inf_nan_mode="null")
     except (ValueError, RecursionError) as error:

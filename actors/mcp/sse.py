@@ -90,12 +90,14 @@ class LegacySse:
         return http.failure(response, response.content, in_session=True)
 
     async def _pump(self, events: AsyncIterator[httpx2.ServerSentEvent], incoming: Incoming) -> None:
+        from mcp.shared.message import SessionMessage
+
         reason = "its stream ended"
         try:
             async for event in events:
                 message = parse_message(event.data.encode()) if event.event == "message" else None
-                if message is not None and not self._requests.take(message.message):
-                    await incoming.send(message)
+                if message is not None and not self._requests.take(message):
+                    await incoming.send(SessionMessage(message))
         except httpx2.TransportError as error:
             reason = http.transport_text(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -115,12 +117,13 @@ class Posts:
 
     async def send(self, item: SessionMessage, /) -> None:
         """Post the message; what goes wrong with a request becomes its reply."""
+        from mcp.shared.message import SessionMessage
         from mcp_types import JSONRPCRequest
 
         body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         failure = await self._post(body.encode())
         if failure is not None and isinstance(item.message, JSONRPCRequest):
-            await self._incoming.send(error_reply(item.message.id, *failure))
+            await self._incoming.send(SessionMessage(error_reply(item.message.id, *failure)))
 
     async def aclose(self) -> None:
         """There is nothing to close: a POST ends with its sender."""

@@ -181,20 +181,22 @@ class StdioTransport:
             self._end(incoming)
 
     async def _deliver(self, line: bytes, incoming: Incoming) -> None:
+        from mcp.shared.message import SessionMessage
+
         if not line.strip():
             return
         message = parse_message(line)
-        if message is not None and self._requests.take(message.message):
-            return
         if message is None:
             # Said once: what prints its log to stdout would fill ours.
             level = logging.DEBUG if self._garbage_seen else logging.WARNING
             self._log.log(level, "not a message on stdout: %.200r", line)
             self._garbage_seen = True
             return
+        if self._requests.take(message):
+            return
         # Once the session is gone the pipe is only drained, so that the child can leave.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await incoming.send(message)
+            await incoming.send(SessionMessage(message))
 
     async def _pump_outgoing(self, outgoing: FromSession, incoming: Incoming, nursery: trio.Nursery) -> None:
         from mcp_types import JSONRPCRequest
@@ -206,7 +208,7 @@ class StdioTransport:
             await self._writer.write(body.encode())
 
     async def _pump_stdin(self, process: trio.Process, incoming: Incoming) -> None:
-        assert process.stdin is not None
+        assert isinstance(process.stdin, trio.lowlevel.FdStream)
         try:
             await self._writer.run(process.stdin)
         except trio.BrokenResourceError:
@@ -217,11 +219,12 @@ class StdioTransport:
 
     async def _bound_probe(self, request_id: int | str, incoming: Incoming) -> None:
         """Answer in the server's place; if it has answered itself, the second answer is ignored."""
+        from mcp.shared.message import SessionMessage
         from mcp_types import REQUEST_TIMEOUT
 
         await trio.sleep(PROBE_TIMEOUT)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await incoming.send(error_reply(request_id, REQUEST_TIMEOUT, "no answer"))
+            await incoming.send(SessionMessage(error_reply(request_id, REQUEST_TIMEOUT, "no answer")))
 
     async def _pump_stderr(self, process: trio.Process) -> None:
         assert process.stderr is not None

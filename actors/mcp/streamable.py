@@ -14,20 +14,23 @@ import anyio
 import attrs
 import httpx2
 import trio
+from mcp_types import JSONRPCError, JSONRPCResponse
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from stopgo.actors.mcp import http
 from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
 from stopgo.actors.mcp.message import not_understood, parse_message
 from stopgo.actors.mcp.requests import OpenRequest, Outgoing, Requests, result_of
+from stopgo.actors.mcp.tool_calls import VERSION_HEADER
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
-    from mcp_types import JSONRPCError, JSONRPCResponse
 
-    Reply: TypeAlias = JSONRPCResponse | JSONRPCError
     Item: TypeAlias = tuple[Context, SessionMessage | Exception]
+
+Reply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
 """Seconds before a stream that ended too early is taken up again, if the server does not say."""
@@ -150,7 +153,7 @@ class StreamableHttp:
 
     async def _read(self, request: OpenRequest, stream: _Stream, events: httpx2.EventSource) -> Reply | None:
         """The reply, if the stream brings it; whatever else it brings is given to whom it concerns."""
-        from mcp_types import JSONRPCError, JSONRPCResponse
+        from mcp.shared.message import SessionMessage
 
         async for event in events:
             stream.note(event)
@@ -159,19 +162,16 @@ class StreamableHttp:
             message = parse_message(event.data.encode())
             if message is None:
                 raise not_understood()
-            if isinstance(message.message, JSONRPCResponse | JSONRPCError):
-                return message.message
-            if not self._requests.take(message.message):
-                await self._pass_on(copy_context(), message)
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                return message
+            if not self._requests.take(message):
+                await self._pass_on(copy_context(), SessionMessage(message))
         return None
 
     async def _call_off(self, request: OpenRequest) -> None:
         """Tell an older server that nobody waits any more; a newer one sees it by the end of the POST."""
-        from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
         headers = self._headers(request.outgoing)
-        if headers[MCP_PROTOCOL_VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS:
+        if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS:
             with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
                 await self._client.post(self._url, content=request.cancellation(), headers=headers)
 
@@ -197,7 +197,6 @@ def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> Reply
     """
     from mcp import MCPError
     from mcp.shared._httpx_utils import redirect_location
-    from mcp_types import JSONRPCError, JSONRPCResponse
 
     if response.status_code >= 400:
         raise MCPError(*http.failure(response, body, in_session=in_session))
@@ -210,6 +209,6 @@ def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> Reply
     if not kind.lower().startswith("application/json"):
         raise MCPError(REQUEST_REFUSED, f"Unexpected content type: {kind}")
     message = parse_message(body)
-    if message is None or not isinstance(message.message, JSONRPCResponse | JSONRPCError):
+    if not isinstance(message, JSONRPCResponse | JSONRPCError):
         raise not_understood()
-    return message.message
+    return message

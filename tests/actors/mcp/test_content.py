@@ -11,14 +11,15 @@ import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from stopgo.actors.mcp.content import (
     error_result,
     repair_listing,
-    repair_result,
     result_from_wire,
     tool_from_wire,
 )
+from stopgo.actors.mcp.failures import InvalidResult
 from stopgo.actors.tools import Hints
 
 json_values = st.recursive(
@@ -28,8 +29,8 @@ json_values = st.recursive(
 )
 
 
-def result(**fields: Any) -> types.CallToolResult:
-    return types.CallToolResult.model_validate({"content": [], **fields}, by_name=False)
+def result(**fields: Any) -> dict[str, Any]:
+    return {"content": [], **fields}
 
 
 def test_hints_come_from_annotations_and_what_is_not_said_stays_unsaid() -> None:
@@ -141,9 +142,7 @@ _odd_blocks = json_values.filter(lambda each: not isinstance(each, dict) or "typ
 
 @given(blocks=st.lists(_known_blocks | _odd_blocks, max_size=6), structured=st.none() | json_values)
 def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any) -> None:
-    wire = {"content": copy.deepcopy(blocks), "structuredContent": structured}
-    repair_result(wire)
-    answer = result_from_wire(result(**wire))
+    answer = result_from_wire({"content": copy.deepcopy(blocks), "structuredContent": structured})
     assert answer.content
     assert len(answer.parts) == len(blocks)
     assert answer.structured == structured
@@ -158,11 +157,46 @@ def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any
     assert json.loads(json.dumps(answer.to_json())) == answer.to_json()
 
 
-@pytest.mark.parametrize("content", [[], None, "text", [{"type": "text"}]], ids=str)
-def test_a_result_is_repaired_only_where_it_must_be(content: Any) -> None:
-    repaired = {"content": content}
-    repair_result(repaired)
-    assert repaired == {"content": content}
+@pytest.mark.parametrize(
+    ("wire", "problem"),
+    [
+        ({}, "content: Field required"),
+        ({"content": None}, "content: Input should be a valid list"),
+        ({"content": "text", "structuredContent": {}}, "content: Input should be a valid list"),
+        ({"content": [{"type": "text"}]}, "content.0.text: Input should be a valid string"),
+        ({"content": ["a", {"type": "image", "data": "QQ=="}]}, "content.1.mimeType: Input should be"),
+        ({"content": [{"type": "resource", "resource": []}]}, "content.0.resource: Input should be a"),
+        ({"content": [], "isError": "no"}, "isError: Input should be a valid boolean"),
+    ],
+)
+def test_what_is_no_result_is_told(wire: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidResult) as raised:
+        result_from_wire(wire)
+    assert str(raised.value).startswith(problem)
+
+
+@given(st.lists(_known_blocks, max_size=3), st.data())
+def test_of_blocks_that_are_known_the_sdk_says_what_is_valid(blocks: list[Any], data: st.DataObject) -> None:
+    for block in map(copy.deepcopy, blocks):
+        holder = block["resource"] if block["type"] == "resource" and data.draw(st.booleans()) else block
+        name = data.draw(st.sampled_from(sorted(holder.keys() - {"type"})))
+        if data.draw(st.booleans()):
+            del holder[name]
+        elif data.draw(st.booleans()):
+            holder[name] = data.draw(json_values)
+        wire = {"content": [block]}
+        try:
+            answer = result_from_wire(wire)
+        except InvalidResult:
+            answer = None
+        try:
+            judged = types.CallToolResult.model_validate(wire, by_name=False)
+        except ValidationError:
+            assert answer is None
+        else:
+            assert answer is not None
+            [part] = judged.content
+            assert answer.parts == (part.model_dump(mode="json", by_alias=True, exclude_none=True),)
 
 
 def fine(_tool: Mapping[str, Any]) -> str | None:

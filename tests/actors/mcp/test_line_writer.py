@@ -1,64 +1,93 @@
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stopgo.actors.mcp.line_writer import LineWriter
 
 
-class Pipe(trio.abc.SendStream):
-    """Takes what it is given once it is free."""
+class Pipe:
+    """A real one, which holds a page."""
 
     def __init__(self) -> None:
-        self.free = trio.Event()
-        self.text = b""
+        self.reader, writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self.size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        self.writer = trio.lowlevel.FdStream(writer)
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        await self.free.wait()
-        self.text += bytes(data)
+    async def read(self) -> bytes:
+        """Everything that was put, when it has come."""
+        text = b""
+        while True:
+            await wait_all_tasks_blocked()
+            try:
+                text += os.read(self.reader, 1 << 20)
+            except BlockingIOError:
+                return text
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await self.free.wait()
 
-    async def aclose(self) -> None:
-        await trio.lowlevel.checkpoint()
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    os.close(pipe.reader)
 
 
-async def test_lines_are_written_whole_and_in_their_order(nursery: trio.Nursery) -> None:
-    writer, pipe = LineWriter(), Pipe()
-    pipe.free.set()
-    nursery.start_soon(writer.run, pipe)
-    for number in range(3):
-        writer.put(b"%d" % number)
+async def test_lines_are_written_whole_and_in_their_order(pipe: Pipe, nursery: trio.Nursery) -> None:
+    writer = LineWriter()
+    writer.put(b"before")
+    nursery.start_soon(writer.run, pipe.writer)
+    await wait_all_tasks_blocked()
+    lines = [b"%d" % number * size for number, size in enumerate((1, 3 * pipe.size, 5, 2 * pipe.size, 2))]
+    for line in lines[:-1]:
+        writer.put(line)
+    nursery.start_soon(writer.write, lines[-1])
+    assert await pipe.read() == b"".join(line + b"\n" for line in [b"before", *lines])
     await writer.write(b"last")
-    await wait_all_tasks_blocked()
-    assert pipe.text == b"0\n1\n2\nlast\n"
+    assert await pipe.read() == b"last\n"
+    await pipe.writer.aclose()
 
 
-async def test_a_line_is_withdrawn_until_it_is_begun(nursery: trio.Nursery) -> None:
-    writer, pipe = LineWriter(), Pipe()
-    nursery.start_soon(writer.run, pipe)
-    begun = writer.put(b"begun")
+async def test_a_line_is_withdrawn_until_it_is_begun(pipe: Pipe, nursery: trio.Nursery) -> None:
+    writer = LineWriter()
+    nursery.start_soon(writer.run, pipe.writer)
     await wait_all_tasks_blocked()
+    assert not writer.withdraw(writer.put(b"written"))
+    begun = writer.put(b"x" * 2 * pipe.size)
     waiting = writer.put(b"withdrawn")
     assert not writer.withdraw(begun)
     assert writer.withdraw(waiting)
     assert not writer.withdraw(waiting)
     writer.put(b"after it")
+    await wait_all_tasks_blocked()
     with trio.CancelScope() as scope:
         scope.cancel()
         await writer.write(b"cancelled")
-    pipe.free.set()
+    assert await pipe.read() == b"written\n" + b"x" * 2 * pipe.size + b"\nafter it\n"
+    await pipe.writer.aclose()
+
+
+async def test_what_a_full_pipe_takes_nothing_of_may_be_withdrawn(pipe: Pipe, nursery: trio.Nursery) -> None:
+    writer = LineWriter()
+    nursery.start_soon(writer.run, pipe.writer)
     await wait_all_tasks_blocked()
-    assert pipe.text == b"begun\nafter it\n"
+    full = b"x" * (pipe.size - 1)
+    writer.put(full)
+    assert writer.withdraw(writer.put(b"withdrawn"))
+    assert await pipe.read() == full + b"\n"
+    await pipe.writer.aclose()
 
 
-async def test_after_the_end_nothing_is_written_and_nobody_waits(nursery: trio.Nursery) -> None:
-    writer, pipe = LineWriter(), Pipe()
-    scope = trio.CancelScope()
+async def test_after_the_end_nothing_is_written_and_nobody_waits(pipe: Pipe, nursery: trio.Nursery) -> None:
+    writer, scope = LineWriter(), trio.CancelScope()
     nursery.start_soon(_run, writer, pipe, scope)
-    writer.put(b"begun")
     await wait_all_tasks_blocked()
+    writer.put(b"x" * 2 * pipe.size)
     nursery.start_soon(writer.write, b"waits")
     await wait_all_tasks_blocked()
     scope.cancel()
@@ -66,8 +95,20 @@ async def test_after_the_end_nothing_is_written_and_nobody_waits(nursery: trio.N
     writer.put(b"never")
     with trio.fail_after(1):
         await writer.write(b"too late")
+    assert set(await pipe.read()) == {ord("x")}
+    await pipe.writer.aclose()
+
+
+async def test_a_pipe_that_nobody_reads_ends_it(pipe: Pipe) -> None:
+    writer = LineWriter()
+    os.dup2(other := os.open(os.devnull, os.O_RDONLY), pipe.reader)
+    os.close(other)
+    writer.put(b"line")
+    with pytest.raises(trio.BrokenResourceError):
+        await writer.run(pipe.writer)
+    await pipe.writer.aclose()
 
 
 async def _run(writer: LineWriter, pipe: Pipe, scope: trio.CancelScope) -> None:
     with scope:
-        await writer.run(pipe)
+        await writer.run(pipe.writer)

@@ -7,6 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
+from stopgo.actors.tools import CallTool
 
 
 async def lost_line() -> Line:
@@ -82,11 +83,22 @@ async def test_an_older_link_closes_nothing_but_itself() -> None:
     assert line.link is new
 
 
-async def test_the_end_of_a_call_over_a_closed_link_is_news() -> None:
-    link = Link(Flights(logging.getLogger("test")))
-    with link.in_use():
-        pass
-    assert not link.news.is_set()
-    with link.in_use():
-        Line().close(link)
-    assert link.news.is_set()
+async def test_the_last_call_to_end_leaves_none_under_way() -> None:
+    flights = Flights(logging.getLogger("test"))
+    await flights.landed()
+    ends = [trio.Event(), trio.Event()]
+
+    async def call(end: trio.Event) -> None:
+        with flights.one(CallTool("t", {}), 60):
+            await end.wait()
+
+    async with trio.open_nursery() as nursery:
+        for end in ends:
+            nursery.start_soon(call, end)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(flights.landed)
+        for end in ends:
+            assert len(nursery.child_tasks) > 1
+            end.set()
+            await wait_all_tasks_blocked()
+        assert not nursery.child_tasks

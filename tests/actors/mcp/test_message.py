@@ -12,7 +12,7 @@ from stopgo.actors.mcp.message import parse_message
 
 def parsed(data: bytes) -> dict[str, Any] | None:
     message = parse_message(data)
-    return None if message is None else json.loads(message.message.model_dump_json(exclude_unset=True))
+    return None if message is None else json.loads(message.model_dump_json(exclude_unset=True))
 
 
 def test_a_message_is_taken_as_it_is() -> None:
@@ -38,10 +38,9 @@ def test_wrong_letters_do_not_lose_a_message(text: bytes) -> None:
 )
 def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> None:
     message = parse_message(json.dumps(reply).encode())
-    assert message is not None
-    assert isinstance(message.message, JSONRPCError)
-    assert message.message.id == reply["id"]
-    error = message.message.error
+    assert isinstance(message, JSONRPCError)
+    assert message.id == reply["id"]
+    error = message.error
     assert error.code == NOT_UNDERSTOOD
     assert meaning(error.code, error.message, error.data) == "answered"
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from mcp_types import JSONRPCMessage
 
-from stopgo.actors.mcp.failures import meaning
+from stopgo.actors.mcp.failures import Unsendable, meaning
 from stopgo.actors.mcp.message import parse_message
-from stopgo.actors.mcp.requests import FIRST_ID, Outgoing, Requests, Unsendable
+from stopgo.actors.mcp.requests import FIRST_ID, Outgoing, Requests
 from stopgo.actors.tools import Progress
 from tests.actors.mcp.test_content import json_values
 
@@ -25,7 +25,7 @@ def call(arguments: Mapping[str, Any] | None = None, told: list[Progress] | None
 def message(**fields: Any) -> JSONRPCMessage:
     parsed = parse_message(json.dumps({"jsonrpc": "2.0", **fields}).encode())
     assert parsed is not None
-    return parsed.message
+    return parsed
 
 
 def progress(token: Any, **params: Any) -> JSONRPCMessage:

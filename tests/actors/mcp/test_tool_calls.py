@@ -24,14 +24,14 @@ from mcp_types import (
     ServerCapabilities,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
-from pydantic import ValidationError
 
 from stopgo.actors.mcp.dial import Manner, Transport, client
+from stopgo.actors.mcp.failures import InvalidResult
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.requests import Outgoing, Requests
 from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.tools import ElicitationAnswer, Tool
+from stopgo.actors.tools import CallTool, ElicitationAnswer, Tool, ToolResult
 from stopgo.config.model import McpServerConfig
 
 LOG = logging.getLogger("test")
@@ -146,7 +146,7 @@ async def test_a_call_is_what_the_sdk_would_send(
     way = Way()
     calls = ToolCalls(way, version)
     calls.listed([Tool("plant", "", SCHEMA, "x")])
-    await calls.call(tool, arguments, on_progress=(lambda _: None) if progress else None)
+    await calls.call(CallTool(tool, arguments, on_progress=(lambda _: None) if progress else None))
     [outgoing] = way.sent
     with Requests().one(outgoing) as request:
         ours = json.loads(request.body())
@@ -176,7 +176,7 @@ async def test_answers_and_state_are_what_the_sdk_would_send() -> None:
         request_state="s",
     )
     way = Way()
-    await ToolCalls(way, LATEST_MODERN_VERSION).call("plant", {}, answers=answers, state="s")
+    await ToolCalls(way, LATEST_MODERN_VERSION).call(CallTool("plant", {}, answers=answers, state="s"))
     assert way.sent[0].params == expected["params"]
 
 
@@ -186,7 +186,7 @@ async def test_headers_follow_the_list() -> None:
     for header in ("Region", "Zone"):
         schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": header}}}
         calls.listed([Tool("plant", "", schema, "x")])
-        await calls.call("plant", {"region": "eu"})
+        await calls.call(CallTool("plant", {"region": "eu"}))
         assert [name for name in way.sent[-1].headers if header.lower() in name.lower()]
 
 
@@ -197,16 +197,21 @@ async def test_only_newer_servers_answer_with_questions(version: str) -> None:
     way = Way({"resultType": "input_required", "inputRequests": {"a": question}, "requestState": "s"})
     calls = ToolCalls(way, version)
     if version == LATEST_MODERN_VERSION:
-        result = await calls.call("plant", {})
+        result = await calls.call(CallTool("plant", {}))
         assert isinstance(result, InputRequiredResult)
         assert result.request_state == "s"
     else:
-        with pytest.raises(ValidationError):
-            await calls.call("plant", {})
+        with pytest.raises(InvalidResult, match="content: Field required"):
+            await calls.call(CallTool("plant", {}))
 
 
 async def test_a_result_that_does_not_say_its_type_is_complete() -> None:
     for version in (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION):
-        result = await ToolCalls(Way({"content": []}), version).call("plant", {})
-        assert not isinstance(result, InputRequiredResult)
-        assert result.content == []
+        result = await ToolCalls(Way({"content": []}), version).call(CallTool("plant", {}))
+        assert isinstance(result, ToolResult)
+
+
+async def test_questions_that_are_none_are_an_invalid_result() -> None:
+    way = Way({"resultType": "input_required", "inputRequests": {"a": {"method": "elicitation/create"}}})
+    with pytest.raises(InvalidResult, match="inputRequests"):
+        await ToolCalls(way, LATEST_MODERN_VERSION).call(CallTool("plant", {}))

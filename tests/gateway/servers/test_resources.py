@@ -70,13 +70,15 @@ async def over_http(db: Path) -> AsyncIterator[Client]:
 
 
 async def text(client: Client, tool: str, arguments: dict[str, Any] | None = None) -> str:
-    result = result_from_wire(await client.call_tool(tool, arguments))
+    called = await client.call_tool(tool, arguments)
+    result = result_from_wire(called.model_dump(mode="json", by_alias=True, exclude_none=True))
     assert not result.is_error
     return result.content
 
 
 async def refusal(client: Client, tool: str, arguments: dict[str, Any]) -> str:
-    result = result_from_wire(await client.call_tool(tool, arguments))
+    called = await client.call_tool(tool, arguments)
+    result = result_from_wire(called.model_dump(mode="json", by_alias=True, exclude_none=True))
     assert result.is_error
     return result.content
 
