@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
@@ -14,8 +14,10 @@ CallState: TypeAlias = Literal[
 ]
 
 
-@attrs.frozen
-class CallView:
+# Named tuples, for every event of a call replaces one of each.
+
+
+class CallView(NamedTuple):
     """A tool call as people see it."""
 
     id: str
@@ -29,8 +31,7 @@ class CallView:
     """What the model called, when that stands for the whole server: name and arguments are what it meant."""
 
 
-@attrs.frozen
-class Message:
+class Message(NamedTuple):
     id: str
     role: Literal["system", "user", "assistant", "tool"]
     content: str

@@ -113,7 +113,7 @@ def registry(config: AgentConfig, publish: Publish) -> Behaviour[RegistryMessage
                 case _:
                     assert_never(message)
 
-        await ctx.serve(handle)
+        await ctx.serve(handle, waits=False)
 
     return behaviour
 

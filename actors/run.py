@@ -46,7 +46,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     if isinstance(tree, Failure):
         return tree
     run = log.run
-    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
+    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node, ctx.start_soon)
     root = Execute(f"{run.turn}/", (), {}, root_place(services.config))
     await services.authorization.present(services.tokens.get(log.state.id, run.mover))
     try:

@@ -33,22 +33,14 @@ class _Waiter:
     number: int = attrs.field(factory=lambda: next(_numbers))
     admitted: trio.Event = attrs.field(factory=trio.Event)
 
-    @property
-    def fits(self) -> bool:
-        return all(slots.free > 0 for slots in self.wanted)
-
     def leave(self) -> None:
         for slots in self.wanted:
             del slots._queue[self]
 
-    def take(self) -> None:
-        for slots in self.wanted:
-            slots.free -= 1
-
 
 @attrs.define(eq=False)
 class Held:
-    """What a call holds: one place of each."""
+    """What a call holds, until the block it is used for is over: one place of each."""
 
     places: tuple[Slots, ...]
     """None once they are given back."""
@@ -58,64 +50,74 @@ class Held:
         places, self.places = self.places, ()
         _give_back(places)
 
+    def __enter__(self) -> Held:
+        return self
 
-@asynccontextmanager
-async def place_in(*wanted: Slots) -> AsyncIterator[Held]:
-    """Hold one place of each for the length of the block, or until they are given back. Who came first
-    goes first, unless it still has to wait for a place of another kind."""
-    waiter = _Waiter(wanted)
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+
+async def place_in(*wanted: Slots) -> Held:
+    """Take one place of each, for the length of the block that follows. Who came first goes first, unless it
+    still has to wait for a place of another kind."""
     # Whoever waits could not go when the last place became free, so a newcomer that can passes nobody.
-    if waiter.fits:
-        waiter.take()
-    else:
-        await _wait(waiter)
-    held = Held(wanted)
-    try:
-        yield held
-    finally:
-        held.give_back()
+    await _take(wanted)
+    return Held(wanted)
 
 
 @asynccontextmanager
 async def outside(*wanted: Slots) -> AsyncIterator[None]:
-    """Within a `place_in` of the same: give the places up for the length of the block, and have them again
-    after it. Who is cancelled does not wait for them; until it has left, one more than there are is taken."""
+    """While one place of each is held: give them up for the length of the block, and have them again after
+    it. Who is cancelled does not wait for them; until it has left, one more than there are is taken."""
     _give_back(wanted)
-    waiter, inside = _Waiter(wanted), False
+    inside = False
     try:
         yield
-        if waiter.fits:
-            waiter.take()
-        else:
-            await _wait(waiter)
+        await _take(wanted)
         inside = True
     finally:
         if not inside:
-            waiter.take()
+            _occupy(wanted)
 
 
-async def _wait(waiter: _Waiter) -> None:
-    for slots in waiter.wanted:
+async def _take(wanted: tuple[Slots, ...]) -> None:
+    if _all_free(wanted):
+        _occupy(wanted)
+        return
+    waiter = _Waiter(wanted)
+    for slots in wanted:
         slots._queue[waiter] = None
     try:
         await waiter.admitted.wait()
     except trio.Cancelled:
         if waiter.admitted.is_set():
-            _give_back(waiter.wanted)
+            _give_back(wanted)
         else:
             waiter.leave()
         raise
 
 
+def _all_free(wanted: tuple[Slots, ...]) -> bool:
+    return all(slots.free > 0 for slots in wanted)
+
+
+def _occupy(wanted: tuple[Slots, ...]) -> None:
+    for slots in wanted:
+        slots.free -= 1
+
+
 def _give_back(wanted: tuple[Slots, ...]) -> None:
     for slots in wanted:
         slots.free += 1
+    if not any(slots._queue for slots in wanted):
+        return
     while (waiter := _first_that_fits(wanted)) is not None:
         waiter.leave()
-        waiter.take()
+        _occupy(waiter.wanted)
         waiter.admitted.set()
 
 
 def _first_that_fits(wanted: tuple[Slots, ...]) -> _Waiter | None:
     queues = (slots._queue for slots in wanted if slots.free > 0)
-    return next((w for w in heapq.merge(*queues, key=attrgetter("number")) if w.fits), None)
+    waiters = heapq.merge(*queues, key=attrgetter("number"))
+    return next((waiter for waiter in waiters if _all_free(waiter.wanted)), None)

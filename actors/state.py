@@ -81,10 +81,9 @@ class Conversation:
     def update_call(self, record: CallRecord, content: str | None = None, **changes: Any) -> None:
         message = self.messages[record.message]
         assert message.call is not None
-        self.messages[record.message] = attrs.evolve(
-            message,
+        self.messages[record.message] = message._replace(
             content=message.content if content is None else content,
-            call=attrs.evolve(message.call, **changes),
+            call=message.call._replace(**changes),
         )
 
 

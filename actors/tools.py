@@ -73,7 +73,12 @@ class ToolResult:
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept: what is told of it live is what is read back later, to the type."""
-        return attrs.asdict(self) | {"parts": list(self.parts)}
+        return {
+            "content": self.content,
+            "is_error": self.is_error,
+            "parts": list(self.parts),
+            "structured": self.structured,
+        }
 
 
 class ToolUnavailable(Refused):

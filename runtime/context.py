@@ -76,6 +76,7 @@ class Context(Generic[A]):
         concurrency: int = 1,
         idle_timeout: float = math.inf,
         busy: Callable[[], bool] = _not_busy,
+        waits: bool = True,
     ) -> None:
         """Handle messages until stopped or idle; drain what was accepted; return.
 
@@ -83,7 +84,8 @@ class Context(Generic[A]):
         are handled at a time, and state may change wherever a handler waits.
 
         After `idle_timeout` seconds without a message the actor stops, unless it is `busy()`;
-        then it is asked again after as long. Raises ValueError for a bound that is not positive,
+        then it is asked again after as long. A `handle` that never waits can say so: there is
+        nothing to cancel for who withdraws a request. Raises ValueError for a bound that is not positive,
         and for an actor that handles messages side by side and would end when idle.
         """
         if concurrency < 1 or idle_timeout <= 0:
@@ -91,6 +93,7 @@ class Context(Generic[A]):
         if concurrency > 1 and idle_timeout != math.inf:
             raise ValueError("only an actor with a concurrency of 1 may end when idle")
         mailbox = self._life.mailbox
+        self._life.withdraws = self._life.withdraws and waits
         self._life.serving()
         try:
             if concurrency == 1:
@@ -125,7 +128,8 @@ class Context(Generic[A]):
 
         Raises as `ActorRef.ask` does.
         """
-        child = self._begin(name, behaviour, 1, for_one=True)
+        child = self._begin(name, behaviour, 1)
+        child.withdraws = False
         try:
             return await child.mailbox.ask(request)
         finally:
@@ -136,9 +140,9 @@ class Context(Generic[A]):
                 ):  # as at the end of a nursery, what is cancelled only unwinds
                     await child.wait_ended()
 
-    def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int, *, for_one: bool = False) -> Life:
+    def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int) -> Life:
         background = self._life.background
-        life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, background, for_one=for_one)
+        life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, background)
         background.start_in(life.scope, partial(_live_once, life, behaviour), name=name)
         return life
 
@@ -180,11 +184,11 @@ class Context(Generic[A]):
             if envelope.answered is None:
                 await handle(envelope.message)
                 envelope.answer(None)
-            elif self._life.for_one:
-                envelope.answer(await handle(envelope.message))
-            else:
+            elif self._life.withdraws:
                 with trio.CancelScope() as envelope.scope:
                     envelope.answer(await handle(envelope.message))
+            else:
+                envelope.answer(await handle(envelope.message))
         except Exception as error:
             refusal = _refusal(error)
             if refusal is None:

@@ -30,8 +30,9 @@ class Life:
     host: TaskHost
     """Where the actor's background lives: beside the actor itself."""
     incarnation: int = 1
-    for_one: bool = False
-    """It exists for one request: who withdraws that ends the life."""
+    withdraws: bool = True
+    """Who withdraws a request cancels its handler. Not needed where handlers never wait, nor where the life
+    exists for one request: who withdraws that ends the life."""
     starter: trio.TaskStatus[None] | None = None
     """Who waits for this life to serve, and hears of its crash instead of the bus."""
     began_serving: float | None = None

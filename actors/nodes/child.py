@@ -48,7 +48,7 @@ class _Child:
             key = self.message.key if attempt == 1 else f"{self.message.key}!{attempt}"
             error = await self._attempt(key)
             if isinstance(error, NodeEnd):
-                return {"end": attrs.asdict(_with_output(self.spec, error))}
+                return {"end": _with_output(self.spec, error).to_json()}
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
                 return self._failed(error)
             # On record, so that a replay knows without trying that this attempt is over.
@@ -98,7 +98,7 @@ class _Child:
         if error.fatal or not goes_on:
             return {"error": error.to_json()}
         end = NodeEnd(f"Error: {error}")
-        return {"end": attrs.asdict(_with_output(self.spec, end)), "continued": error.to_json()}
+        return {"end": _with_output(self.spec, end).to_json(), "continued": error.to_json()}
 
     def state_set(self, outcome: Mapping[str, Any]) -> Sequence[NewEvent]:
         key = self.spec.output_key

@@ -8,8 +8,7 @@ what became of it, or the model is told that nobody knows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -117,7 +116,7 @@ class Effect:
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         await self._credential(cleared)
         replies = await self._replies(key)
-        async with self._slot(server) as held:
+        with await self._slot(server) as held:
             intent = e.tool_started(
                 key,
                 attempt,
@@ -136,23 +135,24 @@ class Effect:
                 intents=[NewIntent(key, attempt, cleared.effect, intent.body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
             )
-            async with trio.open_nursery() as nursery:
-                asks = Inquiries(self.asking, key, attempt, nursery, held, replies)
+            asks = Inquiries(self.asking, key, attempt, held, replies)
+            try:
                 if cleared.effect == "once":
                     await self._see_through(asks, cleared)
                 else:
                     await self._send(asks, cleared)
+            finally:
+                await asks.close()
 
-    @asynccontextmanager
-    async def _slot(self, server: Server) -> AsyncIterator[Held]:
+    async def _slot(self, server: Server) -> Held:
         """A call's place. When a shutdown began while it was waited for, it is given back: those who stand
         behind must learn of it too."""
         while True:
             await self.scope.log.admit(self.execute.meters)
-            async with place_in(self.limiter, server.slots) as held:
-                if not self.scope.services.pulse.draining.is_set():
-                    yield held
-                    return
+            held = await place_in(self.limiter, server.slots)
+            if not self.scope.services.pulse.draining.is_set():
+                return held
+            held.give_back()
 
     async def _credential(self, cleared: Cleared) -> None:
         """A run that came with a token never calls a forwarding server without one."""
@@ -200,13 +200,15 @@ class Effect:
             try:
                 await trio.sleep_forever()
             finally:
+                asks.cancel()
                 grace = 0.0 if pulse.draining.is_set() else CANCEL_GRACE
                 shield.deadline = trio.current_time() + grace
 
-        asks.nursery.start_soon(bound_when_cancelled)
-        with shield:
-            await self._send(asks, cleared)
-        asks.nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bound_when_cancelled)
+            with shield:
+                await self._send(asks, cleared)
+            nursery.cancel_scope.cancel()
         # After a shutdown nothing is written: the next life finds the intent and asks.
         if shield.cancelled_caught and not pulse.draining.is_set():
             with trio.move_on_after(CANCEL_GRACE, shield=True):

@@ -92,14 +92,14 @@ class Replies:
 class Inquiries:
     """What the server asks in the middle of one attempt of a call, one question after the other.
 
-    The server's side asks from a task of its own; what waits for people is a task of the run's: cancelling
-    the run is the end of it, and the server's side always gets an answer.
+    The server's side asks from a task of its own; what waits for people is a task of the conversation's,
+    which `close` ends: whoever makes the call sees to it that it does, and the server's side always gets an
+    answer.
     """
 
     _asking: Asking
     key: str
     attempt: int
-    nursery: trio.Nursery
     held: Held
     """What the call holds: nobody needs it while a human thinks."""
     replies: Replies
@@ -116,7 +116,7 @@ class Inquiries:
             return DECLINE
         inquiry = _Inquiry(elicitation)
         self._open[inquiry.scope] = inquiry.answered
-        self.nursery.start_soon(self._put, inquiry)
+        self._asking.scope.start_soon(partial(self._put, inquiry))
         await inquiry.answered.wait()
         return inquiry.answer
 
@@ -144,12 +144,19 @@ class Inquiries:
     def _draining(self) -> trio.Event:
         return self._asking.scope.services.pulse.draining
 
+    def cancel(self) -> None:
+        """Nobody is asked any more; the server has its answer soon."""
+        self._closed = True
+        for scope in self._open:
+            scope.cancel()
+
     async def close(self) -> None:
         """The call is over: nobody waits for what it still asks."""
-        self._closed = True
+        self.cancel()
+        if not self._open:
+            return
         with trio.CancelScope(shield=True):  # bounded: what is cancelled only unwinds
-            for scope, over in list(self._open.items()):
-                scope.cancel()
+            for over in tuple(self._open.values()):
                 await over.wait()
 
 

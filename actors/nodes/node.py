@@ -36,6 +36,14 @@ class NodeEnd:
     def stops(self) -> bool:
         return self.rejected or self.exited
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "rejected": self.rejected,
+            "exited": self.exited,
+            "writes": dict(self.writes),
+        }
+
 
 class NodeFailed(Refused):
     """A node could not do its work. `failure` is a stable word, the text is for the user.
@@ -91,6 +99,8 @@ class RunScope:
     earlier: tuple[Exchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """The behaviour of a node, whatever its kind."""
+    start_soon: Callable[[Callable[[], Awaitable[object]]], object]
+    """Start a task of the conversation's; whoever does ends it."""
 
 
 async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Awaitable[NodeEnd]]) -> None:

@@ -17,7 +17,7 @@ async def test_a_place_is_given_to_whoever_waits_longest(autojump_clock: MockClo
     order: list[int] = []
 
     async def call(number: int) -> None:
-        async with place_in(slots):
+        with await place_in(slots):
             order.append(number)
             await trio.sleep(1)
 
@@ -34,7 +34,7 @@ async def test_who_waits_for_one_kind_keeps_no_place_of_the_other(autojump_clock
     async with trio.open_nursery() as nursery:
 
         async def call(*wanted: Slots) -> None:
-            async with place_in(*wanted):
+            with await place_in(*wanted):
                 await trio.sleep(60)
 
         nursery.start_soon(call, other_reply, busy)
@@ -44,7 +44,7 @@ async def test_who_waits_for_one_kind_keeps_no_place_of_the_other(autojump_clock
         nursery.start_soon(call, other_reply, idle)
         await wait_all_tasks_blocked()
         with trio.fail_after(0):
-            async with place_in(reply, idle):
+            with await place_in(reply, idle):
                 pass
         nursery.cancel_scope.cancel()
     assert [slots.free for slots in (reply, other_reply, busy, idle)] == [2, 1, 1, 1]
@@ -52,10 +52,10 @@ async def test_who_waits_for_one_kind_keeps_no_place_of_the_other(autojump_clock
 
 async def test_places_that_are_given_back_early_are_given_back_once() -> None:
     slots = Slots(1)
-    async with place_in(slots) as held:
+    with await place_in(slots) as held:
         held.give_back()
         assert slots.free == 1
-        async with place_in(slots):
+        with await place_in(slots):
             held.give_back()
             assert slots.free == 0
     assert slots.free == 1
@@ -66,7 +66,7 @@ async def test_cancelling_who_waits_or_was_just_let_in_loses_no_place() -> None:
 
     async def call(scope: trio.CancelScope) -> None:
         with scope:
-            async with place_in(slots):
+            with await place_in(slots):
                 await trio.sleep_forever()
 
     first, second, third = (trio.CancelScope() for _ in range(3))
@@ -79,7 +79,7 @@ async def test_cancelling_who_waits_or_was_just_let_in_loses_no_place() -> None:
         second.cancel()  # delivered at once, and before it runs the place becomes free
         first.cancel()
     assert slots.free == 1
-    async with place_in(slots):
+    with await place_in(slots):
         assert slots.free == 0
 
 
@@ -104,7 +104,7 @@ async def _story(plan: Plan, sizes: list[int], chance: random.Random) -> None:
     async def call(number: int, reply: Slots, server: Slots, seconds: int) -> None:
         waiting[number] = (reply, server)
         with trio.move_on_after(chance.choice([2.5, 1000])):
-            async with place_in(reply, server):
+            with await place_in(reply, server):
                 del waiting[number]
                 assert min(slots.free for slots in (*replies, *servers)) >= 0
                 await trio.sleep(seconds)
