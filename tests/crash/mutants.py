@@ -42,7 +42,7 @@ INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 BRANCHES = "actors/branches.py"
-NODE = "actors/nodes/node.py"
+CONTEXT = "runtime/context.py"
 RUN = "actors/run.py"
 COMMANDS = "actors/commands.py"
 STATE = "actors/state.py"
@@ -309,7 +309,7 @@ MUTANTS = (
     ),
     Mutant(
         "a stopped branch outlives the stop",
-        (Edit(NODE, "            await gone.wait()\n", "            pass\n"),),
+        (Edit(CONTEXT, "await child.wait_ended()", "pass"),),
     ),
     Mutant(
         "an expired call is sent",
