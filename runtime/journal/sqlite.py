@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -212,11 +212,26 @@ class SqliteJournal:
             return known
 
         event_texts = [(each.type, text(each.body)) for each in events]
-        intent_texts = [(each, text(each.body)) for each in intents]
-        question_texts = [(each, text(_content(each))) for each in questions]
-        reply_texts = {key: json_text.dump(reply) for key, reply in replies.items()} if replies else {}
         summary_text = json_text.dump(summary.body) if summary else ""
-        ends, keys, refused = tuple(settle), tuple(ack), tuple(forget)
+        more: list[Callable[[sqlite3.Connection, int, float], None]] = []
+        if intents:
+            begun = [(each, text(each.body)) for each in intents]
+            more.append(lambda db, id, now: sql_intent.begin(db, id, begun))
+        if settle:
+            ends = tuple(settle)
+            more.append(lambda db, id, now: sql_intent.settle(db, id, ends))
+        if questions:
+            asked = [(each, text(_content(each))) for each in questions]
+            more.append(lambda db, id, now: sql_question.change(db, id, asked, now))
+        if ack:
+            done = tuple(ack)
+            more.append(lambda db, id, now: sql_inbox.acknowledge(db, id, done))
+        if replies:
+            answers = {key: json_text.dump(reply) for key, reply in replies.items()}
+            more.append(lambda db, id, now: sql_inbox.answer(db, id, answers))
+        if forget:
+            refused = tuple(forget)
+            more.append(lambda db, id, now: sql_inbox.forget(db, id, refused))
 
         def write(db: sqlite3.Connection) -> Saved:
             head = self._streams.owned(fence)
@@ -224,12 +239,8 @@ class SqliteJournal:
                 raise Fenced(f"stream {fence.stream!r} is at {head.last_seq}, not at {expected_seq}")
             now = self._wall()
             sql_event.append(db, head.id, expected_seq, event_texts, now)
-            sql_intent.begin(db, head.id, intent_texts)
-            sql_intent.settle(db, head.id, ends)
-            sql_question.change(db, head.id, question_texts, now)
-            sql_inbox.acknowledge(db, head.id, keys)
-            sql_inbox.answer(db, head.id, reply_texts)
-            sql_inbox.forget(db, head.id, refused)
+            for change in more:
+                change(db, head.id, now)
             self._streams.advance(head, expected_seq + len(event_texts), now, summary, summary_text)
             return Saved(expected_seq + 1, now)
 
