@@ -211,12 +211,11 @@ class Agent:
 
     async def get(self, id: str) -> Conversation:
         """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
-        row = await self._journal.row(id)
-        if row is None:
+        log = self._cast.services.live.get(id)
+        if log is not None and (live := log.snapshot()) is not None:
+            return live  # spares reading and folding what its actor has folded
+        if await self._journal.row(id) is None:
             raise errors.no_conversation(id)
-        live = self._cast.services.live.get(id)
-        if live is not None and live.last_seq == row.last_seq:
-            return live.snapshot()  # spares reading and folding what its actor has folded
         try:
             return await read(self._journal, id)
         except BrokenConversation as error:

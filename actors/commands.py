@@ -252,6 +252,7 @@ class Commands:
         id, bus = self._log.state.id, self._services.bus
         unanswered = await self._services.journal.delete(self._log.fence)
         self.deleted = True
+        del self._services.live[id]
         self._services.tokens.forget(id)
         bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
         for key in unanswered:

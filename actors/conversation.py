@@ -74,7 +74,7 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         await ctx.serve(partial(_look_again, ctx, services, id), idle_timeout=IDLE)
         return
     commands = Commands(ctx, log, services)
-    services.live[id] = log.state
+    services.live[id] = log
     try:
         if crash is not None:
             await commands.give_up(crash)
@@ -88,7 +88,7 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
         await log.quiet()  # a shutdown: what is in flight gets the grace
     finally:
-        del services.live[id]
+        services.live.pop(id, None)
 
 
 async def _refuse_all(services: Services, id: str) -> None:

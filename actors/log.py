@@ -89,6 +89,10 @@ class ConversationLog(Branches):
         self._used.clear()
         super().begin(on_stall)
 
+    def snapshot(self) -> Conversation | None:
+        """The conversation as it is in the journal; None while something is being written."""
+        return None if self._queue.locked() else self.state.snapshot()
+
     # ------------------------------------------------------------------ saving
 
     async def save(

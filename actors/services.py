@@ -8,11 +8,11 @@ import attrs
 
 from stopgo.actors.arguments import Arguments
 from stopgo.actors.authorization import Authorization
+from stopgo.actors.log import ConversationLog
 from stopgo.actors.menu import Menu
 from stopgo.actors.models.actors import StartedModel
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import RegistryMessage
-from stopgo.actors.state import Conversation
 from stopgo.config.model import AgentConfig, Node
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus
@@ -66,5 +66,5 @@ class Services:
     menu: Callable[[], Menu]
     """What models are told of the tools, as the registry last published them."""
     arguments: Arguments = attrs.field(factory=Arguments)
-    live: dict[str, Conversation] = attrs.field(factory=dict)
-    """The folds of the conversations that are active in this process, for readers."""
+    live: dict[str, ConversationLog] = attrs.field(factory=dict)
+    """The logs of the conversations that are active in this process, for readers."""

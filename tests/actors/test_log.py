@@ -111,6 +111,21 @@ async def test_nobody_hears_of_a_save_before_its_commit(bench: Bench) -> None:
     assert log.state.last_seq == 4
 
 
+async def test_readers_are_not_shown_what_the_journal_may_have_gone_past(bench: Bench) -> None:
+    log = await bench.begin()
+    before = log.snapshot()
+    bench.journal.let = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.save, mark("a"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.snapshot() is None
+        bench.journal.let.set()
+    after = log.snapshot()
+    assert before is not None
+    assert after is not None
+    assert (before.last_seq, after.last_seq) == (3, 4)
+
+
 @pytest.mark.repeat(10)
 async def test_saves_side_by_side_have_one_order(bench: Bench) -> None:
     log = await bench.begin()

@@ -152,10 +152,10 @@ class Simulation:
 
     async def _compare(self, agent: Agent) -> None:
         assert self.world.store is not None
-        for id, live in list(agent._cast.services.live.items()):
+        for id, log in list(agent._cast.services.live.items()):
             events = await self.world.store.events_since(id, 0)
-            now = agent._cast.services.live.get(id)
-            if now is live and len(events) >= live.last_seq and (told := difference(live, events)):
+            live, now = log.state, agent._cast.services.live.get(id)
+            if now is log and len(events) >= live.last_seq and (told := difference(live, events)):
                 self.world.wrongs.append(f"{id}: {told}")
 
     # ------------------------------------------------------------------- checks
