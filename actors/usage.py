@@ -43,9 +43,10 @@ class Spent(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """What is said of it: the cost only when all of it is known, the rest when there is any."""
         said: dict[str, Any] = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
-        for key in ("cached_tokens", "cache_write_tokens"):
-            if count := getattr(self, key):
-                said[key] = count
+        if self.cached_tokens:
+            said["cached_tokens"] = self.cached_tokens
+        if self.cache_write_tokens:
+            said["cache_write_tokens"] = self.cache_write_tokens
         if self.cost_usd is not None and not self.unpriced:
             said["cost_usd"] = self.cost_usd
         return said
@@ -64,13 +65,15 @@ def spent_by(usage: Usage, prices: Prices | None) -> Spent:
 
 def reached(used: Spent, limits: UsageLimits) -> tuple[str, str] | None:
     """The first limit that leaves no room for a call: what was used, and the limit's key with its value."""
-    for key, what in (("max_input_tokens", "input tokens"), ("max_output_tokens", "output tokens")):
-        limit, count = getattr(limits, key), getattr(used, key.removeprefix("max_"))
-        if limit is not None and count >= limit:
-            return f"{count} {what}", f"{key}: {limit}"
-    limit, cost = limits.max_cost_usd, used.cost_usd or 0.0
-    if limit is not None and cost >= limit:
-        return f"{cost:.6g} US dollars", f"max_cost_usd: {limit:.6g}"
+    tokens = limits.max_input_tokens
+    if tokens is not None and used.input_tokens >= tokens:
+        return f"{used.input_tokens} input tokens", f"max_input_tokens: {tokens}"
+    tokens = limits.max_output_tokens
+    if tokens is not None and used.output_tokens >= tokens:
+        return f"{used.output_tokens} output tokens", f"max_output_tokens: {tokens}"
+    dollars, cost = limits.max_cost_usd, used.cost_usd or 0.0
+    if dollars is not None and cost >= dollars:
+        return f"{cost:.6g} US dollars", f"max_cost_usd: {dollars:.6g}"
     return None
 
 

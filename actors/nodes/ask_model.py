@@ -148,7 +148,7 @@ class _Asking:
             if bounds.max_cost_usd is not None and prices is None:
                 text = f'nobody knows what model "{name}" costs ({section}.max_cost_usd)'
                 raise NodeFailed("limit_reached", text, fatal=True)
-            found = reached(used.plus(self.spent.to_json()), bounds)
+            found = reached(used if self.spent == NOTHING else used.plus(self.spent.to_json()), bounds)
             if found is not None:
                 text = f"the run stopped: {whose} has used {found[0]} ({section}.{found[1]})"
                 raise NodeFailed("limit_reached", text, fatal=True)

@@ -61,7 +61,8 @@ class _Child:
         if over is not None:
             return NodeFailed.from_json(over["error"])
         try:
-            return await self._execute(attrs.evolve(self.message, key=key))
+            message = self.message if key == self.message.key else attrs.evolve(self.message, key=key)
+            return await self._execute(message)
         except NodeFailed as error:
             return error
 
