@@ -23,8 +23,8 @@ from stopgo.runtime.journal.writer import GroupWriter
 
 pytestmark = pytest.mark.bench
 
-SECONDS = 1.0
-ROUNDS = 3
+SECONDS = 0.6
+ROUNDS = 5
 FLUSH_SECONDS = 0.004
 TARGET = 10.0
 """Saves together over saves alone, on every disk."""
@@ -98,7 +98,8 @@ async def test_saves_together(tmp_path: Path, flush: float) -> None:
             shared.append(saves / (commits.count - before))
             cpu.append((time.process_time() - used) / saves)
         commits.close()
-    ratio = median(together) / median(alone)
+    # Round by round: what else the machine and its disk do slows down both sides of a ratio.
+    ratio = median(many / one for many, one in zip(together, alone, strict=True))
     figures = {
         "bench": "durable saves",
         "added_flush_ms": flush * 1000,

@@ -52,6 +52,12 @@ def test_any_mapping_is_an_object() -> None:
     assert json_text.dump(MappingProxyType({"a": MappingProxyType({})})) == '{"a":{}}'
 
 
+def test_without_the_encoder_in_c_the_text_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"a": ["é", 1, 2.5, None], "b": MappingProxyType({"c": True})}
+    monkeypatch.setattr("json.encoder.c_make_encoder", None)
+    assert json_text._encoder()(value) == json_text.dump(value)
+
+
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), object(), {1, 2}])
 def test_what_is_not_json_is_refused(value: object) -> None:
     with pytest.raises((TypeError, ValueError), match="JSON"):
