@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 import trio
@@ -21,10 +21,10 @@ class Authorization:
     _registry: ActorRef[RegistryMessage]
     _servers: Mapping[str, ActorRef[ServerMessage]]
 
-    def wanted(self, server: str | None = None) -> Wanted | None:
-        """What this server, or any, waits for; None when it does not."""
+    def wanted(self, servers: Collection[str] | None = None) -> Wanted | None:
+        """What the first of these servers that waits for a token wants, or of all; None when none does."""
         waiting = self._waiting()
-        return waiting.get(server) if server is not None else next(iter(waiting.values()), None)
+        return next((each for name, each in waiting.items() if servers is None or name in servers), None)
 
     async def present(self, bearer: str | None) -> bool:
         """Show a token to all that wait for one; return when they have tried it, and whether one took it."""

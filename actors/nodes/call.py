@@ -194,7 +194,7 @@ class Calls:
             bearer = services.tokens.get(log.state.id, log.run.mover)
             if await services.authorization.present(bearer):
                 continue
-            token = services.authorization.wanted(server)
+            token = services.authorization.wanted(None if server is None else [server])
             if token is None or (server is None and (bearer is not None or not log.run.token)):
                 return found
             await log.credential(token, self.execute.meters)

@@ -51,6 +51,7 @@ class _Llm:
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
         for number in range(1, spec.max_turns + 1):
+            await self._unlock(f"{execute.key}:{number}", execute, place)
             recorded = await ask_model(
                 scope,
                 execute,
@@ -74,6 +75,18 @@ class _Llm:
         raise NodeFailed(
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
         )
+
+    async def _unlock(self, step: str, execute: Execute, place: Place) -> None:
+        """A run whose token was lost in a restart waits for another before it asks the model anything, if a
+        server lists its tools to nobody without one: the model would be told of fewer tools than before."""
+        tokens, authorization = self._scope.services.tokens, self._scope.services.authorization
+        log = self._scope.log
+        while log.run.token and step not in log.run.steps:
+            wanted = authorization.wanted(place.servers)
+            if wanted is None or tokens.get(log.state.id, log.run.mover) is not None:
+                return
+            await log.credential(wanted, execute.meters)
+            await authorization.present(tokens.get(log.state.id, log.run.mover))
 
     def _tools(self, place: Place) -> tuple[ModelTool, ...]:
         seen = self._scope.services.menu().at(place)

@@ -155,6 +155,36 @@ async def test_a_call_that_was_only_wanted_when_the_process_ended_is_still_made(
     assert sorted(name for name, _ in locked.ledger) == ["look", "wipe"]
 
 
+async def test_a_model_is_not_asked_with_fewer_tools_than_before(
+    locked: Locked, autojump_clock: MockClock
+) -> None:
+    """The process ends after a call, and with it the token."""
+    locked.plan("agent", use(call("wipe")), say("done"), turn=1)
+    async with locked.agent() as agent:
+        turn = await agent.start_conversation("go", token=GOOD)
+        id, [question] = turn.conversation.id, turn.conversation.head.pending
+    async with locked.agent() as agent:
+        turn = await agent.decide(question, {"approved": False, "reason": "no"})
+        assert answer(turn).state == "auth_required"
+        assert len(locked.requests) == 1
+        assert answer(await agent.resume(id, token=GOOD)).response.endswith("done")
+    first, second = (sorted(tool.name for tool in request.tools) for request in locked.requests)
+    assert first == second == ["local", "look", "wipe"]
+
+
+async def test_a_node_that_does_not_see_a_locked_server_does_not_wait_for_its_token(
+    locked: Locked, autojump_clock: MockClock
+) -> None:
+    locked.plan("agent", use(call("local")), say("done"))
+    locked.settings["agent"] = {"type": "llm", "name": "agent", "prompt": "Do.", "mcp_servers": ["open"]}
+    locked.settings["approval"] = {"rules": [{"tool": "local", "then": "ask"}]}
+    async with locked.agent() as agent:
+        turn = await agent.start_conversation("go", token=BAD)
+        [question] = turn.conversation.head.pending
+    async with locked.agent() as agent:
+        assert answer(await agent.decide(question, {"approved": True})).response == "done"
+
+
 async def test_what_is_no_tool_is_not_waited_for(locked: Locked, autojump_clock: MockClock) -> None:
     locked.plan("agent", use(call("nonsense")), say("done"))
     async with locked.agent() as agent:

@@ -204,9 +204,7 @@ class World:
         key = (request.turn, request.node, request.call, request.iteration)
         again = key in self.requests
         first = self.requests.setdefault(key, request)
-        # A server that lists nothing without a token is not spoken of after a restart, until one is brought.
-        system = request.system if self.outside.demands.locked else first.system
-        if (system, first.messages) != (request.system, request.messages):
+        if (first.system, first.messages) != (request.system, request.messages):
             self.wrongs.append(f"the model was asked something else at {key} than before")
         await trio.sleep(self.outside.seconds.get(request.node, MODEL_SECONDS))
         fails_now = request.node in self.outside.failing_first and not again
