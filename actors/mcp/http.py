@@ -37,7 +37,7 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes of the longest reply."""
 CONNECT_TIMEOUT = 10.0
 SIDE_TIMEOUT = 2.0
-"""Seconds for a notification or the end of a session: the SDK waits for these and sends nothing else."""
+"""Seconds for a notification or the end of a session: who sends one waits for it, and does nothing else."""
 
 SESSION_UNKNOWN = "the server does not know this session any more"
 
@@ -46,7 +46,7 @@ CALL = {"stopgo.call": True}
 
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
-_Kind: TypeAlias = Literal["request", "notification", "cancellation", "stream", "other"]
+_Kind: TypeAlias = Literal["call", "request", "notification", "cancellation", "stream", "other"]
 """The last is what an `httpx2.Auth` sends for itself: it may go anywhere, and none of ours with it."""
 
 
@@ -80,12 +80,11 @@ class McpTransport(httpx2.AsyncBaseTransport):
         """By the id of the request that each is to."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        is_call = CALL.keys() <= request.extensions.keys()
-        kind, request_id = ("request", None) if is_call else _kind(request)
+        kind, request_id = _kind(request)
         bearer = current_bearer()
         if bearer is not None and kind != "other":
             request.headers["authorization"] = f"Bearer {bearer}"
-        if is_call:
+        if kind == "call":
             return await self._inner.handle_async_request(request)
         if kind in ("notification", "cancellation") or request.method == "DELETE":
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SIDE_TIMEOUT)
@@ -192,6 +191,8 @@ HttpClient: TypeAlias = AbstractAsyncContextManager[httpx2.AsyncClient]
 
 def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
     """What the HTTP request is for, and the id of the MCP request that it is or is about."""
+    if CALL.keys() <= request.extensions.keys():
+        return "call", None
     if request.method == "DELETE":
         return "stream", None
     if request.method == "GET":
@@ -254,7 +255,7 @@ def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tupl
     return answer or refusal(response)
 
 
-def transport_failure(error: httpx2.TransportError) -> tuple[int, str, object]:
+def transport_failure(error: httpx2.RequestError) -> tuple[int, str, object]:
     """The same, of a request that failed on its way."""
     return UNREACHABLE, transport_text(error), {"sent": not isinstance(error, _NOT_SENT)}
 
@@ -281,7 +282,7 @@ def _rpc_error(body: bytes) -> tuple[int, str, object] | None:
             return None
 
 
-def transport_text(error: httpx2.TransportError) -> str:
+def transport_text(error: httpx2.RequestError) -> str:
     """What went wrong; some have no text, and none has the URL, which may carry a key, in it."""
     return str(error) or type(error).__name__
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic_core import from_json
 
 from stopgo.actors.mcp.failures import NOT_UNDERSTOOD
 
@@ -22,19 +23,19 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
     and whoever waits for it must not wait in vain.
     """
     try:
-        return jsonrpc_message_adapter.validate_json(data, by_name=False)
+        value = from_json(data)
     except ValueError:
-        pass
-    # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript does:
-    # an answer with a wrong letter beats an answer lost.
+        # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript
+        # does: an answer with a wrong letter beats an answer lost.
+        try:
+            text = json.dumps(json.loads(data.decode(errors="replace")), ensure_ascii=False)
+            value = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        except (ValueError, RecursionError):
+            return None
     try:
-        value = json.loads(data.decode(errors="replace"))
-        text = json.dumps(value, ensure_ascii=False)
-        repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    except (ValueError, RecursionError):
-        return None
-    try:
-        return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
+        if isinstance(value, dict) and value.keys().isdisjoint(("method", "error")):
+            return JSONRPCResponse.model_validate(value, by_name=False)
+        return jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValueError:
         return _invalid_reply(value)
 

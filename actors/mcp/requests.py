@@ -104,7 +104,7 @@ class OpenRequest:
 class Requests:
     """The open requests of one connection."""
 
-    _open: dict[int | str | None, OpenRequest] = attrs.field(factory=dict)
+    _open: dict[int, OpenRequest] = attrs.field(factory=dict)
     _ids: Iterator[int] = attrs.field(factory=lambda: count(FIRST_ID))
     _ended: bool = False
 

@@ -19,7 +19,7 @@ import trio
 from stopgo.actors.mcp import http
 from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
 from stopgo.actors.mcp.message import error_reply, parse_message
-from stopgo.actors.mcp.requests import Outgoing, Requests
+from stopgo.actors.mcp.requests import OpenRequest, Outgoing, Requests
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     Incoming = MemoryObjectSendStream[SessionMessage | Exception]
     Post = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
-
-CANCELLATION_TIMEOUT = 2.0
-"""Seconds that telling the server of a cancelled call may take."""
 
 
 class LegacySse:
@@ -68,18 +65,20 @@ class LegacySse:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        from mcp import MCPError
-
         with self._requests.one(outgoing) as request:
             body = request.body()
             try:
                 if (failure := await self._post(body)) is not None:
-                    raise MCPError(*failure)
+                    request.settle(error_reply(request.id, *failure))
                 return await request.result()
             except trio.Cancelled:
-                with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
-                    await self._post(request.cancellation())
+                await self._call_off(request)
                 raise
+
+    async def _call_off(self, request: OpenRequest) -> None:
+        if not self._client.is_closed:
+            with trio.move_on_after(http.SIDE_TIMEOUT, shield=True):
+                await self._post(request.cancellation())
 
     async def _post(self, body: bytes) -> tuple[int, str, object] | None:
         """Post a message; code, text and data of what went wrong."""

@@ -105,7 +105,6 @@ class StdioTransport:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        await trio.lowlevel.checkpoint_if_cancelled()
         with self._requests.one(outgoing) as request:
             ticket = self._writer.put(request.body())
             try:

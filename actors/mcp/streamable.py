@@ -36,8 +36,6 @@ RESUME_DELAY = 1.0
 """Seconds before a stream that ended too early is taken up again, if the server does not say."""
 RESUME_ATTEMPTS = 2
 """In a row, that fail."""
-CANCELLATION_TIMEOUT = 2.0
-"""Seconds that telling the server of a cancelled call may take."""
 
 
 class StreamableHttp:
@@ -119,7 +117,7 @@ class StreamableHttp:
                     return await self._follow(request, response)
                 body = await http.read_body(response)
                 return _reply(response, body, in_session=self._session is not None)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error
 
     async def _follow(self, request: OpenRequest, response: httpx2.Response) -> Reply:
@@ -132,7 +130,7 @@ class StreamableHttp:
             reply = await self._read(request, stream, httpx2.EventSource(response, http.MAX_BODY))
         except httpx2.SSEError:
             raise
-        except httpx2.TransportError:
+        except httpx2.RequestError:
             reply = None
         failures = 0
         while reply is None:
@@ -147,7 +145,7 @@ class StreamableHttp:
                     events.response.raise_for_status()
                     reply = await self._read(request, stream, events)
                     failures = 0
-            except (httpx2.TransportError, httpx2.HTTPStatusError):
+            except httpx2.HTTPError:
                 failures += 1
         return reply
 
@@ -171,8 +169,8 @@ class StreamableHttp:
     async def _call_off(self, request: OpenRequest) -> None:
         """Tell an older server that nobody waits any more; a newer one sees it by the end of the POST."""
         headers = self._headers(request.outgoing)
-        if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS:
-            with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
+        if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS and not self._client.is_closed:
+            with trio.move_on_after(http.SIDE_TIMEOUT, shield=True):
                 await self._client.post(self._url, content=request.cancellation(), headers=headers)
 
 

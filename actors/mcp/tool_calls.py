@@ -7,6 +7,7 @@ from functools import cache
 from importlib.metadata import version as version_of
 from typing import Any
 
+import trio
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -79,6 +80,7 @@ class ToolCalls:
         if self._modern:
             params["_meta"] = self._meta
         outgoing = Outgoing(METHOD, params, self._headers(tool, arguments), request.on_progress)
+        await trio.lowlevel.checkpoint_if_cancelled()  # what nobody waits for any more is not sent
         result = await self._way.request(outgoing)
         if self._modern and result.get("resultType") == "input_required":
             return _input_required(result)

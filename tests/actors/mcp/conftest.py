@@ -97,7 +97,11 @@ class HttpPeer:
     other_bearers: list[str] = attrs.field(factory=list)
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
-    """answer, hang_up, or an HTTP status."""
+    """answer, hang_up, cut (a stream ends before the reply, and says how to go on), or an HTTP status."""
+    resumed: list[str] = attrs.field(factory=list)
+    """`Last-Event-ID` headers after a cut; the second such request brings the reply."""
+    cut_id: int = 0
+    notifications: list[dict[str, Any]] = attrs.field(factory=list)
     on_connect: int = 200
     """The status of what precedes any call."""
     session: str = "first"
@@ -121,7 +125,7 @@ def http_peer() -> Iterator[HttpPeer]:
             answer_http(peer, self, message)
 
         def do_GET(self) -> None:
-            reply(self, 405)
+            answer_get(peer, self)
 
         def do_DELETE(self) -> None:
             peer.ended.append(self.headers["mcp-session-id"])
@@ -144,6 +148,16 @@ def http_peer() -> Iterator[HttpPeer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def answer_get(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:
+    if (last := handler.headers["last-event-id"]) is None:
+        return reply(handler, 405)
+    peer.resumed.append(last)
+    result = {"content": [{"type": "text", "text": "resumed"}]}
+    message = {"jsonrpc": "2.0", "id": peer.cut_id, "result": result}
+    event = f"id: {last}+\n\n" if len(peer.resumed) == 1 else f"data: {json.dumps(message)}\n\n"
+    return reply(handler, 200, event.encode(), "text/event-stream")
 
 
 def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
@@ -171,12 +185,16 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
             if peer.on_call == "hang_up":
                 handler.close_connection = True
                 return None
+            if peer.on_call == "cut":
+                peer.cut_id = message["id"]
+                return reply(handler, 200, b"retry: 10\nid: first\ndata: \n\n", "text/event-stream")
             if peer.on_call != "answer":
                 return reply(handler, int(peer.on_call), b"<h1>sorry</h1>", "text/html")
             if tool == "slow":
                 peer.slow.wait(10)
             result = {"content": [{"type": "text", "text": tool}]}
         case _ if "id" not in message:
+            peer.notifications.append(message)
             return reply(handler, 202)
         case _:
             error = {"code": -32601, "message": "Method not found"}

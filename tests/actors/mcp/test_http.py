@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import trio
 
+from stopgo.actors.mcp.requests import FIRST_ID
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
@@ -148,6 +149,28 @@ async def test_a_server_that_hangs_is_timed_out(http_peer: Any, serving: Open) -
         with trio.fail_after(5), pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.3 s"):
             await server.ask(CallTool("slow", {}))
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
+async def test_a_stream_that_is_cut_is_taken_up_again(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = "cut"
+        with trio.fail_after(5):
+            assert (await server.ask(CallTool("echo", {}, bearer="secret"))).content == "resumed"
+    assert http_peer.resumed == ["first", "first+"]
+    assert http_peer.other_bearers == []
+
+
+async def test_an_older_server_is_told_of_a_cancelled_call(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url, timeout=0.2)) as server:
+        with pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.2 s"):
+            await server.ask(CallTool("slow", {}))
+        with trio.fail_after(5):
+            while len(http_peer.notifications) < 2:  # noqa: ASYNC110 - there is no event for it
+                await trio.sleep(0.01)
+    initialized, cancelled = http_peer.notifications
+    assert initialized["method"] == "notifications/initialized"
+    assert cancelled["method"] == "notifications/cancelled"
+    assert cancelled["params"]["requestId"] >= FIRST_ID
 
 
 async def test_a_reply_without_end_is_bounded(

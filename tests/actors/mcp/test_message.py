@@ -4,10 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from mcp_types import JSONRPCError
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from stopgo.actors.mcp.failures import NOT_UNDERSTOOD, meaning
 from stopgo.actors.mcp.message import parse_message
+from tests.actors.mcp.test_content import json_values
 
 
 def parsed(data: bytes) -> dict[str, Any] | None:
@@ -60,3 +64,28 @@ def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> N
 )
 def test_what_is_no_message_is_none(garbage: bytes) -> None:
     assert parse_message(garbage) is None
+
+
+_parts = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | st.just("1.0"),
+        "id": st.integers() | st.text(max_size=3) | st.floats(allow_nan=False) | st.none() | st.booleans(),
+        "method": st.text(max_size=3) | st.none(),
+        "params": json_values,
+        "result": st.dictionaries(st.text(max_size=3), json_values, max_size=2) | json_values,
+        "error": st.fixed_dictionaries({"code": st.integers(), "message": st.text(max_size=3)}) | json_values,
+    },
+)
+
+
+@given(_parts)
+def test_what_is_a_message_says_the_sdk(value: dict[str, Any]) -> None:
+    data = json.dumps(value).encode()
+    try:
+        judged = jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValidationError:
+        ours = parse_message(data)
+        assert ours is None or (isinstance(ours, JSONRPCError) and ours.error.code == NOT_UNDERSTOOD)
+    else:
+        assert parse_message(data) == judged

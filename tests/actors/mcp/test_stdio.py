@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 import trio
 
 from stopgo.actors.mcp import stdio
-from stopgo.actors.tools import ServerMessage
+from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 
@@ -109,3 +111,38 @@ async def test_ctrl_c_at_our_terminal_does_not_reach_the_child(echo: Config, ser
         [child] = psutil.Process().children()
         assert os.getpgid(child.pid) == child.pid != os.getpgid(0)
         assert os.getsid(child.pid) == child.pid
+
+
+SILENT = """
+import json, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message["method"]:
+        case "initialize":
+            server = {"name": "s", "version": "1"}
+            result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": server}
+        case "tools/list":
+            result = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+        case _:
+            with open(sys.argv[1], "a") as seen:
+                seen.write(line)
+            continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_server_is_told_of_a_cancelled_call(serving: Open, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    config = McpServerConfig(
+        name="s", command=sys.executable, args=("-c", SILENT, str(seen)), mode="legacy", timeout=0.2
+    )
+    async with serving(config) as server:
+        with pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.2 s"):
+            await server.ask(CallTool("t", {}))
+        with trio.fail_after(5):
+            while seen.read_text().count("\n") < 3:  # noqa: ASYNC110 - there is no event for it
+                await trio.sleep(0.01)
+    _, call, cancelled = map(json.loads, seen.read_text().splitlines())
+    assert (call["method"], cancelled["method"]) == ("tools/call", "notifications/cancelled")
+    assert cancelled["params"]["requestId"] == call["id"]
