@@ -131,10 +131,13 @@ class Connection:
 
     async def _read(self) -> None:
         with self._reading:
-            while True:
+            while self._stream.socket.fileno() >= 0:
                 try:
-                    data = await self._stream.receive_some(MAX_RECEIVED)
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    await trio.lowlevel.wait_readable(self._stream.socket)
+                    data = os.read(self._stream.socket.fileno(), MAX_RECEIVED)
+                except BlockingIOError:
+                    continue
+                except (trio.ClosedResourceError, OSError):
                     break
                 await self._protocol.handle(RawData(data))
                 if not data:

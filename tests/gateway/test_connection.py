@@ -1,5 +1,6 @@
 """Connections of clients that behave, in every way that HTTP allows."""
 
+import logging
 import re
 from contextlib import suppress
 from typing import Any
@@ -56,6 +57,21 @@ async def test_requests_sent_at_once_are_answered_in_their_order(raw: Any) -> No
     )
     said = await read(stream, *(f"/nope{n}".encode() for n in range(20)), b" 201 ", HEALTHY)
     assert re.findall(rb"HTTP/1.1 (\d+)", said) == [b"404"] * 20 + [b"201", b"200"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200), (b"no HTTP\r\n\r\n", 400)],
+)
+async def test_a_connection_that_is_closed_is_left_alone(
+    raw: Any, caplog: pytest.LogCaptureFixture, asked: bytes, status: int
+) -> None:
+    for _ in range(3):
+        stream = await raw(asked)
+        answer = b"".join([chunk async for chunk in stream])
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        await trio.testing.wait_all_tasks_blocked()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_a_client_may_ask_before_it_sends_a_body(raw: Any, agent: Any) -> None:
