@@ -1,0 +1,105 @@
+"""Calls over Streamable HTTP, without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import httpx2
+import pytest
+import trio
+from mcp import MCPError
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+
+from stopgo.actors.mcp.failures import meaning
+from stopgo.actors.mcp.requests import Outgoing
+from stopgo.actors.mcp.streamable import StreamableHttp
+
+Answer: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+
+
+def call(version: str = LATEST_MODERN_VERSION) -> Outgoing:
+    return Outgoing("tools/call", {"name": "t", "arguments": {}}, {"mcp-protocol-version": version})
+
+
+@asynccontextmanager
+async def way_to(answer: Answer) -> AsyncIterator[StreamableHttp]:
+    way = StreamableHttp("http://server.test/mcp")
+    async with way.open(httpx2.AsyncClient(transport=httpx2.MockTransport(answer))):
+        yield way
+
+
+@pytest.mark.parametrize("version", [LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION])
+async def test_only_older_servers_are_told_of_a_cancelled_call(version: str) -> None:
+    """Newer ones see it by the end of the POST (MCP 2026-07-28, "Cancellation")."""
+    sent: list[dict[str, Any]] = []
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(json.loads(request.content))
+        if sent[-1]["method"] == "tools/call":
+            await trio.sleep_forever()
+        return httpx2.Response(202)
+
+    async with way_to(answer) as way:
+        way.in_session("s")
+        with trio.move_on_after(0.05):
+            await way.request(call(version))
+    told = [message["params"]["requestId"] for message in sent[1:] if "params" in message]
+    assert told == ([sent[0]["id"]] if version == LATEST_HANDSHAKE_VERSION else [])
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        (httpx2.Response(202), "the server answered a request with 202 Accepted"),
+        (httpx2.Response(200, text="hello"), "Unexpected content type: text/plain"),
+        (httpx2.Response(200, json=[1]), "the server's reply is not a valid JSON-RPC message"),
+        (
+            httpx2.Response(200, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+            "the server's reply is not a valid JSON-RPC message",
+        ),
+        (
+            httpx2.Response(302, headers={"location": "http://user:secret@elsewhere.test/x?key=k"}),
+            "Redirect to http://elsewhere.test/x not followed",
+        ),
+    ],
+)
+async def test_what_is_no_reply_is_an_answer(response: httpx2.Response, text: str) -> None:
+    async def answer(_: httpx2.Request) -> httpx2.Response:
+        return response
+
+    async with way_to(answer) as way:
+        with pytest.raises(MCPError) as raised:
+            await way.request(call())
+    error = raised.value
+    assert meaning(error.code, error.message, error.data) == "answered"
+    assert error.message.startswith(text)
+
+
+async def test_a_redirect_within_the_server_is_followed() -> None:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/mcp":
+            return httpx2.Response(307, headers={"location": "/mcp/"})
+        message = {
+            "jsonrpc": "2.0",
+            "id": json.loads(request.content)["id"],
+            "result": {"path": request.url.path},
+        }
+        return httpx2.Response(200, json=message)
+
+    async with way_to(answer) as way:
+        assert await way.request(call()) == {"path": "/mcp/"}
+
+
+async def test_after_the_end_of_the_connection_nothing_is_sent() -> None:
+    async def answer(_: httpx2.Request) -> httpx2.Response:
+        raise AssertionError
+
+    async with way_to(answer) as way:
+        pass
+    with pytest.raises(MCPError) as raised:
+        await way.request(call())
+    error = raised.value
+    assert meaning(error.code, error.message, error.data) == "never_ran"
