@@ -83,6 +83,18 @@ async def test_what_a_full_pipe_takes_nothing_of_may_be_withdrawn(pipe: Pipe, nu
     await pipe.writer.aclose()
 
 
+async def test_no_line_overtakes_one_that_waits(pipe: Pipe, nursery: trio.Nursery) -> None:
+    writer = LineWriter()
+    nursery.start_soon(writer.run, pipe.writer)
+    await wait_all_tasks_blocked()
+    writer.put(b"x" * (pipe.size - 1))
+    writer.put(b"second")
+    os.read(pipe.reader, pipe.size)
+    writer.put(b"third")
+    assert await pipe.read() == b"second\nthird\n"
+    await pipe.writer.aclose()
+
+
 async def test_after_the_end_nothing_is_written_and_nobody_waits(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer, scope = LineWriter(), trio.CancelScope()
     nursery.start_soon(_run, writer, pipe, scope)

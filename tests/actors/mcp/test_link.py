@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stopgo.actors.mcp.changes import listen_for_changes
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.tools import CallTool
@@ -102,3 +106,25 @@ async def test_the_last_call_to_end_leaves_none_under_way() -> None:
             end.set()
             await wait_all_tasks_blocked()
         assert not nursery.child_tasks
+
+
+async def test_what_changed_before_anybody_listened_is_asked_for() -> None:
+    """Calls may be made, and tools change, before the server knows that somebody listens."""
+
+    class Listened:
+        @asynccontextmanager
+        async def listen(self, *, tools_list_changed: bool) -> AsyncIterator[AsyncIterator[None]]:
+            assert tools_list_changed
+            yield self._changes()
+
+        async def _changes(self) -> AsyncIterator[None]:
+            await trio.sleep_forever()
+            yield
+
+    link = Link(Flights(logging.getLogger("test")))
+    link.client = cast(Any, Listened())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen_for_changes, link)
+        await wait_all_tasks_blocked()
+        assert link.stale
+        nursery.cancel_scope.cancel()

@@ -215,3 +215,11 @@ async def test_questions_that_are_none_are_an_invalid_result() -> None:
     way = Way({"resultType": "input_required", "inputRequests": {"a": {"method": "elicitation/create"}}})
     with pytest.raises(InvalidResult, match="inputRequests"):
         await ToolCalls(way, LATEST_MODERN_VERSION).call(CallTool("plant", {}))
+
+
+async def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
+    way = Way()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await ToolCalls(way, LATEST_MODERN_VERSION).call(CallTool("plant", {}))
+    assert way.sent == []
