@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from stopgo.actors.mcp.failures import meaning
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.streamable import StreamableHttp
 
-Answer: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+Answer: TypeAlias = Callable[[httpx2.Request], Coroutine[None, None, httpx2.Response]]
 
 
 def call(version: str = LATEST_MODERN_VERSION) -> Outgoing:
