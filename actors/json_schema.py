@@ -98,9 +98,11 @@ class _limited:
         self._token = _work.set(self._work)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        _work.reset(self._token)
+        if error is None:
+            return
         import referencing.exceptions
 
-        _work.reset(self._token)
         if isinstance(error, RecursionError):
             raise Uncheckable("it refers to itself, or the arguments are nested, without end") from error
         if isinstance(

@@ -27,6 +27,9 @@ Operation: TypeAlias = Callable[[sqlite3.Connection], T]
 
 _BATCH_SECONDS = 0.0005
 """How long operations may run before the event loop gets its turn and they their commit."""
+_BEGIN_SECONDS = 0.005
+"""How long the event loop waits at most for the thread to begin with a commit. That takes some ten
+microseconds, but the system may have something better to do."""
 _CLOSE_SECONDS = 30.0
 """How long the last commit may take before the thread is left to the system."""
 
@@ -259,4 +262,4 @@ class GroupWriter:
             trio.lowlevel.reschedule(job.task)
         if self._committing:
             # Those just answered would keep the interpreter from the thread until all of them wait again.
-            self._begun.wait()
+            self._begun.wait(_BEGIN_SECONDS)
