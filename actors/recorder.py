@@ -33,27 +33,27 @@ class Recorder:
     _due: OrderedDict[str, None] = attrs.field(factory=OrderedDict)
     """Conversations whose file is behind, the oldest first."""
     _news: trio.Event = attrs.field(factory=trio.Event)
-    _finishing: bool = False
+    _events: Subscription | None = None
+    _all_noted: bool = False
     _finished: trio.Event = attrs.field(factory=trio.Event)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Record until `finish` is called."""
-        with self._bus.subscribe(None, BUFFER) as events:
+        with self._bus.subscribe(None, BUFFER) as self._events:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._note, events)
+                nursery.start_soon(self._note, self._events)
                 task_status.started()
-                while self._due or not self._finishing:
+                while self._due or not self._all_noted:
                     await self._news.wait()
                     self._news = trio.Event()
                     while self._due:
                         await self._write(self._due.popitem(last=False)[0])
-                nursery.cancel_scope.cancel()
         self._finished.set()
 
     async def finish(self) -> None:
         """Write what is still due, and record nothing further."""
-        self._finishing = True
-        self._news.set()
+        assert self._events is not None
+        self._events.end()  # what it holds by now is still noted
         await self._finished.wait()
 
     async def _note(self, events: Subscription) -> None:
@@ -63,6 +63,8 @@ class Recorder:
             if isinstance(event, Event) and event.type in AT_REST:
                 self._due[event.stream] = None
                 self._news.set()
+        self._all_noted = True
+        self._news.set()
 
     async def _write(self, conversation: str) -> None:
         history: list[Event] = []
