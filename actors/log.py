@@ -140,9 +140,10 @@ class ConversationLog(Branches):
             self.state.head = head
             for n, event in enumerate(events):
                 self._publish(Event(self.state.id, saved.first_seq + n, event.type, saved.at, event.body))
-            for key, reply in {**(replies or {}), **(refuse or {})}.items():
-                self.bus.publish(reply_topic(self.state.id, key), reply)
-            if any(isinstance(question, NewQuestion) and question.expires for question in questions):
+            if replies or refuse:
+                for key, reply in {**(replies or {}), **(refuse or {})}.items():
+                    self.bus.publish(reply_topic(self.state.id, key), reply)
+            if questions and any(isinstance(each, NewQuestion) and each.expires for each in questions):
                 self.bus.publish(EXPIRIES, None)
             self.progress()
             if self.stalled and self._on_stall is not None:

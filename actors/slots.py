@@ -118,6 +118,8 @@ def _give_back(wanted: tuple[Slots, ...]) -> None:
 
 
 def _first_that_fits(wanted: tuple[Slots, ...]) -> _Waiter | None:
-    queues = (slots._queue for slots in wanted if slots.free > 0)
+    queues = [slots._queue for slots in wanted if slots.free > 0 and slots._queue]
+    if not queues:
+        return None
     waiters = heapq.merge(*queues, key=attrgetter("number"))
     return next((waiter for waiter in waiters if _all_free(waiter.wanted)), None)

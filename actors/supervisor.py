@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOOKUPS = 256
+"""Calls that may wait for the registry: all those of a reply, of some conversations at the same moment."""
+
 
 @attrs.frozen(eq=False)
 class Cast:
@@ -88,7 +91,9 @@ async def open_cast(
         open_client(most_calls(config), model_transport) as client,
         open_supervisor(bus, grace=config.shutdown_grace) as kernel,
     ):
-        registry_ref = await kernel.start("registry", registry(config, published.set_catalogue))
+        registry_ref = await kernel.start(
+            "registry", registry(config, published.set_catalogue), mailbox=LOOKUPS
+        )
         models = ModelActors(kernel, config, client, open_model)
         await models.check()
         servers = await _start_servers(kernel, config, open_server, registry_ref, published)
