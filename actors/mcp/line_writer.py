@@ -72,6 +72,8 @@ class LineWriter:
                 self._more = trio.Event()
                 self._rest += b"".join(self._lines.values())
                 self._lines.clear()
+                if not self._rest:
+                    continue  # all withdrawn; to wait for nothing to be sent would let a line begin meanwhile
                 await pipe.send_all(self._rest)
                 self._rest = b""
                 self._written.set()

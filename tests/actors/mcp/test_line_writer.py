@@ -83,6 +83,23 @@ async def test_what_a_full_pipe_takes_nothing_of_may_be_withdrawn(pipe: Pipe, nu
     await pipe.writer.aclose()
 
 
+async def test_a_line_that_begins_right_after_a_withdrawal_is_ended(
+    pipe: Pipe, nursery: trio.Nursery
+) -> None:
+    writer = LineWriter()
+    nursery.start_soon(writer.run, pipe.writer)
+    long = b"x" * 2 * pipe.size
+    for _ in range(20):  # trio decides which of two tasks goes first
+        await wait_all_tasks_blocked()
+        writer.put(b"x" * (pipe.size - 1))
+        assert writer.withdraw(writer.put(b"withdrawn"))
+        os.read(pipe.reader, pipe.size)
+        await trio.lowlevel.checkpoint()
+        writer.put(long)
+        assert await pipe.read() == long + b"\n"
+    await pipe.writer.aclose()
+
+
 async def test_no_line_overtakes_one_that_waits(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer = LineWriter()
     nursery.start_soon(writer.run, pipe.writer)
