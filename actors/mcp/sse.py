@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class LegacySse:
-    """The way to the server whose stream is at `url`. Whoever makes a call posts it, in their own context and
-    time."""
+    """The way to the server whose stream is at `url`. A call's POST has a task of its own, in the context of
+    whoever makes the call: what becomes of the call is said in the stream, however the POST ends."""
 
     def __init__(self, url: str, on_end: Callable[[str], None]) -> None:
         """
@@ -44,6 +44,7 @@ class LegacySse:
         self._requests = Requests()
         self._client: httpx2.AsyncClient
         self._endpoint: httpx2.URL
+        self._nursery: trio.Nursery
 
     @asynccontextmanager
     async def open(self, http_client: http.HttpClient) -> AsyncIterator[TransportStreams]:
@@ -58,22 +59,29 @@ class LegacySse:
                 events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_BODY))
                 self._endpoint = await _endpoint(self._url, events)
                 writes = Posts(self._post, incoming)
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._pump, events, incoming)
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(self._pump, events, incoming)
                     yield reads, writes
-                    nursery.cancel_scope.cancel()
+                    self._nursery.cancel_scope.cancel()
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
         with self._requests.one(outgoing) as request:
-            body = request.body()
+            posting = trio.CancelScope()
+            self._nursery.start_soon(self._submit, request, request.body(), posting)
             try:
-                if (failure := await self._post(body)) is not None:
-                    request.settle(error_reply(request.id, *failure))
                 return await request.result()
             except trio.Cancelled:
+                posting.cancel()
                 await self._call_off(request)
                 raise
+            finally:
+                posting.deadline = trio.current_time() + http.SIDE_TIMEOUT
+
+    async def _submit(self, request: OpenRequest, body: bytes, scope: trio.CancelScope) -> None:
+        with scope:
+            if (failure := await self._post(body)) is not None:
+                request.settle(error_reply(request.id, *failure))
 
     async def _call_off(self, request: OpenRequest) -> None:
         if not self._client.is_closed:

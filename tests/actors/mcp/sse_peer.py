@@ -20,7 +20,7 @@ class SsePeer:
     on_stream: int = 200
     """The status of a GET."""
     on_message: int = 202
-    """The status of a POST that is a call; 0 hangs up."""
+    """The status of a POST that is a call; 0 hangs up, -1 says nothing there."""
     body: bytes = b"<h1>sorry</h1>"
     """What goes with a status that is no success."""
     calls: list[tuple[str, str | None]] = attrs.field(factory=list)
@@ -29,6 +29,7 @@ class SsePeer:
     """The header `x-key` of every request."""
     say: queue.Queue[bytes | None] = attrs.field(factory=queue.Queue)
     """Events to the client; None ends the stream."""
+    ended: threading.Event = attrs.field(factory=threading.Event)
 
     def send(self, message: dict[str, Any]) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -61,6 +62,10 @@ def sse_peer() -> Iterator[SsePeer]:
                 peer.calls.append((message["params"]["name"], self.headers["authorization"]))
                 if peer.on_message == 0:
                     return None
+                if peer.on_message == -1:
+                    answer(peer, message)
+                    peer.ended.wait(20)
+                    return None
                 if peer.on_message != 202:
                     return reply(self, peer.on_message, peer.body)
             reply(self, 202)
@@ -78,6 +83,7 @@ def sse_peer() -> Iterator[SsePeer]:
         yield peer
     finally:
         peer.say.put(None)
+        peer.ended.set()
         server.shutdown()
         thread.join()
         server.server_close()

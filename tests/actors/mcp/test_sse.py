@@ -145,6 +145,22 @@ async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(peer: Sse
     assert lost == ['MCP server "older" connection lost: its stream ended'] * 3
 
 
+async def test_a_post_that_is_not_answered_keeps_nobody_from_the_reply(peer: SsePeer, serving: Open) -> None:
+    async with serving(older(peer)) as server:
+        peer.on_message = -1
+        with trio.fail_after(5):
+            assert (await server.ask(CallTool("echo", {}))).content == "echo"
+            async with trio.open_nursery() as asking:
+                asking.start_soon(_learns_of_the_end, server)
+                await until(lambda: len(peer.calls) == 2)
+                peer.say.put(None)
+
+
+async def _learns_of_the_end(server: ActorRef[ServerMessage]) -> None:
+    with pytest.raises(ToolOutcomeUnknown, match="its stream ended"):
+        await server.ask(CallTool("silent", {}))
+
+
 async def test_a_call_without_answer_is_timed_out(peer: SsePeer, serving: Open) -> None:
     async with serving(older(peer, timeout=0.3)) as server:
         with trio.fail_after(5), pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.3 s"):
