@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from stopgo.actors.mcp.asking import answer_to_wire
 from stopgo.actors.mcp.content import result_from_wire, validation_text
-from stopgo.actors.mcp.failures import InvalidResult
+from stopgo.actors.mcp.failures import InvalidResult, Unsendable
 from stopgo.actors.mcp.requests import Outgoing, Requester
 from stopgo.actors.tools import CallTool, Tool, ToolResult
 
@@ -96,7 +96,10 @@ class ToolCalls:
             if tool not in self._header_maps and tool in self._schemas:
                 self._header_maps[tool] = x_mcp_header_map(dict(self._schemas[tool]))
             if header_map := self._header_maps.get(tool):
-                headers.update(mcp_param_headers(header_map, arguments))
+                try:
+                    headers.update(mcp_param_headers(header_map, arguments))
+                except UnicodeEncodeError as error:
+                    raise Unsendable(str(error)) from error
         return headers
 
 

@@ -26,7 +26,7 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from stopgo.actors.mcp.dial import Manner, Transport, client
-from stopgo.actors.mcp.failures import InvalidResult
+from stopgo.actors.mcp.failures import InvalidResult, Unsendable
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.requests import Outgoing, Requests
@@ -178,6 +178,15 @@ async def test_answers_and_state_are_what_the_sdk_would_send() -> None:
     way = Way()
     await ToolCalls(way, LATEST_MODERN_VERSION).call(CallTool("plant", {}, answers=answers, state="s"))
     assert way.sent[0].params == expected["params"]
+
+
+async def test_an_argument_that_no_header_can_hold_is_known_before_it_is_sent() -> None:
+    way = Way()
+    calls = ToolCalls(way, LATEST_MODERN_VERSION)
+    calls.listed([Tool("plant", "", SCHEMA, "x")])
+    with pytest.raises(Unsendable):
+        await calls.call(CallTool("plant", {"region": "\ud800"}))
+    assert way.sent == []
 
 
 async def test_headers_follow_the_list() -> None:
