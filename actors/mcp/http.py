@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Literal, TypeAlias
 
 import httpx2
@@ -64,7 +65,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         Args:
             on_lost: told why, when the server's own stream to us shows that the session is gone.
             on_stream: called whenever that stream begins; what was said before it did is lost.
-            on_session: told the session's id, when the server opens one.
+            on_session: told the id of the session that the SDK's requests are in.
             nursery: for what nobody waits for.
         """
         # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
@@ -85,7 +86,9 @@ class McpTransport(httpx2.AsyncBaseTransport):
         if bearer is not None and kind != "other":
             request.headers["authorization"] = f"Bearer {bearer}"
         if kind == "call":
-            return await self._inner.handle_async_request(request)
+            return await self._send(request)
+        if "mcp-session-id" in request.headers:
+            self._on_session(request.headers["mcp-session-id"])
         if kind in ("notification", "cancellation") or request.method == "DELETE":
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), SIDE_TIMEOUT)
         if kind == "cancellation":
@@ -97,7 +100,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         try:
             if kind == "request":
                 return _explained(request, await self._ask(request, request_id))
-            response = await self._inner.handle_async_request(request)
+            response = await self._send(request)
         except httpx2.TransportError as error:
             return self._failed(request, kind, error)
         if kind == "stream":
@@ -106,6 +109,14 @@ class McpTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if not response.has_redirect_location:
+            return response
+        # Who follows it would first read its body to the end, however far that is.
+        await response.aclose()
+        return httpx2.Response(response.status_code, headers={"location": response.headers["location"]})
 
     async def _ask(self, request: httpx2.Request, request_id: object) -> httpx2.Response:
         """The response to a request, read to its end unless it is a stream."""
@@ -117,16 +128,14 @@ class McpTransport(httpx2.AsyncBaseTransport):
         reply = self._replies[request_id] = Reply(on_close=forget)
         streams = False
         try:
-            response = await reply.wait_for(lambda: self._inner.handle_async_request(request))
-            if "mcp-session-id" not in request.headers and "mcp-session-id" in response.headers:
-                self._on_session(response.headers["mcp-session-id"])
+            response = await reply.wait_for(lambda: self._send(request))
             streams = is_stream(response)
             if streams:
                 return reply.streams(response)
             body = await reply.wait_for(lambda: read_body(response))
-            return httpx2.Response(
-                response.status_code, headers=response.headers, content=body, request=request
-            )
+            headers = response.headers.copy()
+            headers.pop("content-encoding", None)
+            return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
         finally:
             if not streams:
                 forget()
@@ -178,8 +187,10 @@ async def http_client(
         async with httpx2.AsyncClient(
             transport=McpTransport(on_lost, on_stream, on_session, nursery),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-            # What is bounded is what is sent: a compressed body could unpack to any size.
+            # Unpacking costs more than it saves here; a server may pack all the same.
             headers={**headers, "accept-encoding": "identity"},
+            # What a server sets for one caller must not go with the call of another.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             auth=auth,
         ) as client:
             yield client
@@ -214,24 +225,26 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
 
 def is_stream(response: httpx2.Response) -> bool:
     """Whether a stream of events follows."""
-    return response.status_code < 400 and response.headers.get("content-type", "").startswith(
-        "text/event-stream"
-    )
+    kind = response.headers.get("content-type", "").lower()
+    return response.status_code < 400 and kind.startswith("text/event-stream")
 
 
 async def read_body(response: httpx2.Response) -> bytes:
-    """The body, as far as it is one that we take; whoever made the request has its failure.
+    """The body, unpacked, as far as it is one that we take; whoever made the request has its failure.
 
     Raises:
         httpx2.TransportError: it could not be read to its end, or is too long.
     """
     body = bytearray()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
+    packed = "content-encoding" in response.headers
     try:
-        async for chunk in response.stream:
+        async for chunk in response.aiter_bytes() if packed else response.stream:
             body += chunk
             if len(body) > MAX_BODY:
                 raise httpx2.RemoteProtocolError(f"the reply is longer than {MAX_BODY} bytes")
+    except httpx2.DecodingError as error:
+        raise httpx2.RemoteProtocolError(str(error)) from error
     finally:
         await response.aclose()
     return bytes(body)
@@ -257,6 +270,8 @@ def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tupl
 
 def transport_failure(error: httpx2.RequestError) -> tuple[int, str, object]:
     """The same, of a request that failed on its way."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        return REQUEST_REFUSED, transport_text(error), {}  # by ourselves: nothing was sent
     return UNREACHABLE, transport_text(error), {"sent": not isinstance(error, _NOT_SENT)}
 
 
@@ -284,6 +299,8 @@ def _rpc_error(body: bytes) -> tuple[int, str, object] | None:
 
 def transport_text(error: httpx2.RequestError) -> str:
     """What went wrong; some have no text, and none has the URL, which may carry a key, in it."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        return "a header of the request is not valid"  # its text quotes the header, which may be a token
     return str(error) or type(error).__name__
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -97,20 +99,32 @@ class HttpPeer:
     other_bearers: list[str] = attrs.field(factory=list)
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
-    """answer, hang_up, cut (a stream ends before the reply, and says how to go on), or an HTTP status."""
+    """answer, hang_up, cut (a stream ends before the reply, and says how to go on), redirect (to itself,
+    once, with a body of `LONG` bytes), or an HTTP status."""
+    headers: dict[str, str] = attrs.field(factory=dict)
+    """Of every reply, besides; gzip is done as it says."""
+    cookies: list[str | None] = attrs.field(factory=list)
+    """`Cookie` headers of calls."""
+    redirected: int = 0
+    """Bytes of a redirect's body that were taken."""
     resumed: list[str] = attrs.field(factory=list)
     """`Last-Event-ID` headers after a cut; the second such request brings the reply."""
     cut_id: int = 0
     notifications: list[dict[str, Any]] = attrs.field(factory=list)
     on_connect: int = 200
     """The status of what precedes any call."""
-    session: str = "first"
+    session: str | None = "first"
+    probe_session: str | None = None
+    """What the answer to a probe names; none, like the session itself."""
     on_leave: str = "answer"
     """Of a DELETE: answer or hang."""
     ended: list[str] = attrs.field(factory=list)
     """Sessions that the client took leave of."""
     slow: threading.Event = attrs.field(factory=threading.Event)
     """Set: the call of `slow` returns."""
+
+
+LONG = 30_000_000
 
 
 @pytest.fixture
@@ -182,6 +196,10 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
         case "tools/call":
             tool = message["params"]["name"]
             peer.calls.append((tool, authorization))
+            peer.cookies.append(handler.headers["cookie"])
+            if peer.on_call == "redirect":
+                peer.on_call = "answer"
+                return redirect_at_length(peer, handler)
             if peer.on_call == "hang_up":
                 handler.close_connection = True
                 return None
@@ -198,12 +216,28 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
             return reply(handler, 202)
         case _:
             error = {"code": -32601, "message": "Method not found"}
-            return reply_json(peer, handler, {"id": message["id"], "error": error})
-    return reply_json(peer, handler, {"id": message["id"], "result": result})
+            session = peer.session or peer.probe_session
+            return reply_json(peer, handler, {"id": message["id"], "error": error}, session)
+    return reply_json(peer, handler, {"id": message["id"], "result": result}, peer.session)
 
 
-def reply_json(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
-    reply(handler, 200, json.dumps({"jsonrpc": "2.0", **message}).encode(), session=peer.session)
+def reply_json(
+    peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any], session: str | None
+) -> None:
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    if peer.headers.get("content-encoding") == "gzip":
+        body = gzip.compress(body)
+    reply(handler, 200, body, session=session, more=peer.headers)
+
+
+def redirect_at_length(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+    handler.send_response(307)
+    handler.send_header("location", handler.path)
+    handler.end_headers()
+    with suppress(ConnectionError):
+        while peer.redirected < LONG:
+            peer.redirected += handler.wfile.write(bytes(100_000))
 
 
 def reply(
@@ -212,10 +246,13 @@ def reply(
     body: bytes = b"",
     content_type: str = "application/json",
     session: str | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     handler.send_response(status)
     handler.send_header("content-type", content_type)
     handler.send_header("content-length", str(len(body)))
+    for name, value in more.items():
+        handler.send_header(name, value)
     if status == 307:
         handler.send_header("location", "http://elsewhere.invalid/mcp")
     if session is not None:

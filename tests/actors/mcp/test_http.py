@@ -20,6 +20,7 @@ from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp.conftest import LONG
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -180,6 +181,58 @@ async def test_a_reply_without_end_is_bounded(
         monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
         with pytest.raises(ToolOutcomeUnknown, match="longer than 10 bytes"):
             await server.ask(CallTool("echo", {}))
+
+
+async def test_cookies_of_one_caller_do_not_go_with_the_call_of_another(
+    http_peer: Any, serving: Open
+) -> None:
+    http_peer.headers = {"set-cookie": "user=ada; path=/"}
+    async with serving(web(http_peer.url)) as server:
+        for bearer in ("ada", "bob"):
+            await server.ask(CallTool("echo", {}, bearer=bearer))
+    assert http_peer.cookies == [None, None]
+
+
+async def test_replies_may_be_packed_and_are_bounded_unpacked(
+    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http_peer.headers = {"content-encoding": "gzip"}
+    async with serving(web(http_peer.url)) as server:
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+        http_peer.headers["x"] = "y"
+        monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
+        with pytest.raises(ToolOutcomeUnknown, match="longer than 10 bytes"):
+            await server.ask(CallTool("echo", {}))
+
+
+async def test_what_a_redirect_says_is_not_read(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = "redirect"
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.redirected < LONG
+
+
+async def test_a_session_is_that_of_the_handshake(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    """One that the answer to the probe names is none: no call goes into it."""
+    http_peer.session, http_peer.probe_session = None, "stray"
+    async with serving(web(http_peer.url)) as server:
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert [status.state for status in statuses] == ["connecting", "connected"]
+
+
+async def test_a_token_that_no_header_can_hold_is_not_sent_and_not_shown(
+    http_peer: Any, serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        result = await server.ask(CallTool("echo", {}, bearer="secret\n"))
+    assert (result.is_error, result.content) == (True, "a header of the request is not valid")
+    with pytest.raises(ServerStartFailed, match="a header of the request is not valid") as raised:
+        async with serving(web(http_peer.url, headers={"Authorization": "Bearer secret\n"})):
+            pass
+    assert http_peer.calls == []
+    assert "secret" not in caplog.text + str(raised.value)
 
 
 async def test_a_refused_connection_is_tried_until_the_time_is_up(
