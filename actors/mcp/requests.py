@@ -89,15 +89,19 @@ class OpenRequest:
             self._reply = reply
             self._replied.set()
 
+    async def reply(self) -> JSONRPCResponse | JSONRPCError:
+        """Wait for the reply."""
+        await self._replied.wait()
+        assert self._reply is not None
+        return self._reply
+
     async def result(self) -> dict[str, Any]:
         """Wait for the reply, and return the result.
 
         Raises:
             MCPError: the reply is an error.
         """
-        await self._replied.wait()
-        assert self._reply is not None
-        return result_of(self._reply)
+        return result_of(await self.reply())
 
 
 @attrs.define(eq=False)

@@ -34,6 +34,8 @@ Reply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
 """Seconds before a stream that ended too early is taken up again, if the server does not say."""
+RESUME_DELAYS = (0.05, 3600.0)
+"""The least and the most that it may say."""
 RESUME_ATTEMPTS = 2
 """In a row, that fail."""
 
@@ -123,7 +125,7 @@ class StreamableHttp:
     async def _follow(self, request: OpenRequest, response: httpx2.Response) -> Reply:
         """The reply, out of a stream of events; one that ends too early is taken up again if it can be."""
         from mcp import MCPError
-        from mcp.shared._httpx_utils import sse_within_origin
+        from mcp.shared._httpx_utils import stream_within_origin
 
         stream = _Stream()
         try:
@@ -136,14 +138,14 @@ class StreamableHttp:
         while reply is None:
             if stream.last_id is None or failures == RESUME_ATTEMPTS:
                 raise MCPError(UNREACHABLE, "its stream ended without a reply", {"sent": True})
-            await trio.sleep(stream.retry)
-            headers = {**self._headers(request.outgoing), "last-event-id": stream.last_id}
+            with trio.move_on_after(stream.retry):
+                return await request.reply()  # or the end of the connection
+            headers = httpx2.Headers(self._headers(request.outgoing))
+            headers["last-event-id"] = stream.last_id  # in UTF-8, as HTML says
             try:
-                async with sse_within_origin(
-                    self._client, self._url, headers=headers, max_event_size=http.MAX_BODY
-                ) as events:
-                    events.response.raise_for_status()
-                    reply = await self._read(request, stream, events)
+                async with stream_within_origin(self._client, "GET", self._url, headers=headers) as resumed:
+                    resumed.raise_for_status()
+                    reply = await self._read(request, stream, httpx2.EventSource(resumed, http.MAX_BODY))
                     failures = 0
             except httpx2.HTTPError:
                 failures += 1
@@ -184,7 +186,8 @@ class _Stream:
     def note(self, event: httpx2.ServerSentEvent) -> None:
         self.last_id = event.id or self.last_id
         if event.retry is not None:
-            self.retry = event.retry / 1000
+            shortest, longest = RESUME_DELAYS
+            self.retry = max(shortest, min(event.retry, longest * 1000) / 1000)
 
 
 def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> Reply:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import httpx2
 import pytest
 import trio
+import trio.testing
 from mcp import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
@@ -103,3 +104,72 @@ async def test_after_the_end_of_the_connection_nothing_is_sent() -> None:
         await way.request(call())
     error = raised.value
     assert meaning(error.code, error.message, error.data) == "never_ran"
+
+
+def in_stream(text: str, kind: str = "text/event-stream") -> httpx2.Response:
+    return httpx2.Response(200, content=text.encode(), headers={"content-type": kind})
+
+
+def reply_to(request_id: int) -> str:
+    return "data: " + json.dumps({"jsonrpc": "2.0", "id": request_id, "result": {}}) + "\n\n"
+
+
+@pytest.mark.parametrize("kind", ["Text/Event-Stream", "text/event-stream; charset=utf-8"])
+async def test_a_media_type_is_known_however_it_is_written(kind: str) -> None:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        return in_stream(reply_to(json.loads(request.content)["id"]), kind)
+
+    async with way_to(answer) as way:
+        assert await way.request(call()) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "pause"),
+    [
+        ("id: a\nretry: 0\n", 0.05),
+        ("id: a\nretry: -1\n", 0.05),
+        ("id: a\nretry: 300\n", 0.3),
+        (f"id: a\nretry: {'9' * 400}\n", 3600.0),
+        ("id: größer\n", 1.0),
+    ],
+)
+async def test_a_stream_is_taken_up_again_where_and_when_it_says(
+    first: str, pause: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    posted: list[int] = []
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "POST":
+            posted.append(json.loads(request.content)["id"])
+            return in_stream(f"{first}data:\n\n")
+        expected = first.partition("\n")[0].removeprefix("id: ")
+        assert dict(request.headers.raw)[b"last-event-id"].decode() == expected
+        return in_stream(reply_to(posted[0]))
+
+    async with way_to(answer) as way:
+        began = trio.current_time()
+        assert await way.request(call()) == {}
+    assert trio.current_time() - began == pytest.approx(pause)
+    assert len(posted) == 1
+
+
+async def test_a_call_between_two_streams_learns_of_the_end_at_once(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def answer(_: httpx2.Request) -> httpx2.Response:
+        return in_stream("id: a\nretry: 60000\ndata:\n\n")
+
+    async def lost(way: StreamableHttp) -> None:
+        with pytest.raises(MCPError) as raised:
+            await way.request(call())
+        error = raised.value
+        assert meaning(error.code, error.message, error.data) == "connection_lost"
+        ended.append(trio.current_time())
+
+    ended: list[float] = []
+    async with way_to(answer) as way:
+        nursery.start_soon(lost, way)
+        await trio.sleep(1)
+        assert ended == []
+    await trio.testing.wait_all_tasks_blocked()
+    assert ended == [pytest.approx(trio.current_time())]
