@@ -156,9 +156,8 @@ class Connection:
                 self._held, self._holding = event.data, False
                 return
             data, self._held = self._held + event.data, b""
-            # Nothing is the end of an answer whose length was told.
-            if data and not await self._write(data):
-                await self._protocol.handle(Closed())
+            if data:  # nothing is the end of an answer whose length was told
+                await self._write(data)
         elif isinstance(event, Updated):
             if event.idle:
                 self._rest()
@@ -166,9 +165,10 @@ class Connection:
                 self.idle_since = math.inf
         elif isinstance(event, Closed):
             await self._close()
-            await self._protocol.handle(Closed())
+            self._reading.cancel()
 
-    async def _write(self, data: bytes) -> bool:
+    async def _write(self, data: bytes) -> None:
+        """Write all of it, or end the connection."""
         written = False
         try:
             if not self._sending.locked():
@@ -183,9 +183,10 @@ class Connection:
             pass
         finally:
             if not written:
-                # Part of it may have left, so nothing that follows would make sense to the client.
+                # Part of it may have left, so nothing that follows would make sense to the client. The reader
+                # may wait for this very answer before it goes on with what the client sent after its request.
+                self._reading.cancel()
                 await trio.aclose_forcefully(self._stream)
-        return written
 
     def _write_now(self, data: bytes) -> bytes:
         """Write what the system takes at once, as it does with nearly every answer; the rest of it."""

@@ -215,6 +215,19 @@ async def test_a_client_that_leaves_an_idle_connection_leaves_nothing(
     assert trio.lowlevel.current_statistics().tasks_living == tasks
 
 
+@pytest.mark.parametrize("path", ["/flood", "/spin"])
+async def test_a_client_that_leaves_with_requests_still_to_be_answered_leaves_nothing(
+    server: Server, connect: Connect, path: str
+) -> None:
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    stream = await connect(get(path) + get("/quick"))
+    await stream.receive_some(100)
+    await trio.aclose_forcefully(stream)
+    await settled()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    await server.drain()
+
+
 @pytest.mark.parametrize("request_", [get("/flood"), UPGRADE % b"/socket"], ids=["http", "websocket"])
 async def test_a_client_that_stops_reading_is_closed(
     probe: Probe, connect: Connect, mock_clock: trio.testing.MockClock, request_: bytes
