@@ -12,6 +12,8 @@ for locks nobody holds, and sends head and body apart. And it has to be guarded:
 4. A request that is answered before its body has come costs the connection, and its client finds out with
    the next request. Ours waits for the body a while.
 5. A connection that its client closes while it is idle stays until the idle time is over. Ours ends at once.
+6. In HTTP/2 a client that lets nothing through has whole answers kept for it, however long, and tasks that
+   wait for ever. Ours speaks HTTP/1 alone; a proxy speaks the other better.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any, cast
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol import ProtocolWrapper
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import (
     ASGIFramework,
@@ -41,6 +44,9 @@ from hypercorn.utils import parse_socket_addr
 
 from stopgo.gateway.log import ANSWERED
 
+if TYPE_CHECKING:
+    import h11
+
 log = logging.getLogger(__name__)
 
 SEND_TIMEOUT = 30.0
@@ -51,8 +57,6 @@ BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
 MAX_RECEIVED = 2**16
 """Bytes that are read at once."""
-JOINED = ("1.0", "1.1")
-"""Versions of HTTP in which bytes leave in the order of what is sent."""
 MAX_QUEUED = 10
 """Pieces of a body, or messages of a websocket, that wait for the application."""
 
@@ -68,7 +72,7 @@ class Connection:
         self._context = context
         self._stream = stream
         self._nursery: trio.Nursery
-        self._protocol: ProtocolWrapper
+        self._protocol: HTTP1
         self._sending = trio.Lock()
         self._reading = trio.CancelScope()
         self.idle_since = math.inf
@@ -85,7 +89,7 @@ class Connection:
             return  # it left first
         try:
             async with trio.open_nursery() as self._nursery:
-                self._protocol = ProtocolWrapper(
+                self._protocol = HTTP1(
                     cast(Any, self._app),
                     self._config,
                     self._context,
@@ -95,9 +99,7 @@ class Connection:
                     client,
                     server,
                     self._send,
-                    "http/1.1",
                 )
-                await self._protocol.initiate()
                 self._rest()
                 await self._read()
         finally:
@@ -124,10 +126,6 @@ class Connection:
         request = RequestTask(self, scope, send)
         self._nursery.start_soon(request.run, app)
         return request.put
-
-    def spawn(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Hypercorn has work that is done beside its requests."""
-        self._nursery.start_soon(work, *args)
 
     async def _read(self) -> None:
         with self._reading:
@@ -199,6 +197,20 @@ class Connection:
         with suppress(trio.BrokenResourceError, trio.BusyResourceError, trio.ClosedResourceError):
             await self._stream.send_eof()
         await self._stream.aclose()
+
+
+class HTTP1(H11Protocol):
+    """Hypercorn's, where no client can make it another."""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Heed no wish for HTTP/2."""
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        if request.http_version.startswith(b"1."):
+            await super()._create_stream(request)
+        else:
+            await self._send_error_response(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            await self.send(Closed())
 
 
 class RequestTask:
@@ -290,8 +302,7 @@ class RequestTask:
             self._answered = True
             self._scope["state"][ANSWERED] = self._status
         if self._head is not None:
-            if self._scope["http_version"] in JOINED:
-                self._connection.hold()
+            self._connection.hold()
             await self._send(self._head)
             self._head = None
         await self._send({"type": "http.response.body", "body": data, "more_body": not self._answered})

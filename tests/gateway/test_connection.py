@@ -8,9 +8,6 @@ from typing import Any
 import httpx2
 import pytest
 import trio
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import DataReceived, ResponseReceived, StreamEnded
 
 from stopgo.gateway import examples as ex
 from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, Connection
@@ -99,22 +96,22 @@ async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
     await read(stream, HEALTHY, HEALTHY)
 
 
-async def test_http_2_of_clients_that_know_it_is_spoken(raw: Any) -> None:
-    client = H2Connection(H2Configuration(client_side=True))
-    client.initiate_connection()
-    for stream in (1, 3):
-        ask = {":method": "GET", ":path": "/health", ":scheme": "http", ":authority": "x"}
-        client.send_headers(stream, list(ask.items()), end_stream=True)
-    connection = await raw(client.data_to_send())
-    said, ended = {1: b"", 3: b""}, 0
-    while ended < 2:
-        for event in client.receive_data(await connection.receive_some()):
-            if isinstance(event, ResponseReceived):
-                assert dict(event.headers or [])[b":status"] == b"200"
-            if isinstance(event, DataReceived):
-                said[event.stream_id or 0] += event.data or b""
-            ended += isinstance(event, StreamEnded)
-    assert said == {1: HEALTHY, 3: HEALTHY}
+async def test_http_2_is_not_spoken(raw: Any, caplog: pytest.LogCaptureFixture) -> None:
+    stream = await raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+    answer = b"".join([chunk async for chunk in stream])
+    assert answer.startswith(b"HTTP/1.1 505 ")
+    assert b"connection: close" in answer.lower()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_client_that_would_like_http_2_is_answered_as_it_asked(raw: Any) -> None:
+    stream = await raw(
+        b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+    )
+    assert (await read(stream, HEALTHY)).startswith(b"HTTP/1.1 200 ")
+    await stream.send_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    await read(stream, HEALTHY)
 
 
 async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCaptureFixture) -> None:
