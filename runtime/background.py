@@ -71,11 +71,11 @@ class Background:
         The wait is shielded, and has no deadline, because it stands for the end of a
         nursery block: what is cancelled is still owned until it has unwound.
         """
-        if self._scopes:
-            self._ended = trio.Event()
-            for scope in self._scopes:
-                scope.cancel()
-            with trio.CancelScope(shield=True):
+        for scope in self._scopes:
+            scope.cancel()
+        with trio.CancelScope(shield=True):
+            while self._scopes:  # once more for what was started after the last had gone, and before we heard
+                self._ended = trio.Event()
                 await self._ended.wait()
         self._closed = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -9,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from stopgo.runtime.background import Background
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable, AskCycle, Refused
 from stopgo.runtime.events import Crashed, EventBus, Started, Stopped
@@ -370,6 +372,36 @@ async def test_a_child_is_not_nested_in_the_ask_that_spawned_it(
         await ref.ask(Do("x"))
         await trio.testing.wait_all_tasks_blocked()
     assert log == ["y"]
+
+
+async def test_what_is_started_as_the_last_task_goes_is_waited_for_too() -> None:
+    log: list[str] = []
+    going = trio.Event()
+
+    async def last() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            going.set()
+
+    async def late() -> None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        log.append("late")
+
+    async with trio.open_nursery() as nursery:
+        background = Background(nursery, lambda _: None)
+
+        async def somebody() -> None:
+            await going.wait()
+            with suppress(RuntimeError):  # it has closed already
+                background.start_soon(late)
+                log.append("started")
+
+        background.start_soon(last)
+        nursery.start_soon(somebody)
+        await trio.testing.wait_all_tasks_blocked()
+        await background.close()
+        assert log in ([], ["started", "late"])
 
 
 async def test_an_actor_has_not_stopped_before_its_background_has(
