@@ -105,9 +105,9 @@ class Connection:
         finally:
             await self._close()
 
-    def end_if_idle(self, since: float = math.inf) -> None:
-        """Close it if nothing was asked or answered since then."""
-        if self.idle_since <= since and self.idle_since < math.inf:
+    def end_if_idle(self, seconds: float = 0.0) -> None:
+        """Close it if nothing was asked or answered for as long."""
+        if self.idle_since + seconds <= trio.current_time():
             self.idle_since = math.inf
             self._reading.cancel()
 

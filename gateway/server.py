@@ -99,11 +99,11 @@ class Server:
     async def _end_idle(self) -> None:
         """One timer for all connections: one for each would have to be set with every request."""
         while True:
-            now = trio.current_time()
             for connection in self._open:
-                connection.end_if_idle(since=now - KEEP_ALIVE)
+                connection.end_if_idle(KEEP_ALIVE)
             # What becomes idle from now on is kept until we have looked again.
-            await trio.sleep_until(min([now, *(each.idle_since for each in self._open)]) + KEEP_ALIVE)
+            idle = (connection.idle_since for connection in self._open)
+            await trio.sleep_until(min([trio.current_time(), *idle]) + KEEP_ALIVE)
 
     async def _converse(self, stream: trio.SocketStream) -> None:
         if len(self._open) >= MAX_CONNECTIONS:

@@ -179,6 +179,23 @@ async def test_idle_connections_are_closed_in_the_end(
         assert await stream.receive_some() == b""
 
 
+async def test_an_idle_connection_is_closed_at_the_very_moment_it_is_looked_for(
+    server: Server, connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
+    """0.3 + 60 - 60 is less than 0.3: who computes it the other way round looks for ever."""
+    mock_clock.jump(0.3)
+    async with await connect(b"") as stream:
+        await settled()
+        serving = trio.lowlevel.current_statistics().tasks_living
+        mock_clock.jump(KEEP_ALIVE - 0.3)
+        await settled()
+        mock_clock.jump(0.3)
+        for _ in range(100):
+            await trio.lowlevel.checkpoint()
+        assert trio.lowlevel.current_statistics().tasks_living < serving
+        assert await stream.receive_some() == b""
+
+
 async def test_a_connection_in_use_is_kept(
     probe: Probe, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
