@@ -43,7 +43,7 @@ class Held:
     """What a call holds, until the block it is used for is over: one place of each."""
 
     places: tuple[Slots, ...]
-    """None once they are given back."""
+    """Empty once they are given back."""
 
     def give_back(self) -> None:
         """Let others have them; nothing happens the second time."""

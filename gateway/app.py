@@ -28,7 +28,7 @@ from stopgo.gateway.system import System
 P = ParamSpec("P")
 
 
-class Connection(TrioASGIHTTPConnection):
+class ASGIRequest(TrioASGIHTTPConnection):
     """One request, in the task that the server has for it and ends when the client leaves.
 
     So nobody has to watch the client beside the application, as the framework's own does.
@@ -43,7 +43,7 @@ class Connection(TrioASGIHTTPConnection):
 class Application(QuartTrio):
     """Without what nothing here uses and every request pays for: hooks, signals, routes by host."""
 
-    asgi_http_class = Connection
+    asgi_http_class = ASGIRequest
     request_class = Request
 
     def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:

@@ -35,7 +35,7 @@ class Background:
         self._scopes: dict[trio.CancelScope, None] = {}
         self._closed = False
         self._ended: trio.Event | None = None
-        """What `close` waits for."""
+        """What `close` waits for, from when it began."""
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None

@@ -135,9 +135,8 @@ class Context(Generic[A]):
         finally:
             if not child.ended:
                 child.cancel()
-                with trio.CancelScope(
-                    shield=True
-                ):  # as at the end of a nursery, what is cancelled only unwinds
+                # As at the end of a nursery: what is cancelled only unwinds.
+                with trio.CancelScope(shield=True):
                     await child.wait_ended()
 
     def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int) -> Life:

@@ -1,6 +1,6 @@
 """Sending a tool call: at most once, whatever happens.
 
-The order is the promise: the server's slot, then the intent on disk, then the call, then its result on disk.
+The order is the promise: the call's places, then the intent on disk, then the call, then its result on disk.
 A call that left and has no result is sent again only if its stored effect class allows it; else a human says
 what became of it, or the model is told that nobody knows.
 """
@@ -112,11 +112,11 @@ class Effect:
             resends -= 1
 
     async def _attempt(self, key: str, attempt: int, cleared: Cleared) -> None:
-        """Slot, intent, call, result. Afterwards the record says `finished` or `unknown`."""
+        """Places, intent, call, result. Afterwards the record says `finished` or `unknown`."""
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         await self._credential(cleared)
         replies = await self._replies(key)
-        with await self._slot(server) as held:
+        with await self._places(server) as held:
             intent = e.tool_started(
                 key,
                 attempt,
@@ -144,9 +144,9 @@ class Effect:
             finally:
                 await asks.close()
 
-    async def _slot(self, server: Server) -> Held:
-        """A call's place. When a shutdown began while it was waited for, it is given back: those who stand
-        behind must learn of it too."""
+    async def _places(self, server: Server) -> Held:
+        """A call's places. When a shutdown began while they were waited for, they are given back: those who
+        stand behind must learn of it too."""
         while True:
             await self.scope.log.admit(self.execute.meters)
             held = await place_in(self.limiter, server.slots)
@@ -241,11 +241,8 @@ class Effect:
                     state=asks.replies.state,
                 )
             )
-        except (
-            ToolUnavailable,
-            ToolChanged,
-            ActorUnavailable,
-        ) as error:  # it never left, so nothing happened
+        except (ToolUnavailable, ToolChanged, ActorUnavailable) as error:
+            # It never left, so nothing happened.
             result = ToolResult(str(error), is_error=True)
         except ToolAuthRequired as refusal:
             result = ToolResult(str(refusal), is_error=True)
