@@ -137,14 +137,17 @@ class Caller:
     async def _learn_headers(self, link: Link, mismatch: MCPError) -> None:
         """Headers come from the schema that was last listed (MCP 2026-07-28, "Standard headers"): list again.
 
+        In the eras before, the code is any server's own, and the call may have run.
+
         Raises:
             MCPError: the given one, when it is about something else, or that was of no use.
         """
         from mcp import MCPError
         from mcp_types import HEADER_MISMATCH
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
         from pydantic import ValidationError
 
-        if mismatch.code != HEADER_MISMATCH:
+        if mismatch.code != HEADER_MISMATCH or link.version not in MODERN_PROTOCOL_VERSIONS:
             raise mismatch
         try:
             await list_tools(link, self._config.name, self._log)

@@ -143,7 +143,9 @@ class StreamableHttp:
             headers = httpx2.Headers(self._headers(request.outgoing))
             headers["last-event-id"] = stream.last_id  # in UTF-8, as HTML says
             try:
-                async with stream_within_origin(self._client, "GET", self._url, headers=headers) as resumed:
+                async with stream_within_origin(
+                    self._client, "GET", self._url, headers=headers, extensions=http.CALL
+                ) as resumed:
                     resumed.raise_for_status()
                     reply = await self._read(request, stream, httpx2.EventSource(resumed, http.MAX_BODY))
                     failures = 0

@@ -100,7 +100,7 @@ class HttpPeer:
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
     """answer, hang_up, cut (a stream ends before the reply, and says how to go on), redirect (to itself,
-    once, with a body of `LONG` bytes), or an HTTP status."""
+    once, with a body of `LONG` bytes), a code of JSON-RPC (below 0), or an HTTP status."""
     headers: dict[str, str] = attrs.field(factory=dict)
     """Of every reply, besides; gzip is done as it says."""
     cookies: list[str | None] = attrs.field(factory=list)
@@ -206,6 +206,9 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
             if peer.on_call == "cut":
                 peer.cut_id = message["id"]
                 return reply(handler, 200, b"retry: 10\nid: first\ndata: \n\n", "text/event-stream")
+            if peer.on_call.startswith("-"):
+                error = {"code": int(peer.on_call), "message": "refused"}
+                return reply_json(peer, handler, {"id": message["id"], "error": error}, peer.session)
             if peer.on_call != "answer":
                 return reply(handler, int(peer.on_call), b"<h1>sorry</h1>", "text/html")
             if tool == "slow":

@@ -14,13 +14,17 @@ from typing import Any
 
 import pytest
 import trio
+from mcp_types import HEADER_MISMATCH
 
+from stopgo.actors.mcp import http
 from stopgo.actors.mcp.requests import FIRST_ID
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import LONG
+from tests.actors.mcp.test_streamable import call
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -97,6 +101,14 @@ async def test_a_call_that_was_refused_is_an_answer(
     assert (result.is_error, result.content) == (True, text)
 
 
+async def test_a_code_of_the_newer_era_means_nothing_in_the_older(http_peer: Any, serving: Open) -> None:
+    """There it is any server's own: perhaps the call has run, so it is not made again with other headers."""
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = str(HEADER_MISMATCH)
+        assert (await server.ask(CallTool("echo", {}))).content == "refused"
+    assert len(http_peer.calls) == 1
+
+
 async def test_a_gateway_error_says_nothing_about_the_call(
     http_peer: Any, serving: Open, statuses: list[ServerStatus]
 ) -> None:
@@ -159,6 +171,24 @@ async def test_a_stream_that_is_cut_is_taken_up_again(http_peer: Any, serving: O
             assert (await server.ask(CallTool("echo", {}, bearer="secret"))).content == "resumed"
     assert http_peer.resumed == ["first", "first+"]
     assert http_peer.other_bearers == []
+
+
+async def test_a_stream_that_is_taken_up_again_is_not_the_servers_own(http_peer: Any) -> None:
+    """With that one its tools are listed again, and its session is taken for lost when it is unknown."""
+    streams: list[None] = []
+    client = http.http_client(
+        headers={},
+        auth=None,
+        on_lost=lambda _: None,
+        on_stream=lambda: streams.append(None),
+        on_session=lambda _: None,
+    )
+    way = StreamableHttp(http_peer.url)
+    http_peer.on_call = "cut"
+    async with way.open(client):
+        assert "content" in await way.request(call())
+    assert len(http_peer.resumed) == 2
+    assert streams == []
 
 
 async def test_an_older_server_is_told_of_a_cancelled_call(http_peer: Any, serving: Open) -> None:
