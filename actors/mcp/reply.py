@@ -14,8 +14,8 @@ T = TypeVar("T")
 class Reply(httpx2.AsyncByteStream):
     """Waits for a reply on its reader's behalf.
 
-    The SDK leaves the request of a cancelled call waiting, in the older versions of the protocol, and
-    with it a connection for as long as the server likes.
+    The SDK leaves a request of its session waiting when it was cancelled, in the older versions of the
+    protocol, and with it a connection for as long as the server likes.
     """
 
     def __init__(self, on_close: Callable[[], None]) -> None:
