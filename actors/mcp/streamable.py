@@ -162,11 +162,10 @@ class StreamableHttp:
             if event.event != "message" or not event.data:
                 continue
             message = parse_message(event.data.encode())
-            if message is None:
-                raise not_understood()
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 return message
-            if not self._requests.take(message):
+            # What is no message is ignored, as it is elsewhere: the reply may come yet.
+            if message is not None and not self._requests.take(message):
                 await self._pass_on(copy_context(), SessionMessage(message))
         return None
 

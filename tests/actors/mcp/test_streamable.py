@@ -123,6 +123,22 @@ async def test_a_media_type_is_known_however_it_is_written(kind: str) -> None:
         assert await way.request(call()) == {}
 
 
+async def test_what_is_no_message_is_not_taken_for_the_reply() -> None:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.headers["mcp-session-id"] == "patient":
+            return in_stream("data: alive\n\n" + reply_to(json.loads(request.content)["id"]))
+        return in_stream('data: {"jsonrpc": "2.0", "id": 1, "resu\n\n')
+
+    async with way_to(answer) as way:
+        way.in_session("patient")
+        assert await way.request(call()) == {}
+        way.in_session("cut")
+        with pytest.raises(MCPError) as raised:
+            await way.request(call())
+    error = raised.value
+    assert meaning(error.code, error.message, error.data) == "reply_lost"
+
+
 @pytest.mark.parametrize(
     ("first", "pause"),
     [
