@@ -60,6 +60,8 @@ MAX_RECEIVED = 2**16
 MAX_QUEUED = 10
 """Pieces of a body, or messages of a websocket, that wait for the application."""
 
+_FRAMINGS = {b"content-length", b"transfer-encoding"}
+
 
 class Connection:
     """One client. Its sends are bounded and can be cancelled; it ends when its client has left."""
@@ -200,17 +202,24 @@ class Connection:
 
 
 class HTTP1(H11Protocol):
-    """Hypercorn's, where no client can make it another."""
+    """Hypercorn's, where no client can make it another, nor say twice how long its body is."""
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Heed no wish for HTTP/2."""
 
     async def _create_stream(self, request: h11.Request) -> None:
-        if request.http_version.startswith(b"1."):
-            await super()._create_stream(request)
+        if not request.http_version.startswith(b"1."):
+            await self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+        elif {name for name, _ in request.headers} >= _FRAMINGS:
+            # A proxy may go by the other one, and would take for its next client's what is this one's (RFC
+            # 9112, section 6.1).
+            await self._refuse(HTTPStatus.BAD_REQUEST)
         else:
-            await self._send_error_response(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
-            await self.send(Closed())
+            await super()._create_stream(request)
+
+    async def _refuse(self, status: HTTPStatus) -> None:
+        await self._send_error_response(status)
+        await self.send(Closed())
 
 
 class RequestTask:

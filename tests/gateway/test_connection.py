@@ -96,6 +96,21 @@ async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
     await read(stream, HEALTHY, HEALTHY)
 
 
+async def test_a_body_with_two_lengths_is_refused_with_all_that_follows(raw: Any, agent: Any) -> None:
+    stream = await raw(
+        POST
+        + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    answer = await stream.receive_some()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in answer.lower()
+    assert HEALTHY not in answer
+    with suppress(trio.BrokenResourceError):  # what was not read resets it
+        assert await stream.receive_some() == b""
+    assert not agent.calls
+
+
 async def test_http_2_is_not_spoken(raw: Any, caplog: pytest.LogCaptureFixture) -> None:
     stream = await raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
     answer = b"".join([chunk async for chunk in stream])
