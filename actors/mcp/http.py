@@ -43,8 +43,8 @@ SIDE_TIMEOUT = 2.0
 SESSION_UNKNOWN = "the server does not know this session any more"
 
 CALL = {"stopgo.call": True}
-"""The extension of a request that is a call, or takes up its stream: who makes it knows what failures
-mean."""
+"""The extension of a request that is a call, takes up its stream or calls it off: who makes it knows what
+failures mean."""
 
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)

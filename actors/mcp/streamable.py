@@ -49,6 +49,8 @@ class StreamableHttp:
         self._session: str | None = None
         self._client: httpx2.AsyncClient
         self._incoming: MemoryObjectSendStream[Item]
+        self._nursery: trio.Nursery | None = None
+        """As long as the connection lasts."""
 
     def in_session(self, session: str) -> None:
         """Make calls in this session of the server's."""
@@ -68,9 +70,11 @@ class StreamableHttp:
                 )
                 async with way as (reads, writes), trio.open_nursery() as nursery:
                     nursery.start_soon(self._pump, reads)
+                    self._nursery = nursery
                     try:
                         yield ContextReceiveStream(merged), writes
                     finally:
+                        self._nursery = None
                         self._requests.end()
                         nursery.cancel_scope.cancel()
 
@@ -80,7 +84,7 @@ class StreamableHttp:
             try:
                 return result_of(await self._post(request))
             except trio.Cancelled:
-                await self._call_off(request)
+                self._call_off(request)
                 raise
 
     async def _pump(self, reads: ReadStream[SessionMessage | Exception]) -> None:
@@ -169,12 +173,20 @@ class StreamableHttp:
                 await self._pass_on(copy_context(), SessionMessage(message))
         return None
 
-    async def _call_off(self, request: OpenRequest) -> None:
+    def _call_off(self, request: OpenRequest) -> None:
         """Tell an older server that nobody waits any more; a newer one sees it by the end of the POST."""
         headers = self._headers(request.outgoing)
-        if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS and not self._client.is_closed:
-            with trio.move_on_after(http.SIDE_TIMEOUT, shield=True):
-                await self._client.post(self._url, content=request.cancellation(), headers=headers)
+        if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS and self._nursery is not None:
+            self._nursery.start_soon(self._tell, request.cancellation(), headers)
+
+    async def _tell(self, notification: bytes, headers: dict[str, str]) -> None:
+        from mcp.shared._httpx_utils import stream_within_origin
+
+        with trio.move_on_after(http.SIDE_TIMEOUT), suppress(httpx2.RequestError):
+            async with stream_within_origin(
+                self._client, "POST", self._url, content=notification, headers=headers, extensions=http.CALL
+            ):
+                pass
 
 
 @attrs.define

@@ -34,10 +34,13 @@ async def way_to(answer: Answer) -> AsyncIterator[StreamableHttp]:
 
 @pytest.mark.parametrize("version", [LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION])
 async def test_only_older_servers_are_told_of_a_cancelled_call(version: str) -> None:
-    """Newer ones see it by the end of the POST (MCP 2026-07-28, "Cancellation")."""
+    """Newer ones see it by the end of the POST (MCP 2026-07-28, "Cancellation"). A redirect that a call
+    follows, its cancellation follows, too."""
     sent: list[dict[str, Any]] = []
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/mcp":
+            return httpx2.Response(307, headers={"location": "/mcp/"})
         sent.append(json.loads(request.content))
         if sent[-1]["method"] == "tools/call":
             await trio.sleep_forever()
@@ -47,6 +50,7 @@ async def test_only_older_servers_are_told_of_a_cancelled_call(version: str) -> 
         way.in_session("s")
         with trio.move_on_after(0.05):
             await way.request(call(version))
+        await trio.testing.wait_all_tasks_blocked()
     told = [message["params"]["requestId"] for message in sent[1:] if "params" in message]
     assert told == ([sent[0]["id"]] if version == LATEST_HANDSHAKE_VERSION else [])
 
