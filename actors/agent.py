@@ -304,8 +304,9 @@ class Agent:
         """
         if await self._journal.row(id) is None:
             raise errors.no_conversation(id)
-        bus = self._cast.services.bus
-        async with aclosing(follow.follow(self._journal, bus, id, after, deltas=deltas)) as events:
+        services = self._cast.services
+        found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
+        async with aclosing(found) as events:
             async for event in events:
                 yield event
 

@@ -9,18 +9,20 @@ from stopgo.actors.deltas import Passing
 from stopgo.actors.events import CONVERSATION_DELETED
 from stopgo.actors.log import topic
 from stopgo.actors.stored import PAGE
+from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
 
 
 async def follow(
-    journal: Journal, bus: EventBus, conversation: str, after: int, *, deltas: bool = False
+    journal: Journal, bus: EventBus, wall: WallClock, conversation: str, after: int, *, deltas: bool = False
 ) -> AsyncGenerator[Event | Passing, None]:
     """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
 
     With `deltas` also what models say and how far calls are, each piece in its place among the events; who
     comes late or reads slowly misses some. Ends after ``conversation.deleted``, which follows the last seq
-    without being stored. Close it (`contextlib.aclosing`) when leaving early.
+    without being stored; its time is when it was noticed. Close it (`contextlib.aclosing`) when leaving
+    early.
     """
     cursor = after
     # A slow reader loses live events only, and reads them again from the journal.
@@ -33,12 +35,12 @@ async def follow(
             if len(page) == PAGE:
                 continue
             if not page and await journal.row(conversation) is None:  # deleted before we subscribed
-                yield _deleted(conversation, cursor)
+                yield _deleted(conversation, cursor, wall())
                 return
             async for item in live:
                 missed = live.take_missed()
                 if isinstance(item, NewEvent):
-                    yield _deleted(conversation, cursor)
+                    yield _deleted(conversation, cursor, wall())
                     return
                 if isinstance(item, Event):
                     if item.seq > cursor + 1:
@@ -56,8 +58,8 @@ async def follow(
                     break
 
 
-def _deleted(conversation: str, last_seq: int) -> Event:
-    return Event(conversation, last_seq + 1, CONVERSATION_DELETED, 0.0, {})
+def _deleted(conversation: str, last_seq: int, at: float) -> Event:
+    return Event(conversation, last_seq + 1, CONVERSATION_DELETED, at, {})
 
 
 class Deleted(Exception):

@@ -124,6 +124,7 @@ async def test_a_deleted_conversation_ends_its_streams(world: World, autojump_cl
                 await anext(stream)
         assert caught.value.code == "conversation_not_found"
     assert (seen[-1].type, seen[-1].seq) == ("conversation.deleted", last + 1)
+    assert seen[-1].at >= seen[-2].at
 
 
 @pytest.mark.repeat(3)

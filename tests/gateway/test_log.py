@@ -30,7 +30,8 @@ async def test_a_line_for_each_request(client: httpx2.AsyncClient, lines: Any) -
     await client.get("/health", headers={"X-Session-ID": "mine"})
     await client.get("/nope?a=b")
     await client.get(f"/conversations/{ex.CONVERSATION_ID}")
-    health, nope, conversation = await lines()
+    await client.delete(f"/conversations/{ex.CONVERSATION_ID}")
+    health, nope, conversation, deletion = await lines()
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO stopgo\.access: "
         r"GET /health 200 \d+\.\dms conversation=- sid=mine",
@@ -38,6 +39,7 @@ async def test_a_line_for_each_request(client: httpx2.AsyncClient, lines: Any) -
     )
     assert re.search(r" GET /nope 404 \S+ms conversation=- sid=[0-9a-f]{8}$", nope)
     assert re.search(rf" 200 \S+ms conversation={ex.CONVERSATION_ID} sid=1f0c9a7e$", conversation)
+    assert re.search(rf" DELETE \S+ 204 \S+ms conversation={ex.CONVERSATION_ID} sid=", deletion)
 
 
 async def test_a_fault_is_an_error_line(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
