@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -92,7 +92,7 @@ class Caller:
         from mcp import MCPError
 
         if request.shown is not None:
-            self._check_unchanged(request.tool, request.shown)
+            self._check_unchanged(request.tool, request.shown, self._line.tools)
         try:
             with link.flights.one(request, self._config.timeout):
                 return await self._send(link, request)
@@ -131,10 +131,12 @@ class Caller:
         try:
             return await link.tool_calls.call(request)
         except MCPError as mismatch:
-            await self._learn_headers(link, mismatch)
+            listed = await self._learn_headers(link, mismatch)
+        if request.shown is not None:
+            self._check_unchanged(request.tool, request.shown, listed)
         return await link.tool_calls.call(request)
 
-    async def _learn_headers(self, link: Link, mismatch: MCPError) -> None:
+    async def _learn_headers(self, link: Link, mismatch: MCPError) -> Sequence[Tool]:
         """Headers come from the schema that was last listed (MCP 2026-07-28, "Standard headers"): list again.
 
         In the eras before, the code is any server's own, and the call may have run.
@@ -150,13 +152,15 @@ class Caller:
         if mismatch.code != HEADER_MISMATCH or link.version not in MODERN_PROTOCOL_VERSIONS:
             raise mismatch
         try:
-            await list_tools(link, self._config.name, self._log)
+            listed = await list_tools(link, self._config.name, self._log)
         except (MCPError, RuntimeError, ValidationError) as error:
             raise mismatch from error
+        link.refresh()  # for all others, too
+        return listed
 
-    def _check_unchanged(self, name: str, shown: Tool) -> None:
-        listed = next((tool for tool in self._line.tools if tool.name == name), None)
-        if listed is shown or (listed is not None and listed.fingerprint == shown.fingerprint):
+    def _check_unchanged(self, name: str, shown: Tool, listed: Sequence[Tool]) -> None:
+        now = next((tool for tool in listed if tool.name == name), None)
+        if now is shown or (now is not None and now.fingerprint == shown.fingerprint):
             return
         raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 
-Reply: TypeAlias = JSONRPCResponse | JSONRPCError
+RpcReply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
 """Seconds before a stream that ended too early is taken up again, if the server does not say."""
@@ -110,7 +110,7 @@ class StreamableHttp:
             headers["mcp-session-id"] = self._session
         return headers
 
-    async def _post(self, request: OpenRequest) -> Reply:
+    async def _post(self, request: OpenRequest) -> RpcReply:
         from mcp import MCPError
         from mcp.shared._httpx_utils import stream_within_origin
 
@@ -126,7 +126,7 @@ class StreamableHttp:
         except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error
 
-    async def _follow(self, request: OpenRequest, response: httpx2.Response) -> Reply:
+    async def _follow(self, request: OpenRequest, response: httpx2.Response) -> RpcReply:
         """The reply, out of a stream of events; one that ends too early is taken up again if it can be."""
         from mcp import MCPError
         from mcp.shared._httpx_utils import stream_within_origin
@@ -157,7 +157,9 @@ class StreamableHttp:
                 failures += 1
         return reply
 
-    async def _read(self, request: OpenRequest, stream: _Stream, events: httpx2.EventSource) -> Reply | None:
+    async def _read(
+        self, request: OpenRequest, stream: _Stream, events: httpx2.EventSource
+    ) -> RpcReply | None:
         """The reply, if the stream brings it; whatever else it brings is given to whom it concerns."""
         from mcp.shared.message import SessionMessage
 
@@ -203,7 +205,7 @@ class _Stream:
             self.retry = max(shortest, min(event.retry, longest * 1000) / 1000)
 
 
-def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> Reply:
+def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> RpcReply:
     """The reply that a response which is no stream holds.
 
     Raises:

@@ -1,0 +1,78 @@
+"""What a call meets on its way, without a server."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import attrs
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from stopgo.actors.mcp.caller import Caller
+from stopgo.actors.mcp.content import tool_from_wire
+from stopgo.actors.mcp.flight import Flights
+from stopgo.actors.mcp.link import Line, Link
+from stopgo.actors.mcp.requests import Outgoing
+from stopgo.actors.mcp.tool_calls import ToolCalls
+from stopgo.actors.tools import CallTool, Tool, ToolChanged
+from stopgo.config.model import McpServerConfig
+
+ERA = "2026-07-28"
+
+
+def schema(header: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": header}}}
+
+
+@attrs.define
+class Strict:
+    """Takes a call only with the header it lists today."""
+
+    header: str
+    tried: list[set[str]] = attrs.field(factory=list)
+
+    async def list_tools(self, cursor: str | None = None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="move", input_schema=schema(self.header))])
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        self.tried.append({name.lower() for name in outgoing.headers})
+        if f"mcp-param-{self.header.lower()}" not in self.tried[-1]:
+            raise MCPError(types.HEADER_MISMATCH, "the header is missing")
+        return {"content": [{"type": "text", "text": "moved"}]}
+
+    def listed(self) -> Tool:
+        return tool_from_wire(types.Tool(name="move", input_schema=schema(self.header)), "web")
+
+
+def calling(server: Strict) -> Caller:
+    link, line = Link(Flights(logging.getLogger("test")), version=ERA), Line()
+    link.client = cast(Any, SimpleNamespace(list_tools=server.list_tools))
+    link.tool_calls = ToolCalls(server, ERA)
+    line.tools = (server.listed(),)
+    link.tool_calls.listed(line.tools)
+    line.open(link)
+
+    async def authenticate(bearer: str) -> None:
+        raise AssertionError
+
+    return Caller(McpServerConfig(name="web", url="http://127.0.0.1:1/mcp"), line, authenticate)
+
+
+async def test_a_call_whose_headers_were_of_yesterday_is_made_again_with_those_of_today() -> None:
+    server = Strict("Region")
+    caller = calling(server)
+    server.header = "Area"
+    assert (await caller.call(CallTool("move", {"region": "eu"}))).content == "moved"
+    assert ["mcp-param-area" in each for each in server.tried] == [False, True]
+
+
+async def test_it_is_not_when_the_tool_is_another_than_the_call_was_cleared_for() -> None:
+    server = Strict("Region")
+    caller, shown = calling(server), server.listed()
+    server.header = "Area"
+    with pytest.raises(ToolChanged, match="nothing was sent"):
+        await caller.call(CallTool("move", {"region": "eu"}, shown=shown))
+    assert len(server.tried) == 1
