@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -14,6 +15,7 @@ from stopgo.actors import result as results
 from stopgo.actors.gate import root_place
 from stopgo.actors.head import RunHead
 from stopgo.actors.log import ConversationLog, ReplayMismatch
+from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.child import run_root
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
 from stopgo.actors.nodes.tree import node
@@ -104,20 +106,32 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 
 async def announce(log: ConversationLog, services: Services) -> None:
     """Say that only somebody outside can move the run on, if that still holds, and answer who waits."""
-    head = log.state.head.run
-    if not log.stalled or head is None:
-        return
-    wanted = log.unauthorized
-    settles = tuple(log.run.unsettled)
-    if wanted is not None:
-        result = results.auth_required(head, wanted)
-        event = e.run_auth_required(head.id, wanted.to_json(), settles, log.worked)
-    else:
-        result = waiting_result(log)
-        event = e.run_waiting(head.id, log.state.head.pending, settles, log.worked)
-    replies = dict.fromkeys(settles, reply_of(result))
-    if await log.save(event, replies=replies, when=lambda: log.stalled):
-        services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
+    while log.stalled and (head := log.state.head.run) is not None:
+        wanted = log.unauthorized
+        settles = tuple(log.run.unsettled)
+        if wanted is not None:
+            result = results.auth_required(head, wanted)
+            event = e.run_auth_required(head.id, wanted.to_json(), settles, log.worked)
+        else:
+            result = waiting_result(log)
+            event = e.run_waiting(head.id, log.state.head.pending, settles, log.worked)
+        replies = dict.fromkeys(settles, reply_of(result))
+        # What is told and to whom may change while this waits for its turn: a decision whose branch waits for
+        # a turn of its own moves nothing, but whoever made it has to be answered.
+        holds = partial(_still_so, log, settles, log.state.head.pending, wanted)
+        if await log.save(event, replies=replies, when=holds):
+            services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
+            return
+
+
+def _still_so(
+    log: ConversationLog, settles: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
+) -> bool:
+    return (
+        log.stalled
+        and tuple(log.run.unsettled) == settles
+        and (log.state.head.pending, log.unauthorized) == (pending, wanted)
+    )
 
 
 def waiting_result(log: ConversationLog) -> Result:
@@ -155,14 +169,14 @@ async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) ->
     head = log.head_after(*events).run
     assert head is not None
     reply = reply_of(_final_result(head, end))
-    pending = log.state.head.pending
+    pending, unsettled = log.state.head.pending, tuple(run.unsettled)
     return await log.save(
         *events,
         settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
         questions=[CloseQuestion(id, "void") for id in pending],
         ack=ack,
         replies=dict.fromkeys((*run.unsettled, *ack), reply),
-        when=lambda: log.state.head.pending == pending,
+        when=lambda: (log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled),
     )
 
 

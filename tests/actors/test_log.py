@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -14,9 +15,10 @@ from trio.testing import MockClock
 
 from stopgo.actors import events as e
 from stopgo.actors.branches import Turns
-from stopgo.actors.log import ConversationLog, ReplayMismatch, open_log, reply_topic, topic
+from stopgo.actors.log import ConversationLog, ReplayMismatch, open_log, question_of, reply_topic, topic
 from stopgo.actors.needs import Wanted
 from stopgo.actors.pulse import Pulse
+from stopgo.actors.run import announce
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -433,3 +435,27 @@ async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
             scope.cancel()
     assert passed == []
     assert log.active == 1
+
+
+async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench: Bench) -> None:
+    """The decision moves nothing, for its branch waits for a turn; the run waits for the other question."""
+    log = await bench.begin()
+    services = cast(Any, SimpleNamespace(wake=lambda id: None))
+    with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
+        async with trio.open_nursery() as nursery:
+            for id in ("a", "b"):
+                await log.save(e.approval_requested(question(id)), questions=[question_of(question(id))])
+            nursery.start_soon(log.decision, "q-a", lambda: question("a"), ())
+            await trio.testing.wait_all_tasks_blocked()
+            bench.journal.let = trio.Event()
+            resolved = e.approval_resolved("b", {"approved": True}, "d", False)
+            nursery.start_soon(log.save, resolved)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(announce, log, services)
+            await trio.testing.wait_all_tasks_blocked()
+            bench.journal.let.set()
+            reply = await anext(replies)
+            nursery.cancel_scope.cancel()
+    [said] = [event for event in await bench.journal.events_since(ID, 0) if event.type == e.RUN_WAITING]
+    assert (said.body["settles"], said.body["on"]) == (["k", "d"], ["a"])
+    assert cast(Any, reply)["result"]["approvals"] == ["a"]

@@ -20,7 +20,7 @@ READS = frozenset(
 """Whatever else a journal can do counts as a write: what it learns one day is covered by itself."""
 
 
-MAX_WRITES = 500
+MAX_WRITES = 5_000
 """Of one process; a story that does not come to rest is stopped here."""
 
 
