@@ -15,14 +15,15 @@ class LineWriter:
 
     def __init__(self) -> None:
         self._pipe: trio.lowlevel.FdStream | None = None
-        self._rest = b""
+        """None: nothing is written, not yet or not any more."""
+        self._rest = memoryview(b"")
         """Of what is begun."""
         self._lines: dict[int, bytes] = {}
         """Those that are not, by ticket."""
         self._tickets = count()
         self._more = trio.Event()
-        self._written = trio.Event()
-        """Set when what was begun is written, or nothing will be any more."""
+        self._begun = trio.Event()
+        """Set when lines were, or none will be any more."""
         self._ended = False
 
     def put(self, line: bytes) -> int:
@@ -31,18 +32,13 @@ class LineWriter:
         The caller bounds how many lines wait.
         """
         ticket = next(self._tickets)
-        line += b"\n"
-        if self._ended:
-            return ticket
-        if self._pipe is None or self._rest or self._lines:
-            self._lines[ticket] = line
-        elif not (rest := _without_waiting(self._pipe, line)):
-            return ticket
-        elif len(rest) == len(line):
-            self._lines[ticket] = line
-        else:
-            self._rest = rest
-        self._more.set()
+        self._lines[ticket] = line + b"\n"
+        if self._pipe is not None and not self._rest and len(self._lines) == 1:
+            # Why it takes nothing is for who waits to find out.
+            with suppress(OSError):
+                self._begin(self._pipe, ticket)
+        if self._rest or ticket in self._lines:
+            self._more.set()
         return ticket
 
     def withdraw(self, ticket: int) -> bool:
@@ -50,11 +46,11 @@ class LineWriter:
         return self._lines.pop(ticket, None) is not None
 
     async def write(self, line: bytes) -> None:
-        """Have a line written, and wait for its turn."""
+        """Have a line written, and wait for its turn, or for the end."""
         ticket = self.put(line)
         try:
-            while ticket in self._lines:
-                await self._written.wait()
+            while ticket in self._lines and not self._ended:
+                await self._begun.wait()
         finally:
             self.withdraw(ticket)
 
@@ -70,22 +66,29 @@ class LineWriter:
             while True:
                 await self._more.wait()
                 self._more = trio.Event()
-                self._rest += b"".join(self._lines.values())
-                self._lines.clear()
-                if not self._rest:
-                    continue  # all withdrawn; to wait for nothing to be sent would let a line begin meanwhile
-                await pipe.send_all(self._rest)
-                self._rest = b""
-                self._written.set()
-                self._written = trio.Event()
+                await self._write_all(pipe)
+        except OSError as error:
+            raise trio.BrokenResourceError from error
         finally:
+            self._pipe = None
             self._ended = True
-            self._lines.clear()
-            self._written.set()
+            self._begun.set()
 
+    async def _write_all(self, pipe: trio.lowlevel.FdStream) -> None:
+        while self._rest or self._lines:
+            try:
+                if self._rest:
+                    self._rest = self._rest[os.write(pipe.fileno(), self._rest) :]
+                else:
+                    self._begin(pipe, next(iter(self._lines)))
+                    self._begun.set()
+                    self._begun = trio.Event()
+                await trio.lowlevel.checkpoint()
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(pipe.fileno())
 
-def _without_waiting(pipe: trio.lowlevel.FdStream, line: bytes) -> bytes:
-    """Write what the pipe takes, and return the rest; why it takes nothing is for who waits to find out."""
-    with suppress(OSError):
-        return line[os.write(pipe.fileno(), line) :]
-    return line
+    def _begin(self, pipe: trio.lowlevel.FdStream, ticket: int) -> None:
+        """Write what the pipe takes of a line. Raises OSError: nothing."""
+        line = memoryview(self._lines[ticket])
+        self._rest = line[os.write(pipe.fileno(), line) :]
+        del self._lines[ticket]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import trio
 
+from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.framing import LineFramer
 from stopgo.actors.mcp.line_writer import LineWriter
 from stopgo.actors.mcp.message import error_reply, parse_message
@@ -105,6 +106,8 @@ class StdioTransport:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
+        from mcp import MCPError
+
         with self._requests.one(outgoing) as request:
             ticket = self._writer.put(request.body())
             try:
@@ -112,6 +115,10 @@ class StdioTransport:
             except trio.Cancelled:
                 if not self._writer.withdraw(ticket):
                     self._writer.put(request.cancellation())
+                raise
+            except MCPError as error:
+                if self._writer.withdraw(ticket):
+                    raise MCPError(UNREACHABLE, error.message, {"sent": False}) from error
                 raise
 
     @asynccontextmanager

@@ -125,6 +125,7 @@ async def test_after_the_end_nothing_is_written_and_nobody_waits(pipe: Pipe, nur
     with trio.fail_after(1):
         await writer.write(b"too late")
     assert set(await pipe.read()) == {ord("x")}
+    assert writer.withdraw(writer.put(b"never"))
     await pipe.writer.aclose()
 
 
@@ -132,9 +133,10 @@ async def test_a_pipe_that_nobody_reads_ends_it(pipe: Pipe) -> None:
     writer = LineWriter()
     os.dup2(other := os.open(os.devnull, os.O_RDONLY), pipe.reader)
     os.close(other)
-    writer.put(b"line")
+    line = writer.put(b"line")
     with pytest.raises(trio.BrokenResourceError):
         await writer.run(pipe.writer)
+    assert writer.withdraw(line)
     await pipe.writer.aclose()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from stopgo.actors.mcp import stdio
 from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown
@@ -146,3 +147,32 @@ async def test_a_server_is_told_of_a_cancelled_call(serving: Open, tmp_path: Pat
     _, call, cancelled = map(json.loads, seen.read_text().splitlines())
     assert (call["method"], cancelled["method"]) == ("tools/call", "notifications/cancelled")
     assert cancelled["params"]["requestId"] == call["id"]
+
+
+async def test_what_had_not_left_when_the_pipe_broke_is_made_over_the_next(
+    echo: Config, serving: Open, ledger: Path
+) -> None:
+    """Of a call that a full pipe took nothing of, it is certain that nobody did anything."""
+    found: list[str] = []
+
+    async def call(server: ActorRef[ServerMessage], text: str) -> None:
+        try:
+            found.append((await server.ask(CallTool("wipe", {"text": text}))).content)
+        except ToolOutcomeUnknown:
+            found.append("unknown")
+
+    async with serving(echo(max_concurrency=2)) as server:
+        [child] = psutil.Process().children()
+        child.suspend()
+        with trio.fail_after(10):
+            async with trio.open_nursery() as asking:
+                for text in ("x" * 1_000_000, "short"):
+                    asking.start_soon(call, server, text)
+                    await wait_all_tasks_blocked()
+                child.kill()
+    assert found == ["unknown", "short"]
+    assert arguments_in(ledger) == [{"text": "short"}]
+
+
+def arguments_in(ledger: Path) -> list[object]:
+    return [json.loads(line)["arguments"] for line in ledger.read_text().splitlines()]
