@@ -261,8 +261,13 @@ def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Res
 
 
 def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tuple[int, str, object]:
-    """Code, text and data of what is wrong, by a response of a status from 400 on."""
+    """Code, text and data of what is wrong, by a response that is no success."""
+    from mcp.shared._httpx_utils import redirect_location
+
     status = response.status_code
+    if (location := redirect_location(response)) is not None:
+        text = f"Redirect to {location} not followed; use that URL if it is the intended server"
+        return REQUEST_REFUSED, text, {}
     if status == HTTPStatus.NOT_FOUND and in_session:
         return SESSION_LOST, SESSION_UNKNOWN, {}
     answer = None if status in UNAUTHORIZED else _rpc_error(body)

@@ -7,7 +7,7 @@ The SDK's own ends with the first POST that fails, and holds back every message 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,7 @@ import httpx2
 import trio
 
 from stopgo.actors.mcp import http
-from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
+from stopgo.actors.mcp.failures import REQUEST_REFUSED
 from stopgo.actors.mcp.message import error_reply, parse_message
 from stopgo.actors.mcp.requests import OpenRequest, Outgoing, Requests
 
@@ -57,7 +57,7 @@ class LegacySse:
         with incoming, reads:
             async with http_client as self._client, _stream(self._url, self._client) as response:
                 events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_BODY))
-                self._endpoint = await _endpoint(self._url, events)
+                self._endpoint = await _endpoint(response.url, events)
                 writes = Posts(self._post, incoming)
                 async with trio.open_nursery() as self._nursery:
                     self._nursery.start_soon(self._pump, events, incoming)
@@ -90,11 +90,19 @@ class LegacySse:
 
     async def _post(self, body: bytes) -> tuple[int, str, object] | None:
         """Post a message; code, text and data of what went wrong."""
+        from mcp.shared._httpx_utils import stream_within_origin
+
         headers = {"content-type": "application/json"}
-        response = await self._client.post(self._endpoint, content=body, headers=headers)
+        try:
+            async with stream_within_origin(
+                self._client, "POST", self._endpoint, content=body, headers=headers, extensions=http.CALL
+            ) as response:
+                said = await http.read_body(response)
+        except httpx2.RequestError as error:
+            return http.transport_failure(error)
         if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
             return None
-        return http.failure(response, response.content, in_session=True)
+        return http.failure(response, said, in_session=True)
 
     async def _pump(self, events: AsyncIterator[httpx2.ServerSentEvent], incoming: Incoming) -> None:
         from mcp.shared.message import SessionMessage
@@ -127,9 +135,11 @@ class Posts:
         from mcp.shared.message import SessionMessage
         from mcp_types import JSONRPCRequest
 
-        body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        failure = await self._post(body.encode())
-        if failure is not None and isinstance(item.message, JSONRPCRequest):
+        body = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        if not isinstance(item.message, JSONRPCRequest):
+            with trio.move_on_after(http.SIDE_TIMEOUT):
+                await self._post(body)
+        elif (failure := await self._post(body)) is not None:
             await self._incoming.send(SessionMessage(error_reply(item.message.id, *failure)))
 
     async def aclose(self) -> None:
@@ -150,22 +160,21 @@ class Posts:
 @asynccontextmanager
 async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.Response]:
     from mcp import MCPError
+    from mcp.shared._httpx_utils import stream_within_origin
 
     headers = {"accept": "text/event-stream", "cache-control": "no-store"}
-    request = client.build_request("GET", url, headers=headers)
-    try:
-        response = await client.send(request, stream=True)
-    except httpx2.TransportError as error:
-        raise MCPError(UNREACHABLE, http.transport_text(error), {"sent": False}) from error
-    try:
+    async with AsyncExitStack() as stack:
+        try:
+            stream = stream_within_origin(client, "GET", url, headers=headers)
+            response = await stack.enter_async_context(stream)
+        except httpx2.RequestError as error:
+            raise MCPError(*http.transport_failure(error)) from error
         if response.status_code != HTTPStatus.OK:
-            raise MCPError(*http.refusal(response))
+            raise MCPError(*http.failure(response, b"", in_session=False))
         yield response
-    finally:
-        await response.aclose()
 
 
-async def _endpoint(url: str, events: AsyncIterator[httpx2.ServerSentEvent]) -> httpx2.URL:
+async def _endpoint(here: httpx2.URL, events: AsyncIterator[httpx2.ServerSentEvent]) -> httpx2.URL:
     """Where to post, which is the first thing the server says."""
     from mcp import MCPError
 
@@ -175,7 +184,6 @@ async def _endpoint(url: str, events: AsyncIterator[httpx2.ServerSentEvent]) -> 
         raise MCPError(REQUEST_REFUSED, http.transport_text(error)) from error
     if first is None or first.event != "endpoint":
         raise MCPError(REQUEST_REFUSED, "its stream does not begin with where to post")
-    here = httpx2.URL(url)
     endpoint = here.join(first.data)
     if (endpoint.scheme, endpoint.host, endpoint.port) != (here.scheme, here.host, here.port):
         raise MCPError(REQUEST_REFUSED, "it wants messages posted to another server")

@@ -212,13 +212,9 @@ def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> RpcRe
         MCPError: it holds none.
     """
     from mcp import MCPError
-    from mcp.shared._httpx_utils import redirect_location
 
-    if response.status_code >= 400:
+    if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         raise MCPError(*http.failure(response, body, in_session=in_session))
-    if (location := redirect_location(response)) is not None:
-        text = f"Redirect to {location} not followed; use that URL if it is the intended server"
-        raise MCPError(REQUEST_REFUSED, text)
     if response.status_code == HTTPStatus.ACCEPTED:
         raise MCPError(REQUEST_REFUSED, "the server answered a request with 202 Accepted")
     kind = response.headers.get("content-type", "")

@@ -25,6 +25,10 @@ class SsePeer:
     """What goes with a status that is no success."""
     calls: list[tuple[str, str | None]] = attrs.field(factory=list)
     """Tool and `Authorization` header of each call that arrived."""
+    moved: str = ""
+    """Where everything is, if not where it is asked for: what goes before its path."""
+    cancelled: list[int] = attrs.field(factory=list)
+    """Requests that were called off."""
     headers: list[str | None] = attrs.field(factory=list)
     """The header `x-key` of every request."""
     say: queue.Queue[bytes | None] = attrs.field(factory=queue.Queue)
@@ -43,6 +47,8 @@ def sse_peer() -> Iterator[SsePeer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             peer.headers.append(self.headers["x-key"])
+            if not self.path.startswith("/moved") and peer.moved:
+                return reply(self, 307, location=peer.moved + self.path)
             if peer.on_stream != 200:
                 return reply(self, peer.on_stream, peer.body)
             self.send_response(200)
@@ -56,8 +62,12 @@ def sse_peer() -> Iterator[SsePeer]:
         def do_POST(self) -> None:
             peer.headers.append(self.headers["x-key"])
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if self.path != peer.endpoint:
+            if self.path == peer.endpoint and peer.moved:
+                return reply(self, 307, location=peer.moved + self.path)
+            if not self.path.endswith(peer.endpoint):
                 return reply(self, 405, b"Method Not Allowed")
+            if message["method"] == "notifications/cancelled":
+                peer.cancelled.append(message["params"]["requestId"])
             if message["method"] == "tools/call":
                 peer.calls.append((message["params"]["name"], self.headers["authorization"]))
                 if peer.on_message == 0:
@@ -107,8 +117,12 @@ def answer(peer: SsePeer, message: dict[str, Any]) -> None:
     peer.send({"id": message["id"], "result": result})
 
 
-def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"") -> None:
+def reply(
+    handler: BaseHTTPRequestHandler, status: int, body: bytes = b"", location: str | None = None
+) -> None:
     handler.send_response(status)
+    if location is not None:
+        handler.send_header("location", location)
     handler.send_header("content-length", str(len(body)))
     handler.end_headers()
     handler.wfile.write(body)

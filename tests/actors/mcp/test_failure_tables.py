@@ -206,6 +206,7 @@ async def test_a_server_over_http_that_is_killed_in_a_call(serving: Open, kind: 
                         nursery.start_soon(call)
                     await trio.sleep(0.3)
                     process.kill()
+                await trio.to_thread.run_sync(process.wait)  # its listener goes last
                 assert (await outcome(server, CallTool("echo", {"text": "x"}))) == (
                     'unavailable: MCP server "web" not connected'
                 )

@@ -168,6 +168,20 @@ async def test_a_call_without_answer_is_timed_out(peer: SsePeer, serving: Open) 
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
+async def test_a_redirect_within_the_server_is_followed(peer: SsePeer, serving: Open) -> None:
+    """By its stream, by calls, and by what calls them off."""
+    peer.moved = "/moved"
+    async with serving(older(peer, timeout=0.3)) as server:
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+        with pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.3 s"):
+            await server.ask(CallTool("silent", {}))
+        await until(lambda: len(peer.cancelled) == 1)
+        peer.moved = "http://user:secret@elsewhere.invalid/moved"
+        result = await server.ask(CallTool("echo", {}))
+    assert result.is_error
+    assert result.content.startswith("Redirect to http://elsewhere.invalid/moved/messages not followed")
+
+
 @pytest.mark.parametrize("transport", ["sse", None])
 @pytest.mark.parametrize(
     ("changes", "reason"),
