@@ -117,7 +117,7 @@ class Connection:
             if self._config.oauth is not None and self._config.url is not None:
                 from stopgo.actors.mcp.oauth import client_credentials
 
-                self._auth = client_credentials(self._config.url, self._config.oauth, self._log)
+                self._auth = client_credentials(self._config.url, self._config.oauth)
             if await self._connect_first():
                 await self._keep_connected()
         finally:

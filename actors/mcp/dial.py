@@ -96,6 +96,7 @@ async def transport(
     """
     if config.url is None:
         return await _child(config, link, log)
+    from stopgo.actors.mcp.auth import Patient
     from stopgo.actors.mcp.http import http_client
     from stopgo.actors.mcp.sse import LegacySse
     from stopgo.actors.mcp.streamable import StreamableHttp
@@ -103,7 +104,7 @@ async def transport(
     streamable = StreamableHttp(config.url)
     http = http_client(
         headers=config.headers,
-        auth=auth,
+        auth=None if auth is None else Patient(auth, log),
         on_lost=link.lose,
         on_stream=link.stream_begins,
         on_session=streamable.in_session,

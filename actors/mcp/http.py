@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import httpx2
 import trio
 
+from stopgo.actors.mcp.auth import FAILED, AuthFailed
 from stopgo.actors.mcp.bearer import current_bearer
 from stopgo.actors.mcp.failures import (
     REQUEST_REFUSED,
@@ -112,7 +113,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
+        response = await self._reach(request)
         if not response.has_redirect_location:
             return response
         # Who follows it would first read its body to the end, however far that is.
@@ -143,7 +144,12 @@ class McpTransport(httpx2.AsyncBaseTransport):
 
     async def _send_aside(self, request: httpx2.Request) -> None:
         with suppress(httpx2.TransportError):
-            await (await self._inner.handle_async_request(request)).aclose()
+            await (await self._reach(request)).aclose()
+
+    async def _reach(self, request: httpx2.Request) -> httpx2.Response:
+        if (failed := request.extensions.get(FAILED)) is not None:
+            raise failed
+        return await self._inner.handle_async_request(request)
 
     def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
         if kind == "notification":
@@ -276,7 +282,7 @@ def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tupl
 
 def transport_failure(error: httpx2.RequestError) -> tuple[int, str, object]:
     """The same, of a request that failed on its way."""
-    if isinstance(error, httpx2.LocalProtocolError):
+    if isinstance(error, httpx2.LocalProtocolError) or (isinstance(error, AuthFailed) and not error.sent):
         return REQUEST_REFUSED, transport_text(error), {}  # by ourselves: nothing was sent
     return UNREACHABLE, transport_text(error), {"sent": not isinstance(error, _NOT_SENT)}
 
