@@ -1,4 +1,4 @@
-"""JSON Schema, applied to arguments with a bounded amount of work. Pure.
+"""JSON Schema, applied to values with a bounded amount of work. Pure.
 
 Whoever wrote a schema may have written one that takes for ever: nested alternatives, huge lists, patterns. So
 every step is counted; what takes more steps than it was given is left, to be done where it can be ended.
@@ -60,8 +60,8 @@ class Checker:
         with suppress(TooMuchWork):
             self._validator = self._compile(Work())
 
-    def mistakes(self, arguments: Mapping[str, Any], work: Work) -> list[str]:
-        """What is wrong with the arguments, and where; empty when they fit.
+    def mistakes(self, value: Any, work: Work) -> list[str]:
+        """What is wrong with the value, and where; empty when it fits.
 
         Raises:
             Uncheckable: it needs what cannot be had, or is nested too deep.
@@ -71,7 +71,8 @@ class Checker:
             raise TooMuchWork
         validator = self._validator or self._compile(work)
         with _limited(work):
-            found = islice(validator.iter_errors(dict(arguments)), MAX_MISTAKES)
+            value = dict(value) if isinstance(value, Mapping) else value
+            found = islice(validator.iter_errors(value), MAX_MISTAKES)
             return [_mistake(error) for error in found]
 
     def _compile(self, work: Work) -> Any:

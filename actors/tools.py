@@ -45,6 +45,8 @@ class Tool:
     """What its server knows it by."""
     facade: str | None = None
     """The one tool that models see of its server, if they see no more."""
+    output_schema: Mapping[str, Any] | None = None
+    """Of structured results, if the server says."""
 
     @property
     def names(self) -> tuple[str, ...]:

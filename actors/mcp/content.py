@@ -49,6 +49,7 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
         server=server,
         title=title,
         hints=hints,
+        output_schema=None if tool.output_schema is None else _finite(tool.output_schema),
     )
 
 
@@ -194,8 +195,7 @@ def repair_listing(
     """Drop what is not a tool from a page of `tools/list`, in place, and say what was dropped.
 
     One malformed tool would otherwise make the whole page invalid. A schema that does not say its
-    type gets `object`, the only one there is for arguments. Schemas of results go: the SDK would apply
-    them, which may take for ever, and withhold the result of a call that has happened.
+    type gets `object`, the only one there is for arguments. A malformed schema of results is no loss.
 
     Args:
         page: the result as it came; left alone when it holds no list of tools.
@@ -213,8 +213,9 @@ def repair_listing(
         schema = tool.get("inputSchema") or {}
         if isinstance(schema, dict):
             tool = {**tool, "inputSchema": {"type": "object", **schema}}
-        tool.pop("outputSchema", None)
         problem = problem_with(tool)
+        if problem is not None and tool.pop("outputSchema", None) is not None:
+            problem = problem_with(tool)
         if problem is None:
             kept.append(tool)
         else:

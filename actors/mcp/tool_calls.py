@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.metadata import version as version_of
 from typing import Any
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from stopgo.actors.mcp.asking import answer_to_wire
 from stopgo.actors.mcp.content import result_from_wire, validation_text
 from stopgo.actors.mcp.failures import InvalidResult, Unsendable
+from stopgo.actors.mcp.outputs import Outputs
 from stopgo.actors.mcp.requests import Outgoing, Requester
 from stopgo.actors.tools import CallTool, Tool, ToolResult
 
@@ -52,12 +53,14 @@ class ToolCalls:
         self._version = version
         self._modern = version in MODERN_PROTOCOL_VERSIONS
         self._meta = _request_metadata(version)
+        self._outputs = Outputs()
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._header_maps: dict[str, dict[tuple[str, ...], str]] = {}
         """For each tool that was called: which arguments go into which headers."""
 
-    def listed(self, tools: Iterable[Tool]) -> None:
+    def listed(self, tools: Collection[Tool]) -> None:
         """Take note of what the server lists: schemas say which arguments go into headers as well."""
+        self._outputs.listed(tools)
         self._schemas = {tool.name: tool.input_schema for tool in tools}
         self._header_maps = {}
 
@@ -84,7 +87,7 @@ class ToolCalls:
         result = await self._way.request(outgoing)
         if self._modern and result.get("resultType") == "input_required":
             return _input_required(result)
-        return result_from_wire(result)
+        return self._outputs.judged(tool, result_from_wire(result))
 
     def _headers(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
         headers = {VERSION_HEADER: self._version}

@@ -232,6 +232,18 @@ def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(t
     assert page["nextCursor"] == "more"
 
 
+def test_a_malformed_schema_of_results_is_no_loss() -> None:
+    def problem_with(tool: Mapping[str, Any]) -> str | None:
+        return None if isinstance(tool.get("outputSchema", {}), dict) else "outputSchema: not an object"
+
+    schema = {"type": "object"}
+    page: dict[str, Any] = {
+        "tools": [{"name": "good", "outputSchema": schema}, {"name": "odd", "outputSchema": "text"}]
+    }
+    assert repair_listing(page, problem_with) == []
+    assert [tool.get("outputSchema") for tool in page["tools"]] == [schema, None]
+
+
 def test_what_is_no_page_is_left_to_the_sdk() -> None:
     page = {"tools": "none"}
     assert repair_listing(page, fine) == []

@@ -300,7 +300,12 @@ async def test_every_answer_is_a_result(unruly: Config, serving: Open, tool: str
 @pytest.mark.parametrize(
     ("tool", "text", "structured"),
     [
-        ("structured", "no structure", {"n": "seven"}),
+        (
+            "structured",
+            "[Note: this result does not fit the output schema of its tool: n: 'seven' is not of type"
+            " 'integer']\nno structure",
+            {"n": "seven"},
+        ),
         ("only_structured", '{"n": 7}', {"n": 7}),
         ("unheard_of", 'a\n{"type": "hologram", "data": [1, null]}\njust a text\n{"type": []}', None),
     ],
