@@ -2,6 +2,7 @@ import pytest
 
 # What helpers assert is explained like what tests assert.
 pytest.register_assert_rewrite(
+    "tests.crash.matrix",
     "tests.crash.verify",
     "tests.crash.scenario_parts",
     "tests.crash.decision_scenarios",
@@ -9,4 +10,5 @@ pytest.register_assert_rewrite(
     "tests.crash.recovery_scenarios",
     "tests.crash.question_scenarios",
     "tests.crash.token_scenarios",
+    "tests.crash.tree_scenarios",
 )
