@@ -110,7 +110,7 @@ TWO_HUMANS = Scenario(
     Outside({("go", "one"): [["wipe a"]]}),
     _disagree,
     _one_of_them_counts,
-    compared=False,
+    compared=False,  # chance says which of them is faster
 )
 
 

@@ -36,7 +36,6 @@ QUEUED = Scenario(
     Outside({("go", "one"): [["read b"], ["wipe a"]]}),
     _queue,
     _both_turns,
-    compared=False,
 )
 
 

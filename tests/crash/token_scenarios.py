@@ -142,7 +142,6 @@ TWO_TOKENS = Scenario(
     _at_once,
     _all_ran,
     approval=ApprovalConfig(in_parallel="ask"),
-    compared=False,
 )
 
 
@@ -164,7 +163,6 @@ BY_MESSAGE = Scenario(
     Outside({("go", "one"): [["bump a"]]}, demands=GUARDED),
     _say_more,
     _three_turns,
-    compared=False,
 )
 
 

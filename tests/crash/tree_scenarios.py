@@ -16,16 +16,6 @@ def asked(story: Story, node: str) -> list[int]:
     return sorted({request.iteration for request in story.world.requests.values() if request.node == node})
 
 
-async def _say_yes(client: Client) -> None:
-    """Answer whatever is asked, until nothing is."""
-    while True:
-        await client.rest()
-        pending = [each for each in await client.approvals() if each.state == "pending"]
-        if not pending:
-            return
-        await client.answer(pending[0].id, YES, f"yes {pending[0].id}")
-
-
 # --------------------------------------------------------------------- nesting
 
 
@@ -62,7 +52,6 @@ NESTED = Scenario(
     ),
     just_start,
     _each_round_ran,
-    compared=False,
 )
 
 
@@ -109,7 +98,7 @@ RETRIED = Scenario(
     Outside({("go", "one"): [["bump b"], ["wipe a"]]}, failing_first=frozenset({"one"})),
     approve,
     ran_once,
-    compared=False,
+    compared=False,  # a failure that a kill came before is not there at the next attempt
 )
 
 
@@ -161,7 +150,6 @@ EXPIRED_OVERNIGHT = Scenario(
     _sleep_over,
     _nobody_came,
     approval=ApprovalConfig(expires_after=45.0),
-    compared=False,
 )
 
 
@@ -184,13 +172,12 @@ EXPIRED_BESIDE_A_CALL = Scenario(
     _be_late,
     _only_the_other_ran,
     approval=ApprovalConfig(expires_after=1.0),
-    compared=False,
 )
 
 
 async def _pass(client: Client) -> None:
     await client.start("go")
-    await _say_yes(client)
+    await client.say_yes()
 
 
 def _passed(story: Story) -> None:
@@ -211,7 +198,6 @@ CHECKPOINT = Scenario(
     Outside({("go", "last"): [["wipe a"]]}),
     _pass,
     _passed,
-    compared=False,
 )
 
 
@@ -221,7 +207,7 @@ CHECKPOINT = Scenario(
 async def _come_back(client: Client) -> None:
     await client.start("go")
     await client.restart("change")
-    await _say_yes(client)
+    await client.say_yes()
 
 
 def _shown_as_it_is(story: Story) -> None:
@@ -240,7 +226,7 @@ TOOL_CHANGED = Scenario(
     Outside({("go", "one"): [["wipe a"]]}, renewed=frozenset({"wipe"})),
     _come_back,
     _shown_as_it_is,
-    compared=False,
+    compared=False,  # a tool that changes before the question is put is asked about once
 )
 
 
@@ -263,7 +249,6 @@ UPGRADED = Scenario(
     _upgrade,
     _each_run_as_it_began,
     upgrade={**ONE, "prompt": "You are new."},
-    compared=False,
 )
 
 TREES = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import attrs
@@ -38,8 +39,8 @@ def verify(story: Story, undisturbed: Story | None = None) -> None:
 
 
 def _check_answers(story: Story, undisturbed: Story) -> None:
-    """Everybody is told the same, unless a token or a question was lost with a process: then others hear of
-    the end, or more."""
+    """Everybody is told the same, unless a token or a question was lost with a process, or nobody was there
+    while it could be answered: then others hear of the end, or more."""
     if _waits(story.record) != _waits(undisturbed.record):
         assert _told_ends(story.client.answers) >= _told_ends(undisturbed.client.answers)
     else:
@@ -185,10 +186,13 @@ def unknowns(record: Record) -> frozenset[tuple[str, str]]:
 
 
 def _waits(record: Record) -> Any:
-    """The tokens a run waited for, and why; and the questions that were lost in the middle of calls."""
+    """The tokens a run waited for, and why; the questions that were lost in the middle of calls; and whether
+    a question had expired before anybody was told of it."""
     void = [each for each in record.questions if each.state == "void" and each.body.get("in_flight")]
     tokens = [event.body.get("status") for event in record.events if event.type == e.RUN_AUTH_REQUIRED]
-    return tokens, len(void)
+    told = list(takewhile(lambda event: event.type != e.APPROVAL_EXPIRED, record.events))
+    unheard = len(told) < len(record.events) and e.RUN_WAITING not in {event.type for event in told}
+    return tokens, len(void), unheard
 
 
 def _told_ends(answers: Mapping[str, Any]) -> set[str]:
