@@ -23,6 +23,8 @@ _NO_ANSWERS = frozenset({"no", "n", "false", "reject", "rejected"})
 _OUTCOMES = ("retry", "done", "failed")
 _ANSWERS = ("accept", "decline", "cancel")
 
+_FIELDS = ("approved", "action", "answer", "arguments", "reason", "decided_by", "result", "content")
+
 MAX_TEXT = 4000
 """Characters of a reason or of who decided."""
 
@@ -31,7 +33,8 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
     """Turn the words of a decision into the form that is kept.
 
     `answer` wins over `action` over `approved`. Raises `AgentError`: ``decision_required`` for anything
-    that is not a known word, ``invalid_request`` for wrong types.
+    that is not a known word, ``invalid_request`` for wrong types and for fields nobody knows: who edits
+    arguments under a wrong name must not find that the call ran with the old ones.
     """
     decision: dict[str, Any] = {}
     if kind == "elicitation":
@@ -52,6 +55,13 @@ def parse_decision(kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("reason", "decided_by"):
         if words.get(name) is not None:
             decision[name] = _text(words, name, limit=MAX_TEXT)
+    if (unknown := next((name for name in words if name not in _FIELDS), None)) is not None:
+        raise AgentError(
+            "invalid_request",
+            f"a decision has no field {unknown!r}",
+            hint=f"A decision knows {', '.join(_FIELDS)}.",
+            details={"field": unknown},
+        )
     return decision
 
 

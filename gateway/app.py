@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, cast
 
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
+from quart import request
 from quart.ctx import RequestContext
 from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio import QuartTrio
@@ -20,6 +21,7 @@ from stopgo.gateway.approvals import Approvals
 from stopgo.gateway.body import Request
 from stopgo.gateway.conversations import Conversations
 from stopgo.gateway.docs import docs_page
+from stopgo.gateway.headers import refuse_other_hosts
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.stream import Stream
@@ -45,6 +47,8 @@ class Application(QuartTrio):
 
     asgi_http_class = ASGIRequest
     request_class = Request
+    local = False
+    """Whether it is for its own machine alone."""
 
     def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
         if request is None:
@@ -58,14 +62,20 @@ class Application(QuartTrio):
 
     async def full_dispatch_request(self, request_context: RequestContext | None = None) -> Any:
         try:
+            if self.local:
+                refuse_other_hosts(request.headers)
             return await self.dispatch_request(request_context)
         except Exception as error:
             return await self.handle_user_exception(error)
 
 
-def make_app(agent: Agent) -> QuartTrio:
-    """Every route of the contract, and nothing that answers anything but JSON when it fails."""
+def make_app(agent: Agent, *, local: bool = False) -> QuartTrio:
+    """Every route of the contract, and nothing that answers anything but JSON when it fails.
+
+    `local`: it listens to its own machine alone, and answers nobody who calls it by another name.
+    """
     app = Application(__name__, static_folder=None)
+    app.local = local
     # A redirect to a tidied path would be HTML.
     app.url_map.merge_slashes = False
 

@@ -20,6 +20,7 @@ from stopgo.actors.errors import StartError
 from stopgo.config.model import AgentConfig
 from stopgo.gateway.app import make_app
 from stopgo.gateway.log import configure
+from stopgo.gateway.loopback import is_loopback
 from stopgo.gateway.server import BindError, Server, bind, open_server
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
@@ -58,7 +59,7 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
             nursery.start_soon(shutdown.listen, signals)
             async with (
                 open_agent(config, record=record) as agent,
-                open_server(make_app(agent), sockets) as server,
+                open_server(make_app(agent, local=is_loopback(host)), sockets) as server,
             ):
                 _settle_memory()
                 _announce(config, server)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import sys
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stopgo.gateway.cli.mcp_option import add_mcp_option
+from stopgo.gateway.loopback import is_loopback
 
 if TYPE_CHECKING:
     from stopgo.config.model import AgentConfig
@@ -75,19 +75,12 @@ def _say_what_is_served(config: AgentConfig, host: str) -> None:
         print(f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}")
     for warning in config.warnings:
         print(f"stopgo serve: warning: {warning}", file=sys.stderr)
-    if not _is_loopback(host):
+    if not is_loopback(host):
         print(
             f"stopgo serve: warning: {host} can be reached from other machines, and there is no "
             "authentication: whoever reaches it can talk to the agent and approve what it asks for",
             file=sys.stderr,
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _port(text: str) -> int:

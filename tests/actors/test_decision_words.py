@@ -42,6 +42,19 @@ def test_every_way_to_say_no(kind: str, words: dict[str, Any]) -> None:
     assert parse_decision(kind, words) == {"approved": False}
 
 
+@pytest.mark.parametrize("field", ["tool_args", "argument", "comment", ""])
+@pytest.mark.parametrize("words", YES + NO, ids=str)
+def test_a_field_that_nobody_knows_decides_nothing(words: dict[str, Any], field: str) -> None:
+    error = refused("tool", {**words, field: {"name": "edited"}})
+    assert (error.code, error.details) == ("invalid_request", {"field": field})
+    assert repr(field) in error.message
+    assert "arguments" in (error.hint or "")
+
+
+def test_a_field_that_nobody_knows_says_neither_yes_nor_no() -> None:
+    assert refused("tool", {"aproved": True}).code == "decision_required"
+
+
 @pytest.mark.parametrize("words", [w for w in YES + NO if "approved" not in w], ids=str)
 @pytest.mark.parametrize("shape", [str.upper, str.title, lambda word: f" {word}\n"])
 def test_case_does_not_matter(words: dict[str, Any], shape: Any) -> None:
