@@ -26,12 +26,16 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
         value = from_json(data)
     except ValueError:
         # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript
-        # does: an answer with a wrong letter beats an answer lost.
+        # does: an answer with a wrong letter beats an answer lost. And .NET begins with a byte order mark.
         try:
-            text = json.dumps(json.loads(data.decode(errors="replace")), ensure_ascii=False)
-            value = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+            found = json.loads(data.decode("utf-8-sig", errors="replace"))
         except (ValueError, RecursionError):
             return None
+        try:
+            text = json.dumps(found, ensure_ascii=False)
+            value = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        except (ValueError, RecursionError):
+            return _invalid_reply(found)  # it is nested deeper than anybody reads
     try:
         if isinstance(value, dict) and value.keys().isdisjoint(("method", "error")):
             return JSONRPCResponse.model_validate(value, by_name=False)

@@ -31,10 +31,20 @@ def test_wrong_letters_do_not_lose_a_message(text: bytes) -> None:
     assert message["result"] == {"text": "caf\ufffd"}
 
 
+def test_a_byte_order_mark_does_not_lose_a_message() -> None:
+    reply = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert parsed(b"\xef\xbb\xbf" + json.dumps(reply).encode()) == reply
+
+
+def nested(depth: int) -> Any:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         {"jsonrpc": "2.0", "id": 7, "result": "a text"},
+        {"jsonrpc": "2.0", "id": 7, "result": nested(300)},
         {"jsonrpc": "2.0", "id": 7, "error": "sorry"},
         {"jsonrpc": "1.0", "id": 7, "result": {}},
         {"id": "seven", "result": {}},
