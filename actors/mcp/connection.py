@@ -45,6 +45,11 @@ REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=1.0)
 bridge the restart of a server; one that dies as soon as it is up is not started over and over."""
 
 
+LISTINGS = Backoff(first=1.0, limit=300.0, healthy=1.0)
+"""Between one listing of changed tools and the next: some servers say that they have changed whenever they
+are listed, and some cannot list them at that moment."""
+
+
 class Connection:
     """Keeps one server connected.
 
@@ -261,19 +266,24 @@ class Connection:
         async with trio.open_nursery() as nursery:
             if link.announces and not older:
                 nursery.start_soon(listen_for_changes, link)
+            streak, due = Streak(LISTINGS), -math.inf
             try:
                 while link.loss is None and not self._stopping.is_set():
-                    if link.stale:
+                    if link.stale and trio.current_time() >= due:
                         link.stale = False
-                        await self._list_again(link)
+                        listed = await self._list_again(link)
+                        due = trio.current_time() + streak.fail(served=math.inf if listed else 0)
+                        link.stale = link.stale or not listed
                     else:
-                        await link.wait_for_news()
+                        with trio.CancelScope(deadline=due if link.stale else math.inf):
+                            await link.wait_for_news()
             finally:
                 self.line.close(link)
             nursery.cancel_scope.cancel()
         await link.flights.landed()
 
-    async def _list_again(self, link: Link) -> None:
+    async def _list_again(self, link: Link) -> bool:
+        """Whether the tools are known as they are now."""
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -287,10 +297,11 @@ class Connection:
                 "connection_lost",
             ):
                 link.lose(first_line(error))
-        else:
-            if tools != self.line.tools:
-                self.line.tools = tools
-                self._tell("connected")
+            return False
+        if tools != self.line.tools:
+            self.line.tools = tools
+            self._tell("connected")
+        return True
 
     def _tell(self, state: ServerState, error: str | None = None) -> None:
         # A server that stays away is said once to be away, not at every attempt.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stopgo.actors.mcp.asking import answer_to_wire, question_from_wire
+from stopgo.actors.mcp.asking import MAX_QUESTIONS, answer_to_wire, question_from_wire
 from stopgo.actors.mcp.bearer import forward_from_here, forwarding
 from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
 
@@ -34,7 +34,7 @@ class Flight:
 
     async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
         """What people say to a question of the server's."""
-        if self.request.on_elicitation is None:
+        if self.request.on_elicitation is None or self._thinking >= MAX_QUESTIONS:
             return ElicitationAnswer("decline")
         if not self._thinking:
             self._left = self.scope.deadline - trio.current_time()

@@ -131,7 +131,7 @@ class Requests:
             del self._open[request.id]
 
     def take(self, message: JSONRPCMessage) -> bool:
-        """Whether what the server says is about an open request; then whoever waits for that has it."""
+        """Whether what the server says is for none but open requests; then whoever waits for that has it."""
         if isinstance(message, JSONRPCRequest):
             return False
         if not isinstance(message, JSONRPCNotification):
@@ -139,14 +139,14 @@ class Requests:
             if request is not None:
                 request.settle(message)
             return request is not None
-        if message.method != "notifications/progress" or message.params is None:
+        if message.method != "notifications/progress":
             return False
-        request = self._find(message.params.get("progressToken"))
-        if request is None or request.outgoing.on_progress is None:
-            return False
-        if (progress := progress_from_wire(message.params)) is not None:
-            request.outgoing.on_progress(progress)
-        return True
+        params = message.params or {}
+        request = self._find(params.get("progressToken"))
+        on_progress = None if request is None else request.outgoing.on_progress
+        if on_progress is not None and (progress := progress_from_wire(params)) is not None:
+            on_progress(progress)
+        return True  # nobody else is told of any
 
     def end(self) -> None:
         """Nothing more will come: every open request learns it at once, and none is opened any more."""

@@ -4,6 +4,7 @@
     noise        garbage, invalid UTF-8 and blank lines before every message
     mixed        malformed tools among good ones, one without a schema type, one that is only a task
     pages        the tools in two pages, and a cursor that repeats
+    restless     lists another tool at every look, and then says that they have changed
     mute         answers nothing at all
     selective    ignores the methods it does not know, as some older servers do
     exit         writes a reason to stderr and exits with code 3 before it answers
@@ -54,6 +55,8 @@ MIXED: list[Any] = [
     {"name": "bad_hint", "inputSchema": OBJECT, "annotations": {"readOnlyHint": "perhaps"}},
 ]
 extra_tools: list[dict[str, Any]] = []
+refusals: list[str] = []
+"""Of the tools' next listings."""
 
 
 def write(line: bytes) -> None:
@@ -117,6 +120,7 @@ def call(request_id: int, name: str, arguments: dict[str, Any], meta: dict[str, 
             send({"id": request_id, "result": "just a text"})
             return
         case "relist":
+            refusals.extend(["not now"] * int(arguments.get("refusals", 0)))
             extra_tools.append({"name": "fresh", "inputSchema": OBJECT})
             send({"method": "notifications/tools/list_changed"})
             result = text("changed")
@@ -135,8 +139,14 @@ def answer(message: dict[str, Any]) -> None:
                 "serverInfo": {"name": "unruly-server", "version": "1.0.0"},
             }
             send({"id": request_id, "result": result})
+        case "tools/list" if refusals:
+            send({"id": request_id, "error": {"code": -32603, "message": refusals.pop()}})
         case "tools/list":
+            if "restless" in MODES:
+                extra_tools.append({"name": f"look_{len(extra_tools)}", "inputSchema": OBJECT})
             send({"id": request_id, "result": tools_page(params.get("cursor"))})
+            if "restless" in MODES:
+                send({"method": "notifications/tools/list_changed"})
         case "tools/call":
             call(request_id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
         case method if "selective" not in MODES:

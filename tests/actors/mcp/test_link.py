@@ -8,10 +8,11 @@ from typing import Any, cast
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stopgo.actors.mcp.asking import MAX_QUESTIONS
 from stopgo.actors.mcp.changes import listen_for_changes
-from stopgo.actors.mcp.flight import Flights
+from stopgo.actors.mcp.flight import Flight, Flights
 from stopgo.actors.mcp.link import Line, Link
-from stopgo.actors.tools import CallTool
+from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
 
 
 async def lost_line() -> Line:
@@ -106,6 +107,29 @@ async def test_the_last_call_to_end_leaves_none_under_way() -> None:
             end.set()
             await wait_all_tasks_blocked()
         assert not nursery.child_tasks
+
+
+async def test_no_call_has_more_questions_open_than_may_be_asked_at_once(nursery: trio.Nursery) -> None:
+    answer = ElicitationAnswer("accept", {})
+    go, said = trio.Event(), list[ElicitationAnswer]()
+
+    async def think(_: Elicitation) -> ElicitationAnswer:
+        await go.wait()
+        return answer
+
+    async def ask(flight: Flight) -> None:
+        said.append(await flight.ask(Elicitation("?")))
+
+    with Flights(logging.getLogger("test")).one(CallTool("t", {}, on_elicitation=think), 60) as flight:
+        for _ in range(MAX_QUESTIONS):
+            nursery.start_soon(ask, flight)
+        await wait_all_tasks_blocked()
+        with trio.fail_after(5):
+            assert await flight.ask(Elicitation("One more?")) == ElicitationAnswer("decline")
+        go.set()
+        await wait_all_tasks_blocked()
+        assert said == [answer] * MAX_QUESTIONS
+        assert await flight.ask(Elicitation("And now?")) == answer
 
 
 async def test_what_changed_before_anybody_listened_is_asked_for() -> None:

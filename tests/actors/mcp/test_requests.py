@@ -54,9 +54,6 @@ async def test_each_reply_finds_its_request() -> None:
         {"id": "9" * 5000, "result": {}},
         {"id": None, "error": {"code": -32700, "message": "parse error"}},
         {"id": FIRST_ID, "method": "ping"},
-        {"method": "notifications/progress"},
-        {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}},
-        {"method": "notifications/progress", "params": {"progressToken": [], "progress": 1}},
         {"method": "notifications/message", "params": {"progressToken": FIRST_ID}},
     ],
 )
@@ -74,7 +71,10 @@ def test_progress_is_told_in_its_order() -> None:
             assert requests.take(progress(request.id, progress=n, total=2, message=f"step {n}"))
         assert requests.take(progress(str(request.id), progress=10**400, total=10**400))
         assert requests.take(progress(request.id, progress="much"))
-        assert not requests.take(progress(silent.id, progress=1))
+        assert requests.take(progress(silent.id, progress=1))
+        odd: list[Any] = [1, [], None, True]
+        assert all(requests.take(progress(token, progress=1)) for token in odd)
+        assert requests.take(message(method="notifications/progress"))
     assert told == [*(Progress(n, 2, f"step {n}") for n in range(3)), Progress(0.0, None, None)]
 
 

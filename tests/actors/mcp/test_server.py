@@ -18,6 +18,7 @@ import psutil
 import pytest
 import trio
 
+from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.bearer import forwards_bearer
 from stopgo.actors.mcp.content import MAX_PROGRESS_MESSAGE
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
@@ -34,6 +35,7 @@ from stopgo.actors.tools import (
 )
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -341,6 +343,27 @@ async def test_a_changed_list_is_reported(
         await server.ask(CallTool("relist", {}))
         await until(lambda: "fresh" in [tool.name for tool in statuses[-1].tools])
         assert "fresh" in [tool.name for tool in await server.ask(ListTools())]
+
+
+async def test_a_list_that_always_changes_is_not_read_all_the_time(
+    unruly: Config, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LISTINGS", Backoff(first=0.3, jitter=0.0, healthy=1.0))
+    began = trio.current_time()
+    async with serving(unruly("restless")):
+        await until(lambda: [status.state for status in statuses].count("connected") == 4)
+    # The one that connects, one at once, and two more.
+    assert trio.current_time() - began >= 2 * 0.3
+
+
+async def test_a_list_that_cannot_be_had_is_asked_for_again(
+    unruly: Config, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LISTINGS", Backoff(first=0.05, healthy=1.0))
+    async with serving(unruly()) as server:
+        await server.ask(CallTool("relist", {"refusals": 2}))
+        await until(lambda: "fresh" in [tool.name for tool in statuses[-1].tools])
+    assert [status.state for status in statuses] == ["connecting", "connected", "connected"]
 
 
 async def test_a_child_gets_the_safe_environment_and_its_own_variables(
