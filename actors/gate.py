@@ -232,11 +232,19 @@ def unasked(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
 
 def _laxest(tool: Tool, place: Place) -> tuple[Verdict, bool]:
     """What a call with the luckiest arguments does, and whether it depends on them."""
-    depends = False
+    lucky: Verdict | None = None
+    stricter = False
+    last = by_hints(tool, place)
     for rule in place.policy.rules:
         if mismatch(attrs.evolve(rule, arguments={}), tool, {}, place) is not None:
             continue
-        depends = depends or bool(rule.arguments)
-        if rule.then == "run" or not rule.arguments:
-            return Verdict(rule.then, say(rule)), depends
-    return by_hints(tool, place), depends
+        if not rule.arguments:
+            last = Verdict(rule.then, say(rule))
+            break
+        if rule.then != "run":
+            stricter = True
+        elif lucky is None:
+            lucky = Verdict("run", say(rule))
+    if last.action == "run" or lucky is None:
+        return last, stricter
+    return lucky, True

@@ -412,6 +412,16 @@ def test_start_up_knows_that_a_rule_may_depend_on_arguments() -> None:
     assert said(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) == []
 
 
+def test_start_up_does_not_say_some_of_what_runs_with_all_arguments() -> None:
+    small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
+    loop = LoopNode(name="l", agents=(llm("one"),))
+    assert said(loop, WIPE, rules=(small,)) == [
+        'destructive tool "wipe" of server "s" runs without approval in node "one" (approval.in_loop: run)'
+    ]
+    [line] = said(loop, WIPE, rules=(small, attrs.evolve(small, then="ask")))
+    assert line.endswith('runs with some arguments without approval in node "one" (approval.in_loop: run)')
+
+
 @given(st.lists(RULE, max_size=3).map(tuple), TOOL, ARGUMENTS)
 def test_what_is_not_named_at_start_up_never_runs_unasked(
     rules: tuple[Rule, ...], tool: Tool, arguments: dict[str, Any]
