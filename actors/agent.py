@@ -278,7 +278,7 @@ class Agent:
         )
 
     def health(self) -> Health:
-        """Ready means that every part can do its work now."""
+        """Ready means that every part can do its work now, but for servers that are not required."""
         published = self._cast.published
         servers = tuple(
             PartHealth(server.name, status.state, status.error or published.refused.get(server.name))
@@ -287,7 +287,10 @@ class Agent:
         )
         models = tuple(PartHealth(name, "ready") for name in self._cast.models())
         store = PartHealth("journal", "stopping" if self.draining.is_set() else "ready")
-        ready = store.state == "ready" and all(server.state in _AT_WORK for server in servers)
+        optional = {server.name for server in self.config.enabled_servers if not server.required}
+        ready = store.state == "ready" and all(
+            server.state in _AT_WORK or server.name in optional for server in servers
+        )
         return Health(ready, servers, models, store)
 
     @overload

@@ -13,6 +13,7 @@ from stopgo.actors.agent import open_agent
 from stopgo.actors.errors import StartError
 from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.model import Model
+from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -189,6 +190,16 @@ async def test_a_server_that_is_switched_off_is_not_there(world: World, autojump
         assert world.running == ["on"]
         assert [each.tool.name for each in agent.tools()] == ["a"]
         assert agent.health().ready
+
+
+async def test_who_starts_without_a_server_is_ready_without_it(tmp_path: Path) -> None:
+    away = McpServerConfig(name="away", command=str(tmp_path / "nothing"), required=False)
+    config = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules"), mcp_servers=(away,))
+    async with open_agent(config, journal=MemoryJournal()) as agent:
+        health = agent.health()
+        assert [(part.name, part.state) for part in health.servers] == [("away", "disconnected")]
+        assert "command not found" in (health.servers[0].error or "")
+        assert health.ready
 
 
 async def test_a_server_that_fails_to_stop_keeps_none_of_the_others_from_stopping(
