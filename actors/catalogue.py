@@ -40,7 +40,7 @@ class Shelf:
     @property
     def facade(self) -> str | None:
         """Name of the one tool it is for models."""
-        return self.server.facade if self.server.expose == "server" else None
+        return one_name(self.server) if self.server.expose == "server" else None
 
 
 @attrs.frozen(eq=False)
@@ -66,6 +66,11 @@ class Catalogue:
         """What may be meant by a name that nothing has: whose own name it is, else what looks like it."""
         own = (tool.facade or tool.name for tool in self.tools if tool.own_name == name)
         return tuple(islice(dict.fromkeys(own), 3)) or near(name, self.entries)
+
+
+def one_name(server: McpServerConfig) -> str:
+    """The name of the one tool that a whole server is."""
+    return plain_name(server.facade)
 
 
 def near(name: str, known: Mapping[str, object] | Sequence[str]) -> tuple[str, ...]:
@@ -99,7 +104,7 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
     """The tools there are of what a server lists, each under a name of its own."""
     kept = [tool for tool in tools if admits(server.tools, tool.own_name)]
     if server.expose == "server":
-        return tuple(attrs.evolve(tool, facade=server.facade) for tool in kept)
+        return tuple(attrs.evolve(tool, facade=one_name(server)) for tool in kept)
     prefixed = config.tool_names == "prefixed"
     names = [prefixed_name(server.name, t.own_name) if prefixed else plain_name(t.own_name) for t in kept]
     taken = Counter(names)

@@ -158,17 +158,21 @@ def _find(config: AgentConfig, name: str) -> McpServerConfig | None:
 
 
 def _remarks(server: McpServerConfig) -> str:
+    from stopgo.actors.catalogue import one_name
+
     said = []
     if not server.enabled:
         said.append("switched off")
     if not server.required:
         said.append("not required")
     if server.expose == "server":
-        said.append(f"as one tool, {server.facade}")
+        said.append(f"as one tool, {one_name(server)}")
     return f"({', '.join(said)})" if said else ""
 
 
 def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
+    from stopgo.actors.catalogue import one_name
+
     yield "name", server.name
     yield "command" if server.command is not None else "url", server.as_written
     yield "transport", transport(server)
@@ -183,7 +187,7 @@ def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
     ):
         yield key, _plain(getattr(server, key))
     yield "priority", server.priority
-    yield "expose", f"{server.expose}, {server.facade}" if server.expose == "server" else server.expose
+    yield "expose", f"{server.expose}, {one_name(server)}" if server.expose == "server" else server.expose
     given: dict[str, object] = {
         "description": server.description,
         "args": len(server.args) and f"{len(server.args)} of them",

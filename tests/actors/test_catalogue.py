@@ -214,6 +214,15 @@ def test_tools_of_a_server_that_is_one_tool_are_no_duplicates() -> None:
     ]
 
 
+def test_a_long_name_of_a_server_that_is_one_tool_is_cut() -> None:
+    """Every provider takes it, and it tells servers apart."""
+    names = ["s" * 70 + end for end in "ab"]
+    made_of = made(*((server(name, expose="server"), ("read",)) for name in names))
+    assert len(made_of.entries) == 2
+    assert all(ALLOWED.fullmatch(name) for name in made_of.entries)
+    assert [tool.facade for tool in made_of.tools] == list(made_of.entries)
+
+
 def test_a_server_as_one_that_has_no_tool_is_none() -> None:
     assert made((server("fs", expose="server"), ())).entries == {}
 
