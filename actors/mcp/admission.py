@@ -44,9 +44,13 @@ class Admission:
             self.bearer = self._tried.bearer
 
     def judge(self, *, admitted: bool) -> None:
-        """What came of connecting with the present bearer."""
+        """What came of connecting with the present bearer, or without any. What is offered meanwhile is only
+        of interest to a server that admits nobody."""
         if not admitted:
             self.bearer = None
+        elif self._next is not None:
+            self._next.judged.set()
+            self._next = None
         if self._tried is not None:
             self._tried.judged.set()
             self._tried = None

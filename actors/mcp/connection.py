@@ -45,6 +45,8 @@ REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=1.0)
 bridge the restart of a server; one that dies as soon as it is up is not started over and over."""
 
 
+ADMISSIONS = Backoff(first=30.0, limit=300.0, jitter=0.5)
+"""While a server wants a token and nobody brings one: what it refused may have been none of its own doing."""
 LISTINGS = Backoff(first=1.0, limit=300.0, healthy=1.0)
 """Between one listing of changed tools and the next: some servers say that they have changed whenever they
 are listed, and some cannot list them at that moment."""
@@ -157,11 +159,12 @@ class Connection:
         return False
 
     async def _keep_connected(self) -> None:
-        streak = Streak(REPAIRS)
+        streak, unknown = Streak(REPAIRS), Streak(ADMISSIONS)
         served = 0.0
         while not self._stopping.is_set():
             if self.line.wanted is not None:
-                await self._admission.take()
+                with trio.move_on_after(unknown.fail(served)):
+                    await self._admission.take()
             else:
                 await self._pause(streak.fail(served))
             began = trio.current_time()

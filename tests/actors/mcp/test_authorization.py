@@ -14,7 +14,10 @@ import attrs
 import httpx2
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
+from stopgo.actors.mcp import connection
+from stopgo.actors.mcp.admission import Admission
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
@@ -32,6 +35,7 @@ from stopgo.actors.tools import (
 from stopgo.config.mcp import OAuthConfig
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import HttpPeer
 from tests.actors.mcp.sse_peer import sse_peer
 from tests.actors.mcp.test_eras import until
@@ -175,6 +179,33 @@ async def test_the_agent_gets_a_token_of_its_own(
         assert secret not in caplog.text
 
 
+async def test_a_server_that_wants_no_token_any_more_is_found_out(
+    http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something in front of it may have refused, for a while."""
+    monkeypatch.setattr(connection, "ADMISSIONS", Backoff(first=0.1, limit=0.1))
+    http_peer.on_connect = 403
+    async with serving(web(http_peer.url)) as server:
+        assert state(statuses) == "auth_required"
+        http_peer.on_connect = 200
+        await until(lambda: state(statuses) == "connected")
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.other_bearers == []
+
+
+async def test_a_token_that_comes_while_none_is_needed_any_more_keeps_nobody_waiting() -> None:
+    admission = Admission()
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(admission.offer, "late")
+            await wait_all_tasks_blocked()
+            admission.judge(admitted=False)
+            await wait_all_tasks_blocked()
+            assert nursery.child_tasks
+            admission.judge(admitted=True)
+    assert admission.bearer is None
+
+
 class Moody(httpx2.Auth):
     """Fails before it lets a request go, or after it was answered."""
 
@@ -200,10 +231,10 @@ async def test_credentials_that_cannot_be_had_are_missed_by_one_call_only(
     with sse_peer() as older:
         peer = older if kind == "sse" else http_peer
         config = web(peer.url, transport=kind)
-        connection = Connection(config, statuses.append, auth)
-        caller = Caller(config, connection.line, connection.authenticate)
-        nursery.start_soon(connection.run)
-        await connection.started()
+        owner = Connection(config, statuses.append, auth)
+        caller = Caller(config, owner.line, owner.authenticate)
+        nursery.start_soon(owner.run)
+        await owner.started()
         for auth.mood, said in (("before", "KeyError"), ("unreachable", "ConnectError")):
             result = await caller.call(CallTool("echo", {}))
             assert (result.is_error, result.content) == (True, f"no token could be had: {said}")
@@ -215,7 +246,7 @@ async def test_credentials_that_cannot_be_had_are_missed_by_one_call_only(
         assert (await caller.call(CallTool("echo", {}))).content == "echo"
         assert len(peer.calls) == 2
         assert [status.state for status in statuses] == ["connecting", "connected"]
-        await connection.stop()
+        await owner.stop()
 
 
 async def test_static_headers_are_our_own_and_no_token_replaces_them(
