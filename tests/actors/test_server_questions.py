@@ -215,20 +215,19 @@ async def test_thinking_takes_nobodys_time_and_nobodys_place(
     asking: Asking, autojump_clock: MockClock
 ) -> None:
     """No limit of node or run runs, the conversation stays in memory, and others may call the server."""
-    asking.tool("plain", HARMLESS)
     asking.settings |= {
         "limits": {"timeout": 20},
         "tools": {"max_parallel": 1},
         "agent": llm("agent", timeout=10),
     }
-    asking.plan("agent", use(call("ask"), call("plain")), say("done"), turn=1)
+    asking.plan("agent", use(call("ask"), call("ask")), say("done"), turn=1)
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
-        assert asking.called("plain") == 1
+        assert asking.called("ask") == 2
         await trio.sleep(500)
         assert agent._cast.conversations.active
-        question = await only(agent, turn.conversation.id)
-        turn = await agent.decide(question.id, {"action": "accept", "content": {"name": "Ada"}})
+        for question in turn.conversation.head.pending:
+            turn = await agent.decide(question, {"action": "accept", "content": {"name": "Ada"}})
         assert answer(turn).response == "done"
         await trio.sleep(5)
         assert not agent._cast.conversations.active
@@ -342,9 +341,19 @@ async def test_what_cannot_be_put_to_anybody_is_declined(
 
 async def test_a_shutdown_tells_the_server(asking: Asking, autojump_clock: MockClock) -> None:
     """So the call can end, and is not one whose outcome nobody knows."""
+
+    async def clean_up(message: CallTool) -> str:
+        said = await ask_who(message)
+        await trio.sleep(8)
+        return said
+
+    asking.offer("ask", clean_up)
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         question = await only(agent, turn.conversation.id)
+        began = trio.current_time()
+        await agent.drain(10)
+        assert trio.current_time() == began + 8
     async with asking.agent() as agent:
         await trio.sleep(5)
         conversation = await agent.get(turn.conversation.id)

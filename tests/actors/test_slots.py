@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.slots import Slots, place_in
+from stopgo.actors.slots import Slots, outside, place_in
 
 
 async def test_a_place_is_given_to_whoever_waits_longest(autojump_clock: MockClock) -> None:
@@ -81,6 +82,41 @@ async def test_cancelling_who_waits_or_was_just_let_in_loses_no_place() -> None:
     assert slots.free == 1
     with await place_in(slots):
         assert slots.free == 0
+
+
+async def test_who_is_outside_lets_others_in_and_has_its_place_again(autojump_clock: MockClock) -> None:
+    slots = Slots(1)
+
+    async def call() -> None:
+        with await place_in(slots):
+            await trio.sleep(5)
+
+    async with trio.open_nursery() as nursery:
+        with await place_in(slots):
+            async with outside(slots):
+                nursery.start_soon(call)
+                await trio.sleep(1)
+                assert slots.free == 0
+            assert trio.current_time() == 5
+            assert slots.free == 0
+        assert slots.free == 1
+
+
+@pytest.mark.parametrize("seconds", [9, 1], ids=["outside", "on its way back"])
+async def test_who_is_cancelled_outside_does_not_wait_for_its_place(
+    autojump_clock: MockClock, seconds: float
+) -> None:
+    slots = Slots(1)
+    with await place_in(slots):
+        with trio.move_on_after(2):
+            async with outside(slots):
+                other = await place_in(slots)
+                await trio.sleep(seconds)
+        assert trio.current_time() == 2
+        assert slots.free == -1  # both have it until one has left
+    assert slots.free == 0
+    other.give_back()
+    assert slots.free == 1
 
 
 Plan = list[tuple[int, int, int]]
