@@ -1,0 +1,94 @@
+"""Whoever has something due is told when it is, and not long after."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import attrs
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.timers import EXPIRIES, LONGEST_SLEEP, timers
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Json, Question
+from stopgo.runtime.supervisor import open_supervisor
+
+
+@attrs.define
+class Asked:
+    """A journal of questions, whose conversations deal with what is due at once."""
+
+    questions: list[Question] = attrs.field(factory=list)
+    told: list[tuple[str, float]] = attrs.field(factory=list)
+    """Which of them, and when."""
+    ahead: float = 0.0
+    """Seconds by which the clock on the wall was set."""
+
+    def ask(self, id: str, expires: float) -> None:
+        question = Question(id, f"stream-{id}", "tool", "pending", {}, None, 0.0, expires, None)
+        self.questions.append(question)
+
+    def wall(self) -> float:
+        return trio.current_time() + self.ahead
+
+    async def due(self, now: float) -> tuple[Question, ...]:
+        await trio.lowlevel.checkpoint()
+        late = [each for each in self.questions if each.expires is not None and each.expires <= now]
+        return tuple(late[:MOST_DUE])
+
+    async def deliver(self, stream: str, key: str, kind: str, body: Json) -> Accepted:
+        await trio.lowlevel.checkpoint()
+        [question] = [each for each in self.questions if each.id == body["question"]]
+        assert (stream, kind) == (question.stream, "expire")
+        self.questions.remove(question)
+        return Accepted()
+
+    def wake(self, stream: str) -> None:
+        self.told.append((stream.removeprefix("stream-"), trio.current_time()))
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[EventBus]:
+        bus = EventBus()
+        async with open_supervisor(bus) as supervisor:
+            await supervisor.start("timers", timers(cast(Journal, self), bus, self.wall, self.wake))
+            yield bus
+
+
+async def test_each_is_told_when_it_is_due(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    for id, expires in (("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)):
+        asked.ask(id, expires)
+    async with asked.watched():
+        await trio.sleep(3 * LONGEST_SLEEP)
+    assert asked.told == [("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)]
+
+
+async def test_a_long_list_is_told_to_its_end(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    for number in range(2 * MOST_DUE):
+        asked.ask(str(number), 0)
+    async with asked.watched():
+        await trio.sleep(1)
+    assert len(asked.told) == 2 * MOST_DUE
+
+
+async def test_a_new_question_is_not_slept_over(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    async with asked.watched() as bus:
+        await trio.sleep(100)
+        asked.ask("new", expires=110)
+        bus.publish(EXPIRIES, None)
+        await trio.sleep(20)
+    assert asked.told == [("new", 110)]
+
+
+async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    asked.ask("a", expires=10 * LONGEST_SLEEP)
+    async with asked.watched():
+        await trio.sleep(100)
+        asked.ahead = 10 * LONGEST_SLEEP
+        await trio.sleep(LONGEST_SLEEP)
+    assert asked.told == [("a", LONGEST_SLEEP)]
