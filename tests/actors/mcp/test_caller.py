@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 import attrs
 import mcp_types as types
 import pytest
+import trio
 from mcp import MCPError
+from trio.testing import MockClock
 
-from stopgo.actors.mcp.caller import Caller
+from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
 from stopgo.actors.mcp.content import tool_from_wire
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.tools import CallTool, Tool, ToolChanged
+from stopgo.actors.tools import CallTool, ElicitationAnswer, Tool, ToolChanged
 from stopgo.config.model import McpServerConfig
 
 ERA = "2026-07-28"
@@ -41,17 +44,37 @@ class Strict:
         self.tried.append({name.lower() for name in outgoing.headers})
         if f"mcp-param-{self.header.lower()}" not in self.tried[-1]:
             raise MCPError(types.HEADER_MISMATCH, "the header is missing")
-        return {"content": [{"type": "text", "text": "moved"}]}
+        return DONE
 
     def listed(self) -> Tool:
         return tool_from_wire(types.Tool(name="move", input_schema=schema(self.header)), "web")
 
 
-def calling(server: Strict) -> Caller:
+@attrs.define
+class Stubborn:
+    """Answers with what it was given to say; with the last of that ever after."""
+
+    says: list[dict[str, Any]]
+    asked: list[Mapping[str, Any]] = attrs.field(factory=list)
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        self.asked.append(outgoing.params)
+        return self.says.pop(0) if len(self.says) > 1 else self.says[0]
+
+
+DONE = {"content": [{"type": "text", "text": "moved"}]}
+
+
+def again(state: str) -> dict[str, Any]:
+    return {"resultType": "input_required", "requestState": state}
+
+
+def calling(server: Strict | Stubborn) -> Caller:
     link, line = Link(Flights(logging.getLogger("test")), version=ERA), Line()
-    link.client = cast(Any, SimpleNamespace(list_tools=server.list_tools))
     link.tool_calls = ToolCalls(server, ERA)
-    line.tools = (server.listed(),)
+    if isinstance(server, Strict):
+        link.client = cast(Any, SimpleNamespace(list_tools=server.list_tools))
+        line.tools = (server.listed(),)
     link.tool_calls.listed(line.tools)
     line.open(link)
 
@@ -76,3 +99,20 @@ async def test_it_is_not_when_the_tool_is_another_than_the_call_was_cleared_for(
     with pytest.raises(ToolChanged, match="nothing was sent"):
         await caller.call(CallTool("move", {"region": "eu"}, shown=shown))
     assert len(server.tried) == 1
+
+
+async def test_a_server_that_only_wants_to_be_asked_again_is(autojump_clock: MockClock) -> None:
+    server = Stubborn([again("first"), again("second"), DONE])
+    call = CallTool("move", {"region": "eu"}, answers={"a": ElicitationAnswer("decline")}, state="before")
+    assert (await calling(server).call(call)).content == "moved"
+    assert [asked["requestState"] for asked in server.asked] == ["before", "first", "second"]
+    assert ["inputResponses" in asked for asked in server.asked] == [True, False, False]
+    assert trio.current_time() == pytest.approx(sum(STATE_PAUSES[:2]))
+
+
+async def test_but_not_for_ever(autojump_clock: MockClock) -> None:
+    server = Stubborn([again("never")])
+    result = await calling(server).call(CallTool("move", {"region": "eu"}))
+    assert result.is_error
+    assert "does not come to an end" in result.content
+    assert len(server.asked) == len(STATE_PAUSES) + 1
