@@ -31,6 +31,7 @@ from tests.actors.world import (
     events,
     llm,
     say,
+    sequential,
     types,
     use,
 )
@@ -295,6 +296,26 @@ async def test_an_invented_tool_is_a_result_with_the_nearest_names(
     assert result.is_error
     assert answer(turn).response == "sorry"
     assert world.ledger == []
+
+
+@pytest.mark.parametrize("filter", [{"mcp_servers": ["one"]}, {"tools": ["a*"]}], ids=str)
+async def test_what_a_node_is_not_given_it_neither_sees_nor_calls(
+    world: World, autojump_clock: MockClock, filter: dict[str, Any]
+) -> None:
+    world.settings["mcp_servers"] = [{"name": name, "command": "none"} for name in ("one", "two")]
+    world.settings["agent"] = sequential("s", llm("narrow", **filter), llm("wide"))
+    world.tool("a", READ_ONLY, server="one")
+    world.tool("b", READ_ONLY, server="two")
+    world.plan("narrow", use(call("b")), say("no"))
+    world.plan("wide", use(call("b")), say("yes"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    narrow, refused, wide, _ = world.requests
+    assert [tool.name for tool in narrow.tools] == ["a"]
+    assert [tool.name for tool in wide.tools] == ["a", "b"]
+    [result] = [m for m in refused.messages if isinstance(m, ToolMessage)]
+    assert (result.content, result.is_error) == ("tool not found: b", True)
+    assert len(world.ledger) == 1
 
 
 async def test_a_call_with_useless_arguments_is_told_so_and_never_made(
