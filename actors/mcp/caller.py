@@ -32,6 +32,7 @@ from stopgo.actors.tools import (
     ToolUnavailable,
 )
 from stopgo.config.model import McpServerConfig
+from stopgo.runtime.errors import Refused
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -104,6 +105,12 @@ class Caller:
             return error_result(f"the server's result is not valid: {error}")
         except Unsendable as error:
             return error_result(f"the arguments cannot be sent: {error}")
+        except Refused:
+            raise
+        except Exception as error:
+            # Of a library, over something odd that the server sent: no reason to end its other calls.
+            self._log.error("a call failed unexpectedly", exc_info=error)
+            raise ToolOutcomeUnknown(f"{self._name} failed: {type(error).__name__}") from error
         raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
 
     async def _send(self, link: Link, request: CallTool) -> ToolResult:

@@ -47,6 +47,7 @@ CALL = {"stopgo.call": True}
 """The extension of a request that is a call, takes up its stream or calls it off: who makes it knows what
 failures mean."""
 
+STREAM = "text/event-stream"
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _Kind: TypeAlias = Literal["call", "request", "notification", "cancellation", "stream", "other"]
@@ -114,11 +115,15 @@ class McpTransport(httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._reach(request)
+        if is_stream(response):
+            response.headers["content-type"] = STREAM  # which is UTF-8, whatever else it says (HTML)
         if not response.has_redirect_location:
             return response
         # Who follows it would first read its body to the end, however far that is.
         await response.aclose()
-        return httpx2.Response(response.status_code, headers={"location": response.headers["location"]})
+        # As bytes: what is there need not be ASCII.
+        location = [header for header in response.headers.raw if header[0].lower() == b"location"]
+        return httpx2.Response(response.status_code, headers=location)
 
     async def _ask(self, request: httpx2.Request, request_id: object) -> httpx2.Response:
         """The response to a request, read to its end unless it is a stream."""
@@ -214,7 +219,7 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
     if request.method == "DELETE":
         return "stream", None
     if request.method == "GET":
-        return "stream" if "text/event-stream" in request.headers.get("accept", "") else "other", None
+        return "stream" if STREAM in request.headers.get("accept", "") else "other", None
     try:
         message: Any = json.loads(request.content)
     except ValueError:
@@ -233,7 +238,7 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
 def is_stream(response: httpx2.Response) -> bool:
     """Whether a stream of events follows."""
     kind = response.headers.get("content-type", "").lower()
-    return response.status_code < 400 and kind.startswith("text/event-stream")
+    return response.status_code < 400 and kind.startswith(STREAM)
 
 
 async def read_body(response: httpx2.Response) -> bytes:

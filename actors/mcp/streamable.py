@@ -217,10 +217,10 @@ def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> RpcRe
         raise MCPError(*http.failure(response, body, in_session=in_session))
     if response.status_code == HTTPStatus.ACCEPTED:
         raise MCPError(REQUEST_REFUSED, "the server answered a request with 202 Accepted")
+    message = parse_message(body)
+    if isinstance(message, JSONRPCResponse | JSONRPCError):
+        return message
     kind = response.headers.get("content-type", "")
     if not kind.lower().startswith("application/json"):
         raise MCPError(REQUEST_REFUSED, f"Unexpected content type: {kind}")
-    message = parse_message(body)
-    if not isinstance(message, JSONRPCResponse | JSONRPCError):
-        raise not_understood()
-    return message
+    raise not_understood()

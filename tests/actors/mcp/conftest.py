@@ -99,8 +99,9 @@ class HttpPeer:
     other_bearers: list[str] = attrs.field(factory=list)
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
-    """answer, hang_up, cut (a stream ends before the reply, and says how to go on), redirect (to itself,
-    once, with a body of `LONG` bytes), a code of JSON-RPC (below 0), or an HTTP status."""
+    """answer, stream (with a charset that is none), hang_up, cut (a stream ends before the reply, and says
+    how to go on), redirect (to itself, once, with a body of `LONG` bytes), a code of JSON-RPC (below 0), or
+    an HTTP status, perhaps with where to go."""
     headers: dict[str, str] = attrs.field(factory=dict)
     """Of every reply, besides; gzip is done as it says."""
     cookies: list[str | None] = attrs.field(factory=list)
@@ -200,6 +201,10 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
             if peer.on_call == "redirect":
                 peer.on_call = "answer"
                 return redirect_at_length(peer, handler)
+            if peer.on_call == "stream":
+                answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
+                event = f"data: {json.dumps(answer)}\n\n".encode()
+                return reply(handler, 200, event, "text/event-stream; charset=rot13")
             if peer.on_call == "hang_up":
                 handler.close_connection = True
                 return None
@@ -210,7 +215,9 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
                 error = {"code": int(peer.on_call), "message": "refused"}
                 return reply_json(peer, handler, {"id": message["id"], "error": error}, peer.session)
             if peer.on_call != "answer":
-                return reply(handler, int(peer.on_call), b"<h1>sorry</h1>", "text/html")
+                status, *location = peer.on_call.split(" ")
+                more = {"location": location[0]} if location else {}
+                return reply(handler, int(status), b"<h1>sorry</h1>", "text/html", more=more)
             if tool == "slow":
                 peer.slow.wait(10)
             result = {"content": [{"type": "text", "text": tool}]}
@@ -256,7 +263,7 @@ def reply(
     handler.send_header("content-length", str(len(body)))
     for name, value in more.items():
         handler.send_header(name, value)
-    if status == 307:
+    if status == 307 and "location" not in more:
         handler.send_header("location", "http://elsewhere.invalid/mcp")
     if session is not None:
         handler.send_header("mcp-session-id", session)

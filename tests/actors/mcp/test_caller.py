@@ -20,7 +20,7 @@ from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.tools import CallTool, ElicitationAnswer, Tool, ToolChanged
+from stopgo.actors.tools import CallTool, ElicitationAnswer, Tool, ToolChanged, ToolOutcomeUnknown
 from stopgo.config.model import McpServerConfig
 
 ERA = "2026-07-28"
@@ -116,3 +116,14 @@ async def test_but_not_for_ever(autojump_clock: MockClock) -> None:
     assert result.is_error
     assert "does not come to an end" in result.content
     assert len(server.asked) == len(STATE_PAUSES) + 1
+
+
+class Broken(Strict):
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        raise TypeError("no such thing: secret")
+
+
+async def test_what_a_library_stumbles_over_is_the_end_of_one_call(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ToolOutcomeUnknown, match=r'^MCP server "web" failed: TypeError$'):
+        await calling(Broken("Region")).call(CallTool("move", {}))
+    assert "a call failed unexpectedly" in caplog.text

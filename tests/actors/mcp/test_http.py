@@ -17,6 +17,7 @@ import trio
 from mcp_types import HEADER_MISMATCH
 
 from stopgo.actors.mcp import http
+from stopgo.actors.mcp.content import EMPTY_RESULT
 from stopgo.actors.mcp.requests import FIRST_ID
 from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
 from stopgo.actors.mcp.streamable import StreamableHttp
@@ -99,6 +100,21 @@ async def test_a_call_that_was_refused_is_an_answer(
         http_peer.on_call = "answer"
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert (result.is_error, result.content) == (True, text)
+
+
+async def test_a_stream_is_utf_8_whatever_else_it_says(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = "stream"
+        assert (await server.ask(CallTool("echo", {}))).content == EMPTY_RESULT
+
+
+async def test_a_redirect_may_lead_anywhere(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = "307 http://elsewhere.invalid/caf\xe9"
+        result = await server.ask(CallTool("echo", {}))
+        http_peer.on_call = "answer"
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert result.content.startswith("Redirect to http://elsewhere.invalid/caf%C3%A9 not followed")
 
 
 async def test_a_code_of_the_newer_era_means_nothing_in_the_older(http_peer: Any, serving: Open) -> None:

@@ -110,6 +110,17 @@ async def test_after_the_end_of_the_connection_nothing_is_sent() -> None:
     assert meaning(error.code, error.message, error.data) == "never_ran"
 
 
+async def test_a_reply_is_one_whatever_it_is_called() -> None:
+    """What the call did has happened."""
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        message = {"jsonrpc": "2.0", "id": json.loads(request.content)["id"], "result": {"n": 1}}
+        return httpx2.Response(200, content=json.dumps(message).encode())
+
+    async with way_to(answer) as way:
+        assert await way.request(call()) == {"n": 1}
+
+
 def in_stream(text: str, kind: str = "text/event-stream") -> httpx2.Response:
     return httpx2.Response(200, content=text.encode(), headers={"content-type": kind})
 
