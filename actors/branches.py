@@ -126,10 +126,8 @@ class Branches:
 
     async def gather(self, *jobs: Job[T], meters: Meters = ()) -> list[T]:
         """Run jobs side by side; results in the order of the jobs. The first error cancels the others."""
-        if not jobs:
-            return []
-        if len(jobs) == 1:
-            return [await jobs[0]()]
+        if len(jobs) < 2:
+            return [await job() for job in jobs]
         results: dict[int, T] = {}
         left = len(jobs)
         failed = False

@@ -89,8 +89,6 @@ class Life:
 
     def serving(self) -> None:
         """The behaviour serves: whoever asks from now on need not wait for its set-up."""
-        if self.began_serving is not None:
-            return
         self.began_serving = trio.current_time()
         self.bus.publish(ACTORS, Started(self.address.name, self.incarnation))
         if self.starter is not None:
@@ -151,7 +149,6 @@ class Seat(Address):
         self.absence = "is waiting to be started again"
         with trio.CancelScope() as self._resting:
             await trio.sleep(seconds)
-        self._resting = None
 
     def close(self) -> None:
         """Begin to end: what was accepted is still served."""

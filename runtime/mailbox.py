@@ -92,7 +92,6 @@ class Mailbox:
                 continue
             with trio.CancelScope(relative_deadline=idle_timeout):
                 await self._arrived.wait()
-                continue
             if not (self._queue or busy()):
                 self.close()
         return self.next()
@@ -126,8 +125,6 @@ class Mailbox:
 
     def close(self) -> None:
         """Accept nothing more. What was accepted can still be received."""
-        if self._closed:
-            return
         self._closed = True
         if self._arrived is not None:
             self._arrived.set()

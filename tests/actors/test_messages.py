@@ -84,6 +84,7 @@ async def test_messages_sent_at_once_run_one_after_another(world: World, autojum
                 nursery.start_soon(agent.send, id, f"m{n}")
         turn = await agent.send(id, "last")
         log = await types(world.journal, id)
+        assert not agent._sender._waits
     assert sorted(users(turn)) == sorted(["last", *(f"m{n}" for n in range(8))])
     runs = [t for t in log if t in ("run.started", "run.finished")]
     assert runs == ["run.started", "run.finished"] * 9

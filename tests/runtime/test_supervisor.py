@@ -147,6 +147,34 @@ async def test_an_actor_that_is_stopped_while_it_starts(autojump_clock: trio.tes
             await supervisor.stop("w", grace=1)
 
 
+async def test_an_actor_that_is_stopped_before_its_task_began(autojump_clock: trio.testing.MockClock) -> None:
+    log = Log()
+    async with open_supervisor(EventBus()) as supervisor:
+
+        async def starter() -> None:
+            with pytest.raises(ActorUnavailable, match=r"w (was stopped|ended) before it served"):
+                await supervisor.start("w", log.worker(starts=100))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(starter)
+            while supervisor.find("w") is None:
+                await trio.lowlevel.checkpoint()
+            await supervisor.stop("w", grace=1)
+    assert log.entries == []
+
+
+async def test_an_actor_that_is_stopped_while_it_rests(autojump_clock: trio.testing.MockClock) -> None:
+    log = Log()
+    async with open_supervisor(EventBus(), backoff=PLAIN) as supervisor:
+        ref = await supervisor.start("w", log.worker())
+        await crash(ref)
+        await trio.sleep(0.5)
+        await supervisor.stop("w")
+        await supervisor.start("w", log.worker("next"))
+        await trio.sleep(10)
+    assert log.entries == [("w opens", 0), ("w closes", 0), ("next opens", 0.5), ("next closes", 10.5)]
+
+
 async def test_a_crash_restarts_that_child_alone(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -363,7 +391,7 @@ async def test_close_refuses_new_actors_and_restarts_nobody(autojump_clock: trio
         crashing = await supervisor.start("crashing", log.worker("crashing", closes=1))
         await crash(resting)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(try_ask, [], crashing, Work(0.5))
+            nursery.start_soon(try_ask, [], crashing, Work(1.5))  # longer than the other rests
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(try_ask, [], crashing, Work(-1))
             await trio.testing.wait_all_tasks_blocked()
@@ -372,7 +400,7 @@ async def test_close_refuses_new_actors_and_restarts_nobody(autojump_clock: trio
         with pytest.raises(ActorUnavailable, match="new is not started: its supervisor is closing"):
             await supervisor.start("new", log.worker())
         await supervisor.close()
-        assert trio.current_time() == log.began + 0.5
+        assert trio.current_time() == log.began + 1.5
     assert [type(event) for event in await lifecycle(seen)] == [Crashed]
     assert [entry for entry, _ in log.entries if "opens" in entry] == ["resting opens", "crashing opens"]
 

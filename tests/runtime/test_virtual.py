@@ -306,10 +306,11 @@ async def test_a_life_that_ends_well_starts_the_count_anew(autojump_clock: trio.
         await trio.sleep(3)  # its third life has served and saves
         assert inbox.activations == 3
         inbox.put(actors, "k", "crash")
-        await trio.sleep(1 + 0.5 + 0.5)
+        await trio.sleep(1.5 + 1 + 0.5)  # two more crashes
         inbox.waiting["k"] = ["b"]
         await trio.sleep(100)
         assert inbox.done == ["a", "b"]
+        assert inbox.activations == 3 + 3
 
 
 @pytest.mark.repeat(20)
@@ -336,6 +337,29 @@ async def test_what_crashes_while_it_is_stopped_is_not_poisoned(
         await trio.testing.wait_all_tasks_blocked()
     assert inbox.activations == 1
     assert inbox.done == []
+
+
+@pytest.mark.repeat(10)
+async def test_a_poisoned_life_that_crashes_while_it_is_stopped_is_the_last(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox()
+    began = trio.current_time()
+
+    def poisoned(key: str, error: Exception) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            await trio.sleep(3)
+            raise OSError("even this")
+
+        return behaviour
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor, poisoned=poisoned, attempts=1)
+        inbox.put(actors, "k", "crash")
+        await trio.sleep(1)
+        actors.wake("k", Wake())
+    assert trio.current_time() == began + 3
+    assert inbox.activations == 1
 
 
 @pytest.mark.repeat(10)
