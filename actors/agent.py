@@ -367,18 +367,20 @@ async def open_agent(
 async def _run(
     config: AgentConfig, journal: Journal, opened: AbstractAsyncContextManager[Cast], record: Path | None
 ) -> AsyncIterator[Agent]:
-    async with opened as cast:
-        async with trio.open_nursery() as nursery:
+    with trio.CancelScope() as shutdown:
+        async with opened as cast, trio.open_nursery() as nursery:
             recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
             if recorder is not None:
                 await nursery.start(recorder.run)
             nursery.start_soon(resume.resume_all, cast.services)
             agent = Agent(config, cast, journal, Sender(cast.services))
             yield agent
+            end = trio.current_time() + config.shutdown_grace
             if not agent.draining.is_set():
                 await agent.drain(config.shutdown_grace)
             if recorder is not None:
                 await recorder.finish()
+            shutdown.deadline = end  # the tear-down has what is left of the grace
             nursery.cancel_scope.cancel()
 
 

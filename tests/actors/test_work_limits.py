@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.result import Result
-from tests.actors.world import DESTRUCTIVE, World, after, answer, call, llm, say, use
+from tests.actors.world import DESTRUCTIVE, World, after, answer, call, llm, parallel, say, use
 
 LIMITS = [
     pytest.param({"limits": {"timeout": 10}}, "limit_reached", id="run"),
@@ -61,3 +61,22 @@ async def test_waiting_for_people_is_no_work(
 ) -> None:
     world.settings.update(settings)
     assert (await three_replies(world, 3, restart=restart)).response == "done"
+
+
+async def test_a_node_does_not_work_while_only_another_does(world: World, autojump_clock: MockClock) -> None:
+    """It stays in memory with the other, and waits for people more than once."""
+    world.settings["approval"] = {"in_parallel": "ask"}
+    world.settings["agent"] = parallel("fan", llm("left", timeout=10), llm("right"))
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("left", *[after(3, use(call("wipe")))] * 2, after(3, say("left is done")))
+    world.plan("right", after(50, say("right is done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        for _ in range(2):
+            await trio.sleep(20)
+            [question] = (await agent.get(id)).head.pending
+            await agent.decide(question, {"approved": True}, wait=False)
+        await trio.sleep(20)
+        run = (await agent.get(id)).head.run
+    assert run is not None
+    assert run.state == "finished"
