@@ -211,7 +211,8 @@ class MemoryJournal:
                 raise Fenced(f"stream {fence.stream!r} is at {len(draft.events)}, not at {expected_seq}")
             at = self._wall()
             for number, event in enumerate(events, expected_seq + 1):
-                draft.events.append(Event(fence.stream, number, event.type, at, event.body))
+                happened = at if event.at is None else event.at
+                draft.events.append(Event(fence.stream, number, event.type, happened, event.body))
             self._intend(draft, fence.stream, intents, settle)
             for change in questions:
                 self._ask(draft, fence.stream, change, at)

@@ -37,10 +37,12 @@ MOST_DUE = 100
 
 @attrs.frozen
 class NewEvent:
-    """An event as its writer hands it over; the store adds stream, seq and time."""
+    """An event as its writer hands it over; the store adds stream and seq."""
 
     type: str
     body: Json
+    at: float | None = None
+    """When it happened; None: when it is saved."""
 
 
 @attrs.frozen

@@ -14,12 +14,19 @@ _PAGE_CHARACTERS = 65_536
 
 
 def append(
-    db: sqlite3.Connection, stream_id: int, last_seq: int, events: Sequence[tuple[str, str]], now: float
+    db: sqlite3.Connection,
+    stream_id: int,
+    last_seq: int,
+    events: Sequence[tuple[str, float | None, str]],
+    now: float,
 ) -> None:
-    """Append (type, body) pairs after `last_seq`."""
+    """Append (type, at, body) after `last_seq`."""
     db.executemany(
         "INSERT INTO event (stream_id, seq, type, at, body) VALUES (?, ?, ?, ?, ?)",
-        [(stream_id, seq, type, now, body) for seq, (type, body) in enumerate(events, last_seq + 1)],
+        [
+            (stream_id, seq, type, now if at is None else at, body)
+            for seq, (type, at, body) in enumerate(events, last_seq + 1)
+        ],
     )
 
 

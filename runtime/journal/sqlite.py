@@ -211,7 +211,7 @@ class SqliteJournal:
                 known = texts[id(body)] = json_text.dump(body)
             return known
 
-        event_texts = [(each.type, text(each.body)) for each in events]
+        event_texts = [(each.type, each.at, text(each.body)) for each in events]
         summary_text = json_text.dump(summary.body) if summary else ""
         more: list[Callable[[sqlite3.Connection, int, float], None]] = []
         if intents:
