@@ -21,6 +21,7 @@ from stopgo.actors.record import Run
 from stopgo.actors.result import refusal, reply_of
 from stopgo.actors.run import Failure, announce, close, end_event, execute, internal_error
 from stopgo.actors.services import Services
+from stopgo.actors.void import save_over
 from stopgo.runtime.context import Context
 from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import CloseQuestion, Command, NewEvent
@@ -50,17 +51,22 @@ class Commands:
     deleted: bool = False
 
     def busy(self) -> bool:
-        """Something moves by itself; and be it that somebody is just being told that nothing does."""
-        return self._log.active > 0 or self._log.held or (self._scope is not None and self._log.stalled)
+        """Something moves by itself; and be it that it is just being written, or somebody told, that nothing
+        does."""
+        log = self._log
+        return log.active > 0 or log.held or log.ahead or (self._scope is not None and log.stalled)
 
     async def look(self) -> None:
         """Read the inbox, carry out what can be, and see that a run that can move does."""
         if self.deleted or self._services.pulse.draining.is_set():
             return  # what is in the inbox stays there for the next start
         waiting: list[Command] = []
+        acked = self._log.acked
         for command in await self._services.journal.inbox(self._log.state.id):
             if self.deleted:
                 return
+            if command.key in acked:
+                continue
             if self._log.state.read_only:
                 await self._refuse(command, "conversation_read_only", _READ_ONLY)
             elif command.kind == "message" and self._run_is_live():
@@ -120,13 +126,13 @@ class Commands:
         if text is None:
             await self._log.save(created, ack=[command.key], replies={command.key: reply_of(None)})
         else:
-            await self._log.save(created, *self._begin(command, text), ack=[command.key])
+            await self._log.save_soon(created, *self._begin(command, text), ack=[command.key])
 
     async def _message(self, command: Command) -> None:
         if self._log.state.head.completed:
             await self._refuse(command, "conversation_completed", "the conversation is completed")
         else:
-            await self._log.save(*self._begin(command, command.body["message"]), ack=[command.key])
+            await self._log.save_soon(*self._begin(command, command.body["message"]), ack=[command.key])
 
     def _begin(self, command: Command, text: str) -> tuple[NewEvent, ...]:
         """A turn: the message, and the run with the tree it will go on with whatever the file says later."""
@@ -224,7 +230,7 @@ class Commands:
         lost = self._log.state.head.in_flight
         if lost and self._scope is None and not self._log.state.read_only:
             why = "the call it was asked in was lost with the process"
-            await self._log.save_over(asked=lambda body: body["id"] in lost, why=why)
+            await save_over(self._log, asked=lambda body: body["id"] in lost, why=why)
 
     async def _complete(self, command: Command) -> None:
         if self._run_is_live():

@@ -69,7 +69,17 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
 async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exception | None) -> None:
     journal = services.journal
     try:
-        log = await open_log(journal, services.bus, services.pulse, id, services.owner, ctx.progress)
+        log = await open_log(
+            journal,
+            id,
+            services.owner,
+            bus=services.bus,
+            pulse=services.pulse,
+            flusher=services.flusher,
+            wall=services.wall,
+            start_soon=ctx.start_soon,
+            progress=ctx.progress,
+        )
     except UnknownStream:  # deleted: whoever woke us comes too late, or makes it anew
         await ctx.serve(partial(_look_again, ctx, services, id), idle_timeout=IDLE)
         return
@@ -87,7 +97,9 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
 
         await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
         await log.quiet()  # a shutdown: what is in flight gets the grace
+        await log.flush()
     finally:
+        services.flusher.done(log)
         services.live.pop(id, None)
 
 

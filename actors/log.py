@@ -2,8 +2,11 @@
 
 Rules:
 
-* Saves pass one queue. What is told to anybody (the fold advanced, the event published, a waiter answered)
+* Saves pass one queue. What is told to anybody (the event published, a waiter answered, a sender replied to)
   is told after its commit, in seq order, in one place: `ConversationLog.save`.
+* The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`):
+  a crash takes that back, and a run that is started again over what is left comes to the same point. So
+  whatever acts on the world, asks or answers anybody, is saved first, with all that the fold is ahead.
 * What a run decides comes from recorded steps, results and decisions alone, so running it again over the
   same log takes the same path.
 * All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
@@ -14,15 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.ahead import Ahead
 from stopgo.actors.branches import Branches, Meters
-from stopgo.actors.head import Head, RunHead, fold_head
+from stopgo.actors.deltas import Passing
+from stopgo.actors.flusher import Flusher
+from stopgo.actors.head import Head, fold_head
 from stopgo.actors.meter import Meter
 from stopgo.actors.needs import Wanted
 from stopgo.actors.pulse import Pulse
@@ -30,8 +35,8 @@ from stopgo.actors.record import Run
 from stopgo.actors.state import Conversation
 from stopgo.actors.stored import read
 from stopgo.actors.timers import EXPIRIES
+from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Event,
@@ -42,10 +47,6 @@ from stopgo.runtime.journal.protocol import (
     NewQuestion,
     SettleIntent,
 )
-
-
-class ReplayMismatch(Exception):
-    """The log has another step where this run wants one: going on could repeat or undo something."""
 
 
 def topic(conversation: str) -> str:
@@ -64,10 +65,17 @@ class ConversationLog(Branches):
     bus: EventBus
     fence: Fence
     state: Conversation
+    wall: WallClock
+    flusher: Flusher
+    start_soon: Callable[[Callable[[], Awaitable[object]]], object]
+    """Start a task of the conversation's."""
     progress: Callable[[], None]
     """Told of every commit."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
-    _notes: list[NewEvent] = attrs.field(factory=list)
+    _ahead: Ahead = attrs.field(factory=Ahead)
+    _stored_head: Head = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self.state.head, takes_self=True)
+    )
     _used: dict[str, int] = attrs.field(factory=dict)
     """Model calls and tool calls of the run, those under way included."""
     _meters: dict[str, Meter] = attrs.field(factory=dict)
@@ -90,8 +98,8 @@ class ConversationLog(Branches):
         super().begin(on_stall)
 
     def snapshot(self) -> Conversation | None:
-        """The conversation as it is in the journal; None while something is being written."""
-        return None if self._queue.locked() else self.state.snapshot()
+        """The conversation as it is in the journal; None while that is behind, or being written."""
+        return None if self.ahead or self._queue.locked() else self.state.snapshot()
 
     # ------------------------------------------------------------------ saving
 
@@ -106,40 +114,36 @@ class ConversationLog(Branches):
         refuse: Mapping[str, Mapping[str, Any]] | None = None,
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Write all of it or nothing, then let everybody know. False when `when` no longer holds.
+        """Write all of it or nothing, behind what the fold is ahead; then let everybody know. False when
+        `when` no longer holds.
 
         `refuse` answers commands with a `refusal`; they leave no trace, so their keys are not used up.
 
         Raises what `Journal.save` raises; then nothing was written.
         """
-        # Free nearly always; and who finds it so need not let all others run first.
-        try:
-            self._queue.acquire_nowait()
-        except trio.WouldBlock:
-            await self._queue.acquire()
+        await self._take_turn()
         try:
             if not when():
                 return False
-            notes = tuple(self._notes)
-            events = (*notes, *new)
-            head = self.head_after(*new)
+            ahead = self._ahead
+            head = fold_head(self.state.head, new)
             saved = await self.journal.save(
                 self.fence,
-                self.state.last_seq,
-                events,
+                self.state.last_seq - len(ahead.events),
+                (*ahead.events, *new),
                 intents=intents,
-                settle=settle,
+                settle=(*ahead.settle, *settle),
                 questions=questions,
-                ack=ack,
+                ack=(*ahead.ack, *ack),
                 replies=replies,
                 forget=tuple(refuse or ()),
-                summary=head.summary() if head != self.state.head else None,
+                summary=head.summary() if head != self._stored_head else None,
             )
             # No checkpoint from here on: commit, fold and publication are one step for everybody else.
-            del self._notes[: len(notes)]
-            self.state.head = head
-            for n, event in enumerate(events):
-                self._publish(Event(self.state.id, saved.first_seq + n, event.type, saved.at, event.body))
+            self._caught_up(ahead)
+            self.state.head = self._stored_head = head
+            for seq, event in enumerate(new, self.state.last_seq + 1):
+                self._take_in(Event(self.state.id, seq, event.type, saved.at, event.body))
             if replies or refuse:
                 for key, reply in {**(replies or {}), **(refuse or {})}.items():
                     self.bus.publish(reply_topic(self.state.id, key), reply)
@@ -152,17 +156,75 @@ class ConversationLog(Branches):
         finally:
             self._queue.release()
 
-    def replace(self, old: str, body: Mapping[str, Any]) -> Awaitable[bool]:
-        """Take a pending question back and put another in its place, in one commit.
+    async def save_soon(
+        self,
+        *new: NewEvent,
+        settle: Sequence[SettleIntent] = (),
+        ack: Sequence[str] = (),
+        when: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Take it in at once; it is written with the next `save`, or a moment later. False when `when` no
+        longer holds.
 
-        Raises `QuestionTaken` when a human was faster.
+        For what only the run goes on from, and can do without should a crash come first: steps that are done
+        again, a command that is still in the inbox. Nothing that anybody else waits for.
         """
-        return self.save(
-            e.approval_void(old, "the tool is not what was shown any more", superseded_by=body["id"]),
-            e.approval_requested(body),
-            questions=[CloseQuestion(old, "void", {"superseded_by": body["id"]}), question_of(body)],
-            when=partial(self._pending, [old]),
-        )
+        await self._take_turn()
+        try:
+            if not when():
+                return False
+            at, seq = self.wall(), self.state.last_seq
+            events = [
+                Event(self.state.id, seq + n, each.type, at, each.body) for n, each in enumerate(new, 1)
+            ]
+            for event in events:
+                self.state.apply(event)
+            if not self._ahead.events:
+                self.flusher.soon(self, self._flush_soon)
+            self._ahead.add(events, settle, ack)
+            return True
+        finally:
+            self._queue.release()
+
+    async def flush(self) -> None:
+        """Have on disk what the fold is ahead."""
+        if self.ahead:
+            await self.save(when=lambda: self.ahead)
+
+    def tell(self, passing: Passing) -> None:
+        """Publish what is passing, in its place among the events."""
+        if self.ahead:
+            self._ahead.hold_back(passing)
+        else:
+            self.bus.publish(topic(self.state.id), passing)
+
+    @property
+    def ahead(self) -> bool:
+        """Something has been taken in that is not on disk yet."""
+        return bool(self._ahead.events)
+
+    @property
+    def acked(self) -> frozenset[str]:
+        """Commands that have been carried out and are in the inbox still, for that is not on disk yet."""
+        return frozenset(self._ahead.ack)
+
+    async def _take_turn(self) -> None:
+        # Free nearly always; and who finds it so need not let all others run first.
+        try:
+            self._queue.acquire_nowait()
+        except trio.WouldBlock:
+            await self._queue.acquire()
+
+    def _flush_soon(self) -> None:
+        self.start_soon(self.flush)
+
+    def _caught_up(self, ahead: Ahead) -> None:
+        if not ahead.events:
+            return
+        self._ahead = Ahead()
+        self.flusher.done(self)
+        for each in ahead.untold:
+            self.bus.publish(topic(self.state.id), each)
 
     @contextmanager
     def metered(self, key: str, limit: float) -> Iterator[Meter]:
@@ -189,15 +251,7 @@ class ConversationLog(Branches):
         self._used[what] = used + 1
         return True
 
-    def note(self, event: NewEvent) -> None:
-        """Have an event written with the next save; it is lost if a crash comes first."""
-        self._notes.append(event)
-
-    def head_after(self, *new: NewEvent) -> Head:
-        """The head as it will be when `new` is what is saved next."""
-        return fold_head(self.state.head, (*self._notes, *new))
-
-    def _publish(self, event: Event) -> None:
+    def _take_in(self, event: Event) -> None:
         self.state.apply_below(event)
         if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED):
             self._answer(event.body["id"])
@@ -217,98 +271,10 @@ class ConversationLog(Branches):
 
     # ----------------------------------------------------------- what a run does
 
-    async def step(
-        self,
-        key: str,
-        kind: str,
-        node: str,
-        work: Callable[[], Awaitable[Mapping[str, Any]]],
-        *,
-        also: Callable[[Mapping[str, Any]], Sequence[NewEvent]] = lambda _: (),
-        with_next: bool = False,
-    ) -> Mapping[str, Any]:
-        """Do `work` until its outcome is recorded; that outcome ever after.
-
-        The outcome is what is kept of it in ``step.finished``: results and errors alike. `also` gives the
-        events that belong into the same commit. `with_next` leaves the commit to the next save, for an
-        outcome that nothing is done about before something else is saved.
-
-        Raises:
-            ReplayMismatch: another step is recorded under this key.
-        """
-        fingerprint = f"{kind} {node}"
-        recorded = self.run.steps.get(key)
-        if recorded is None:
-            outcome = await work()
-            events = (e.step_finished(key, kind, node, fingerprint, **outcome), *also(outcome))
-            if with_next:
-                self._notes.extend(events)
-            elif "error" in outcome or "continued" in outcome:
-                await self._give_up(key.removesuffix("!"), events)
-            else:
-                await self.save(*events)
-            return outcome
-        if recorded["fingerprint"] != fingerprint:
-            raise ReplayMismatch(
-                f"step {key} was {recorded['fingerprint']} when it was recorded, and is {fingerprint} now"
-            )
-        return recorded
-
-    async def _give_up(self, execution: str, events: Sequence[NewEvent]) -> None:
-        """Save that an execution failed, and take back what is still being asked below it."""
-        await self.save_over(
-            *events,
-            asked=lambda body: is_within(body["key"], execution),
-            why="what it was asked for has failed",
-        )
-
-    async def save_over(
-        self,
-        *events: NewEvent,
-        asked: Callable[[Mapping[str, Any]], bool],
-        why: str,
-        settle: Sequence[SettleIntent] = (),
-    ) -> None:
-        """Save what makes pending questions pointless, those whose body `asked` picks, and take them back:
-        nobody waits for the answer any more. A human who was faster is heard, and nothing follows."""
-        faster: set[str] = set()
-        while True:
-            over = [
-                id
-                for id in self.state.head.pending
-                if id not in faster and asked(self.state.approvals[id].body)
-            ]
-            void = [e.approval_void(id, why) for id in over]
-            try:
-                close = [CloseQuestion(id, "void") for id in over]
-                moved = self._moves_on()
-                holds = partial(self._still, over, self.state.head.run)
-                if await self.save(*events, *void, *moved, settle=settle, questions=close, when=holds):
-                    return
-            except QuestionTaken:
-                rows = [await self.journal.question(id) for id in over]
-                faster |= {row.id for row in rows if row is not None and row.state == "decided"}
-
-    def _moves_on(self) -> Sequence[NewEvent]:
-        """A run that was just said to wait, and goes on by itself, is one to resume at the next start."""
-        run = self.state.head.run
-        if run is None or run.state == "running":
-            return ()
-        return (e.run_resumed(run.id, self.run.mover, self.run.token, answer=False),)
-
-    def _still(self, asked: Sequence[str], run: RunHead | None) -> bool:
-        now = self.state.head.run
-        return self._pending(asked) and (now and now.state) == (run and run.state)
-
-    def _pending(self, asked: Sequence[str]) -> bool:
-        """Whether these questions are still open: while a save waits for its turn, one may expire."""
-        return set(asked) <= set(self.state.head.pending)
-
     async def admit(self, meters: Meters = ()) -> None:
         """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""
         if self.pulse.draining.is_set():
-            if self._notes:
-                await self.save()
+            await self.flush()
             await self.park(meters)
 
     async def decision(
@@ -365,10 +331,14 @@ class ConversationLog(Branches):
 
 async def open_log(
     journal: Journal,
-    bus: EventBus,
-    pulse: Pulse,
     conversation: str,
     owner: str,
+    *,
+    bus: EventBus,
+    pulse: Pulse,
+    flusher: Flusher,
+    wall: WallClock,
+    start_soon: Callable[[Callable[[], Awaitable[object]]], object],
     progress: Callable[[], None],
 ) -> ConversationLog:
     """Become the conversation's writer, and fold what there is.
@@ -378,12 +348,17 @@ async def open_log(
     """
     fence = await journal.claim(conversation, owner)
     state = await read(journal, conversation)
-    return ConversationLog(journal=journal, bus=bus, fence=fence, state=state, pulse=pulse, progress=progress)
-
-
-def is_within(key: str, execution: str) -> bool:
-    """Whether a key is of this execution of a node, or of anything below it, whatever the attempt."""
-    return key == execution or key.startswith(tuple(f"{execution}{mark}" for mark in ":.@!"))
+    return ConversationLog(
+        journal=journal,
+        bus=bus,
+        pulse=pulse,
+        flusher=flusher,
+        wall=wall,
+        fence=fence,
+        state=state,
+        start_soon=start_soon,
+        progress=progress,
+    )
 
 
 def question_of(body: Mapping[str, Any]) -> NewQuestion:

@@ -13,8 +13,8 @@ import attrs
 from stopgo.actors import events as e
 from stopgo.actors import result as results
 from stopgo.actors.gate import root_place
-from stopgo.actors.head import RunHead
-from stopgo.actors.log import ConversationLog, ReplayMismatch
+from stopgo.actors.head import RunHead, fold_head
+from stopgo.actors.log import ConversationLog
 from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.child import run_root
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
@@ -23,6 +23,7 @@ from stopgo.actors.record import Run
 from stopgo.actors.result import Result, reply_of
 from stopgo.actors.services import Services
 from stopgo.actors.state import failure_text
+from stopgo.actors.step import ReplayMismatch
 from stopgo.config.errors import ConfigError
 from stopgo.config.model import Node
 from stopgo.runtime.context import Context
@@ -48,7 +49,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     if isinstance(tree, Failure):
         return tree
     run = log.run
-    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node, ctx.start_soon)
+    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
     root = Execute(f"{run.turn}/", (), {}, root_place(services.config))
     await services.authorization.present(services.tokens.get(log.state.id, run.mover))
     try:
@@ -166,7 +167,7 @@ async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) ->
     ]
     unknown = [e.tool_unknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
     events = (*unknown, *void, end)
-    head = log.head_after(*events).run
+    head = fold_head(log.state.head, events).run
     assert head is not None
     reply = reply_of(_final_result(head, end))
     pending, unsettled = log.state.head.pending, tuple(run.unsettled)

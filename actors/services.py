@@ -8,6 +8,7 @@ import attrs
 
 from stopgo.actors.arguments import Arguments
 from stopgo.actors.authorization import Authorization
+from stopgo.actors.flusher import Flusher
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.menu import Menu
 from stopgo.actors.models.actors import StartedModel
@@ -65,6 +66,7 @@ class Services:
     authorization: Authorization
     menu: Callable[[], Menu]
     """What models are told of the tools, as the registry last published them."""
+    flusher: Flusher = attrs.field(factory=Flusher)
     arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
     """The logs of the conversations that are active in this process, for readers."""

@@ -19,6 +19,7 @@ from stopgo.actors.authorization import Authorization
 from stopgo.actors.catalogue import DuplicateTool
 from stopgo.actors.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
+from stopgo.actors.flusher import flushing
 from stopgo.actors.mcp.bearer import forwards_bearer
 from stopgo.actors.mcp.server import ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
@@ -124,6 +125,7 @@ async def open_cast(
             authorization=Authorization(published, registry_ref, servers),
             menu=lambda: published.menu,
         )
+        await kernel.start("flusher", flushing(services.flusher))
         conversations = VirtualActors(
             "conversation", conversation(services), kernel, poisoned=poisoned(services)
         )

@@ -14,7 +14,6 @@ from typing import Any
 import attrs
 
 from stopgo.actors.deltas import ModelDelta
-from stopgo.actors.log import topic
 from stopgo.actors.models.context import TooLarge, fit
 from stopgo.actors.models.messages import (
     ChatMessage,
@@ -27,6 +26,7 @@ from stopgo.actors.models.messages import (
     ToolCall,
 )
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
+from stopgo.actors.step import step
 from stopgo.actors.usage import NOTHING, Spent, reached, spent_by
 from stopgo.config.llm import ContextConfig
 from stopgo.config.models import Prices
@@ -73,8 +73,7 @@ async def ask_model(
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
     asking = _Asking(scope, execute, chain, request)
-    # Whatever follows saves first: an intent, a question, or the node's end.
-    recorded = await scope.log.step(request.step, "model", spec.name, asking.outcome, with_next=True)
+    recorded = await step(scope.log, request.step, "model", spec.name, asking.outcome)
     if "error" in recorded:
         raise NodeFailed.from_json(recorded["error"])
     return recorded
@@ -139,7 +138,7 @@ class _Asking:
         return reply
 
     def _within_limits(self, name: str, prices: Prices | None) -> None:
-        limits, head = self.scope.services.config.limits, self.scope.log.head_after()
+        limits, head = self.scope.services.config.limits, self.scope.log.state.head
         assert head.run is not None
         for whose, used, bounds, section in (
             ("it", head.run.used, limits, "limits"),
@@ -172,7 +171,7 @@ class _Asking:
         state, request = self.scope.log.state, self.request
         self.tries = before + attempt
         told = ModelDelta(state.id, state.last_seq, request.step, request.node, name, self.tries, delta)
-        self.scope.services.bus.publish(topic(state.id), told)
+        self.scope.log.tell(told)
 
     def _why(self) -> str:
         if len(self.hops) == 1:

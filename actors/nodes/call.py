@@ -24,6 +24,7 @@ from stopgo.actors.nodes.effect import INTERRUPTED, Cleared, Effect, interrupted
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
 from stopgo.actors.registry import NotFound, Resolve, Resolved, Unusable
 from stopgo.actors.slots import Slots
+from stopgo.actors.void import replace
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import SettleIntent
@@ -243,7 +244,7 @@ class Calls:
             return False
         try:
             replacement = self._question(key, f"{key}~{asked + 1}", found, arguments, rule, id)
-            return await log.replace(id, replacement)
+            return await replace(log, id, replacement)
         except QuestionTaken:
             return False
 
@@ -279,7 +280,7 @@ class Calls:
     async def _unsent(self, key: str, outcome: str, content: str) -> None:
         fingerprint = f"call {self.spec.name}"
         lost = interrupted(self.scope.log, key)
-        await self.scope.log.save(
+        await self.scope.log.save_soon(
             *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in lost),
             e.step_finished(key, "call", self.spec.name, fingerprint, outcome=outcome, content=content),
             settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],

@@ -10,6 +10,7 @@ import trio
 
 from stopgo.actors import events as e
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
+from stopgo.actors.step import step
 from stopgo.config.nodes import Node, ParallelNode
 from stopgo.runtime.context import Context
 from stopgo.runtime.journal.protocol import NewEvent
@@ -21,7 +22,7 @@ async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Exe
     Raises `NodeFailed` when it failed for good.
     """
     child = _Child(ctx, scope, spec, message)
-    return _end(await scope.log.step(message.key, "node", spec.name, child.work, also=child.state_set))
+    return _end(await step(scope.log, message.key, "node", spec.name, child.work, also=child.state_set))
 
 
 async def run_root(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
@@ -71,7 +72,7 @@ class _Child:
             await trio.lowlevel.checkpoint()
             return outcome
 
-        await self.scope.log.step(f"{key}!", "attempt", self.spec.name, done)
+        await step(self.scope.log, f"{key}!", "attempt", self.spec.name, done)
 
     async def _execute(self, message: Execute) -> NodeEnd:
         name = f"{self.ctx.ref.name}.{message.path[-1] if message.path else 'run'}"

@@ -20,7 +20,7 @@ from stopgo.actors import needs
 from stopgo.actors.approvals import outcome_question
 from stopgo.actors.deltas import ToolProgress
 from stopgo.actors.gate import Place
-from stopgo.actors.log import ConversationLog, topic
+from stopgo.actors.log import ConversationLog
 from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
 from stopgo.actors.nodes.node import Execute, RunScope
@@ -39,6 +39,7 @@ from stopgo.actors.tools import (
     ToolResult,
     ToolUnavailable,
 )
+from stopgo.actors.void import save_over
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 from stopgo.runtime.journal.protocol import NewEvent, NewIntent, SettleIntent
@@ -171,7 +172,7 @@ class Effect:
         if record.asked["answers"] or all(answer.action == "accept" for answer in answers.values()):
             return True
         # There is nobody to tell, and without a yes the server would only ask again.
-        await self.scope.log.save(
+        await self.scope.log.save_soon(
             e.step_finished(
                 key, "call", self.spec.name, f"call {self.spec.name}", outcome="declined", content=DECLINED
             )
@@ -256,26 +257,30 @@ class Effect:
             await self._record_unknown(asks.key, asks.attempt, str(error))
             return
         await asks.close()
-        asks.held.give_back()  # the server is free; and the next intent can share this result's commit
-        await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
+        asks.held.give_back()  # the server is free
+        # A call that can be sent again is at worst. For another a crash would leave a human to find out.
+        soon = cleared.effect != "once"
+        await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished", soon)
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         state = self.scope.log.state
         where = (state.id, state.last_seq, asks.key, asks.attempt)
         told = ToolProgress(*where, self.spec.name, tool.name, tool.server, progress)
-        self.scope.services.bus.publish(topic(state.id), told)
+        self.scope.log.tell(told)
 
     async def _record_unknown(self, key: str, attempt: int, reason: str) -> None:
         await self._settle(e.tool_unknown(key, attempt, reason), "unknown")
 
-    async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"]) -> None:
+    async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"], soon: bool = False) -> None:
         """Save the end of an attempt. What the server still asked in the middle of it is void."""
         key, attempt = end.body["key"], end.body["attempt"]
-        await self.scope.log.save_over(
+        await save_over(
+            self.scope.log,
             end,
             asked=lambda body: asked_at(body, key, attempt),
             why="the call it was asked in is over",
             settle=[SettleIntent(key, attempt, state)],
+            soon=soon,
         )
 
     async def _again(self, key: str, attempt: int) -> bool:

@@ -115,7 +115,7 @@ class Inquiries:
         if unaskable(elicitation) is not None:
             return DECLINE
         inquiry = _Inquiry(elicitation)
-        self._asking.scope.start_soon(partial(self._put, inquiry))
+        self._asking.scope.log.start_soon(partial(self._put, inquiry))
         self._open[inquiry.scope] = inquiry.answered
         await inquiry.answered.wait()
         return inquiry.answer

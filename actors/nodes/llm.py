@@ -126,7 +126,7 @@ class _Llm:
         if key not in log.run.batches:
             tally = log.run.tallies.get(key, Tally())
             figures = tally.figures([not end.is_error for end in ends])
-            log.note(e.batch_finished(key, self._spec.name, figures))
+            await log.save_soon(e.batch_finished(key, self._spec.name, figures))
             said = " ".join(f"{name}={value}" for name, value in figures.items())
             logger.info('calls of node "%s" settled: %s conversation=%s', self._spec.name, said, log.state.id)
         return ends

@@ -99,8 +99,6 @@ class RunScope:
     earlier: tuple[Exchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """The behaviour of a node, whatever its kind."""
-    start_soon: Callable[[Callable[[], Awaitable[object]]], object]
-    """Start a task of the conversation's; whoever does ends it."""
 
 
 async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Awaitable[NodeEnd]]) -> None:

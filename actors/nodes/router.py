@@ -15,6 +15,7 @@ from stopgo.actors.nodes.ask_model import ask_model
 from stopgo.actors.nodes.child import run_child
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.actors.nodes.prompt import fill
+from stopgo.actors.step import step
 from stopgo.config.nodes import ROUTER_PROMPT, Node, RouterNode
 from stopgo.runtime.context import Behaviour, Context
 
@@ -27,7 +28,7 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
             async def choose() -> Mapping[str, Any]:
                 return {"choice": await _choose(spec, scope, execute)}
 
-            recorded = await scope.log.step(f"{execute.key}>", "route", spec.name, choose)
+            recorded = await step(scope.log, f"{execute.key}>", "route", spec.name, choose)
             index = recorded["choice"]
             message = attrs.evolve(
                 execute,

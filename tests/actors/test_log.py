@@ -14,11 +14,17 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors import events as e
+from stopgo.actors.ahead import MOST_UNTOLD
 from stopgo.actors.branches import Turns
-from stopgo.actors.log import ConversationLog, ReplayMismatch, open_log, question_of, reply_topic, topic
+from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.flusher import Flusher
+from stopgo.actors.log import ConversationLog, open_log, question_of, reply_topic, topic
+from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.needs import Wanted
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.run import announce
+from stopgo.actors.step import ReplayMismatch, step
+from stopgo.actors.stored import read
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -35,8 +41,10 @@ class Gated(MemoryJournal):
         self.let = trio.Event()
         self.let.set()
         self.fail: Exception | None = None
+        self.saves = 0
 
     async def save(self, *args: Any, **options: Any) -> Any:
+        self.saves += 1
         await self.let.wait()
         if self.fail is not None:
             raise self.fail
@@ -48,10 +56,23 @@ class Bench:
     journal: Gated = attrs.field(factory=Gated)
     bus: EventBus = attrs.field(factory=EventBus)
     pulse: Pulse = attrs.field(factory=Pulse)
+    flusher: Flusher = attrs.field(factory=Flusher)
+    now: float = 0.0
     stalls: int = 0
+    started: list[Callable[[], Awaitable[object]]] = attrs.field(factory=list)
 
     async def open(self) -> ConversationLog:
-        return await open_log(self.journal, self.bus, self.pulse, ID, "me", lambda: None)
+        return await open_log(
+            self.journal,
+            ID,
+            "me",
+            bus=self.bus,
+            pulse=self.pulse,
+            flusher=self.flusher,
+            wall=lambda: self.now,
+            start_soon=self.started.append,
+            progress=lambda: None,
+        )
 
     async def begin(self) -> ConversationLog:
         """A log with a live run that has begun to move."""
@@ -145,18 +166,18 @@ async def test_saves_side_by_side_have_one_order(bench: Bench) -> None:
 
 async def test_a_save_that_fails_leaves_nothing_behind(bench: Bench) -> None:
     log = await bench.begin()
-    log.note(mark("note"))
+    await log.save_soon(mark("soon"))
     bench.journal.fail = JournalError("no")
     with bench.bus.subscribe(topic(ID)) as live:
         with pytest.raises(JournalError):
             await log.save(mark("a"))
         bench.journal.fail = None
-        assert log.state.last_seq == 3
+        assert log.state.last_seq == 4
         await log.save(mark("b"))
         first = await anext(live)
     assert isinstance(first, Event)
-    assert first.body["key"] == "note"  # it waits for the next save
-    assert await stored(bench) == ["note", "b"]
+    assert first.body["key"] == "soon"  # it waits for the next save
+    assert await stored(bench) == ["soon", "b"]
 
 
 async def test_a_condition_is_looked_at_when_its_turn_comes(bench: Bench) -> None:
@@ -194,6 +215,98 @@ async def test_a_life_folds_what_the_last_one_wrote(bench: Bench) -> None:
     assert new.run.id == "r"
 
 
+# ------------------------------------------------------------- ahead of the journal
+
+
+def passing(log: ConversationLog, key: str) -> ModelDelta:
+    return ModelDelta(ID, log.state.last_seq, key, "n", "m", 1, TextDelta(key))
+
+
+async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench) -> None:
+    log = await bench.begin()
+    heard: list[Event | ModelDelta] = []
+    with bench.bus.subscribe(topic(ID)) as live:
+        log.tell(passing(log, "1"))
+        bench.now = 7.0
+        assert await log.save_soon(mark("soon"), ack=["k2"])
+        assert (log.state.last_seq, log.ahead, log.acked) == (4, True, frozenset({"k2"}))
+        assert log.snapshot() is None
+        log.tell(passing(log, "2"))
+        bench.now = 9.0
+        assert await stored(bench) == []
+        await log.save(mark("next"))
+        log.tell(passing(log, "3"))
+        for _ in range(5):
+            each = await anext(live)
+            assert isinstance(each, Event | ModelDelta)
+            heard.append(each)
+    kept = await bench.journal.events_since(ID, 3)
+    assert [event for event in heard if isinstance(event, Event)] == list(kept)
+    assert [event.at for event in kept] == [7.0, 0.0]  # when it happened; when it was saved
+    # Each piece in its place among the events.
+    assert [each.seq if isinstance(each, Event) else each.after for each in heard] == [3, 4, 4, 5, 5]
+    assert (log.ahead, log.acked, bench.journal.saves) == (False, frozenset(), 2)
+    folded = log.snapshot()
+    assert folded is not None
+    assert folded.head == (await read(bench.journal, ID)).head
+
+
+async def test_what_passes_while_a_disk_does_not_answer_is_bounded(bench: Bench) -> None:
+    log = await bench.begin()
+    await log.save_soon(mark("soon"))
+    with bench.bus.subscribe(topic(ID), buffer=2 * MOST_UNTOLD) as live:
+        for n in range(2 * MOST_UNTOLD):
+            log.tell(passing(log, str(n)))
+        await log.flush()
+        log.tell(passing(log, "last"))
+        heard = [await anext(live) for _ in range(MOST_UNTOLD + 1)]
+    assert isinstance(heard[0], Event)
+    assert isinstance(heard[-1], ModelDelta)
+    assert heard[-1].key == "last"
+
+
+async def test_what_is_ahead_is_flushed_when_no_save_takes_it_along(bench: Bench) -> None:
+    log = await bench.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.flusher.run)
+        await trio.testing.wait_all_tasks_blocked()
+        await log.save_soon(mark("a"))
+        await log.save(mark("b"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert bench.started == []  # there was nothing left to do
+        await log.save_soon(mark("c"))
+        await log.save_soon(mark("d"))
+        await trio.testing.wait_all_tasks_blocked()
+        (flush,) = bench.started
+        await flush()
+        assert await stored(bench) == ["a", "b", "c", "d"]
+        saves = bench.journal.saves
+        await flush()
+        assert bench.journal.saves == saves
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_saved_soon_waits_for_the_save_that_is_under_way(bench: Bench) -> None:
+    log = await bench.begin()
+    bench.journal.let = trio.Event()
+    saved: list[bool] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.save, mark("a"))
+        await trio.testing.wait_all_tasks_blocked()
+
+        async def soon(when: Callable[[], bool]) -> None:
+            saved.append(await log.save_soon(mark("b"), when=when))
+
+        nursery.start_soon(soon, lambda: log.state.last_seq == 3)
+        nursery.start_soon(soon, lambda: log.state.last_seq == 4)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log.state.last_seq, saved) == (3, [])
+        bench.journal.let.set()
+    assert sorted(saved) == [False, True]
+    await log.flush()
+    assert await stored(bench) == ["a", "b"]
+
+
 # ------------------------------------------------------------------------------ steps
 
 
@@ -207,10 +320,11 @@ async def test_a_step_is_done_once(bench: Bench) -> None:
         await trio.lowlevel.checkpoint()
         return {"error": {"code": "x", "message": "m"}}  # errors are recorded like results
 
-    first = await log.step("1/", "node", "n", work)
-    assert (await log.step("1/", "node", "n", work))["error"] == first["error"]
+    first = await step(log, "1/", "node", "n", work)
+    assert (await step(log, "1/", "node", "n", work))["error"] == first["error"]
+    await log.flush()
     again = await bench.open()
-    assert (await again.step("1/", "node", "n", work))["error"] == first["error"]
+    assert (await step(again, "1/", "node", "n", work))["error"] == first["error"]
     assert done == 1
 
 
@@ -224,25 +338,26 @@ async def test_another_step_under_the_key_is_a_mismatch(bench: Bench) -> None:
     async def never() -> dict[str, Any]:
         raise AssertionError("it was done")
 
-    await log.step("1/0", "node", "a", work)
+    await step(log, "1/0", "node", "a", work)
     for kind, node in (("node", "b"), ("model", "a")):
         with pytest.raises(ReplayMismatch, match="1/0"):
-            await log.step("1/0", kind, node, never)
+            await step(log, "1/0", kind, node, never)
 
 
-async def test_what_is_saved_with_the_next_comes_first_and_together(bench: Bench) -> None:
+async def test_a_step_is_on_disk_with_what_follows_from_it(bench: Bench) -> None:
     log = await bench.begin()
 
     async def work() -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         return {"end": {}}
 
-    await log.step("1/0", "node", "a", work, also=lambda _: [mark("also")], with_next=True)
-    assert log.state.last_seq == 3
+    await step(log, "1/0", "node", "a", work, also=lambda _: [mark("also")])
+    assert (log.state.last_seq, bench.journal.saves) == (5, 1)
     await log.save(mark("next"))
     kept = await bench.journal.events_since(ID, 3)
     assert [event.type for event in kept] == ["step.finished", "state.set", "state.set"]
-    assert (await log.step("1/0", "node", "a", work))["end"] == {}
+    assert bench.journal.saves == 2
+    assert (await step(log, "1/0", "node", "a", work))["end"] == {}
 
 
 # ------------------------------------------------------------- what is active, exactly
@@ -416,7 +531,7 @@ async def test_turns_are_taken_in_order_and_never_more_than_there_are(
 async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
     log = await bench.begin()
     await log.admit()
-    log.note(mark("note"))
+    await log.save_soon(mark("soon"))
     bench.pulse.draining.set()
     passed: list[str] = []
 
@@ -431,7 +546,7 @@ async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
             assert (log.active, bench.pulse.moving) == (0, 0)
             assert not log.stalled  # nobody outside could move it: it is we who stand in the way
             assert bench.stalls == 0
-            assert await stored(bench) == ["note"]  # what is known is not lost
+            assert await stored(bench) == ["soon"]  # what is known is not lost
             scope.cancel()
     assert passed == []
     assert log.active == 1

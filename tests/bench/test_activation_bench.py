@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.flusher import Flusher
 from stopgo.actors.log import open_log
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.result import Turn
+from stopgo.runtime.clock import system_clock
 from stopgo.runtime.events import EventBus
 
 from .inprocess import agent_config, life, llm, no_collection
@@ -40,7 +42,17 @@ async def test_activation_of_a_long_conversation(tmp_path: Path) -> None:
         with no_collection():
             for number in range(ROUNDS):
                 began = time.process_time()
-                log = await open_log(journal, EventBus(), Pulse(), id, f"owner {number}", lambda: None)
+                log = await open_log(
+                    journal,
+                    id,
+                    f"owner {number}",
+                    bus=EventBus(),
+                    pulse=Pulse(),
+                    flusher=Flusher(),
+                    wall=system_clock,
+                    start_soon=lambda work: None,
+                    progress=lambda: None,
+                )
                 assert await journal.inbox(id) == ()
                 taken.append((time.process_time() - began) * 1000)
         assert len(log.state.messages) == len(turn.conversation.messages)

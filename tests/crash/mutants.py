@@ -36,6 +36,8 @@ SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 
 LOG = "actors/log.py"
+STEP = "actors/step.py"
+VOID = "actors/void.py"
 CALL = "actors/nodes/call.py"
 EFFECT = "actors/nodes/effect.py"
 INQUIRIES = "actors/nodes/inquiries.py"
@@ -98,7 +100,7 @@ INTENT = """\
             )
 """
 SAVE_OVER = """\
-                if await self.save(*events, *void, *moved, settle=settle, questions=close, when=holds):
+            if await log.save(*events, *others, settle=settle, questions=close, when=holds):
 """
 PUBLISH = """\
         self.bus.publish(topic(event.stream), event)
@@ -125,11 +127,13 @@ MUTANTS = (
     Mutant(
         "the intent is saved with the result, not before the call",
         (
-            Edit(EFFECT, INTENT, "            log.note(intent)\n"),
+            Edit(EFFECT, INTENT, "            await log.save_soon(intent)\n"),
+            Edit(VOID, "if soon and not others:", "if False:"),
             Edit(
-                LOG,
+                VOID,
                 SAVE_OVER,
-                "                late = [NewIntent(each.key, each.attempt, 'once', {}) for each in settle]\n"
+                "            from stopgo.runtime.journal.protocol import NewIntent\n"
+                "            late = [NewIntent(each.key, each.attempt, 'once', {}) for each in settle]\n"
                 + SAVE_OVER.replace("settle=settle", "settle=settle, intents=late"),
             ),
         ),
@@ -165,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "the replay key: a recorded step is done again",
-        (Edit(LOG, "recorded = self.run.steps.get(key)", "recorded = None"),),
+        (Edit(STEP, "recorded = log.run.steps.get(key)", "recorded = None"),),
     ),
     Mutant(
         "a question that was put is put again",
@@ -261,9 +265,26 @@ MUTANTS = (
         (
             Edit(
                 COMMANDS,
-                'await self._log.save(*self._begin(command, command.body["message"]), ack=[command.key])',
-                'await self._log.save(*self._begin(command, command.body["message"]))\n'
+                'save_soon(*self._begin(command, command.body["message"]), ack=[command.key])',
+                'save(*self._begin(command, command.body["message"]))\n'
                 "            await self._log.save(ack=[command.key])",
+            ),
+        ),
+    ),
+    Mutant(
+        "a command that was carried out is carried out again before that is on disk",
+        (Edit(COMMANDS, "if command.key in acked:", "if False:"),),
+        ("tests/actors/test_ahead.py",),
+    ),
+    Mutant(
+        "what a crash may still take back is told",
+        (
+            Edit(
+                LOG,
+                "            self._ahead.add(events, settle, ack)\n",
+                "            for event in events:\n"
+                "                self.bus.publish(topic(self.state.id), event)\n"
+                "            self._ahead.add(events, settle, ack)\n",
             ),
         ),
     ),
@@ -273,11 +294,11 @@ MUTANTS = (
             Edit(LOG, "                replies=replies,\n", ""),
             Edit(
                 LOG,
-                "            del self._notes[: len(notes)]\n",
+                "            self._caught_up(ahead)\n",
                 "            if replies:\n"
-                "                last = saved.first_seq + len(events) - 1\n"
+                "                last = saved.first_seq + len(ahead.events) + len(new) - 1\n"
                 "                await self.journal.save(self.fence, last, replies=replies)\n"
-                "            del self._notes[: len(notes)]\n",
+                "            self._caught_up(ahead)\n",
             ),
         ),
     ),
@@ -293,8 +314,8 @@ MUTANTS = (
         (
             Edit(
                 LOG,
-                "        if self.pulse.draining.is_set():\n            if self._notes:",
-                "        if False:\n            if self._notes:",
+                "        if self.pulse.draining.is_set():\n            await self.flush()",
+                "        if False:\n            await self.flush()",
             ),
             Edit(EFFECT, "if not self.scope.services.pulse.draining.is_set():", "if True:"),
         ),
@@ -365,7 +386,7 @@ MUTANTS = (
     ),
     Mutant(
         "questions outlive the node they were asked for",
-        (Edit(LOG, 'elif "error" in outcome or "continued" in outcome:', "elif False:"),),
+        (Edit(STEP, 'if "error" in outcome or "continued" in outcome:', "if False:"),),
         ("tests/actors/test_giving_up.py",),
     ),
     Mutant(

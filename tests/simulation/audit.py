@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from stopgo.actors import events as e
-from stopgo.actors.log import is_within
 from stopgo.actors.state import Conversation, fold
+from stopgo.actors.step import is_within
 from stopgo.runtime.journal.protocol import Command, Event, Intent, Question, Row
 
 from .plan import DENIED_ABOVE

@@ -40,7 +40,11 @@ question_changes = st.builds(NewQuestion, question_ids, st.just("tool"), bodies,
     CloseQuestion, question_ids, st.sampled_from(["expired", "void"]), bodies
 )
 saves = st.fixed_dictionaries(
-    {"events": st.lists(st.builds(NewEvent, st.just("e"), bodies), max_size=2)},
+    {
+        "events": st.lists(
+            st.builds(NewEvent, st.just("e"), bodies, st.none() | st.integers(0, 9).map(float)), max_size=2
+        )
+    },
     optional={
         "intents": st.lists(
             st.builds(NewIntent, keys, st.integers(1, 2), st.just("once"), bodies), max_size=2

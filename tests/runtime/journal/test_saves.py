@@ -39,6 +39,14 @@ async def test_events_are_numbered_and_dated(journal: Journal, begin: Any, wall:
     assert (row.last_seq, row.created, row.updated) == (3, 1000.0, 8.0)
 
 
+async def test_an_event_may_say_when_it_happened(journal: Journal, begin: Any, wall: Any) -> None:
+    fence = await begin()
+    wall.now = 8.0
+    saved = await journal.save(fence, 1, [NewEvent("a", {}, at=0.0), NewEvent("b", {})])
+    assert saved.at == 8.0
+    assert [event.at for event in await journal.events_since("s", 1)] == [0.0, 8.0]
+
+
 async def test_a_save_may_hold_no_event(journal: Journal, begin: Any) -> None:
     fence = await begin()
     saved = await journal.save(fence, 1, summary=Summary("done", "t", open=True, body={"a": [1]}))

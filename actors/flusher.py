@@ -1,0 +1,65 @@
+"""The flusher: has what conversations are ahead of their journals saved, unless it went with another save.
+
+It waits for rounds of the event loop rather than for a time: what follows a step mostly does so within a few
+rounds, however long they are, and shares its commit. Where a loop has nothing else to do they pass at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.message import Message
+
+ROUNDS = 8
+"""What is asked for is done after so many rounds, and before twice as many."""
+
+
+@attrs.define(eq=False)
+class Flusher:
+    _asked: dict[object, Callable[[], None]] = attrs.field(factory=dict)
+    _due: dict[object, Callable[[], None]] = attrs.field(factory=dict)
+    """Asked for in the rounds before these."""
+    _something: trio.Event = attrs.field(factory=trio.Event)
+
+    def soon(self, who: object, flush: Callable[[], None]) -> None:
+        """Call `flush` in a while, unless `done` comes first."""
+        self._asked[who] = flush
+        self._something.set()
+
+    def done(self, who: object) -> None:
+        """There is nothing left to flush."""
+        self._asked.pop(who, None)
+        self._due.pop(who, None)
+
+    async def run(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something = trio.Event()
+            while self._asked:
+                self._due, self._asked = self._asked, {}
+                for _ in range(ROUNDS):
+                    if not self._due and not self._asked:
+                        break
+                    await trio.lowlevel.checkpoint()
+                for flush in self._due.values():
+                    flush()
+                self._due.clear()
+
+
+def flushing(flusher: Flusher) -> Behaviour[Message[Any]]:
+    """The behaviour of the actor that runs it; nothing is sent to it."""
+
+    async def behaviour(ctx: Context[Message[Any]]) -> None:
+        ctx.start_soon(flusher.run)
+        await ctx.serve(_nothing)
+
+    return behaviour
+
+
+async def _nothing(_: Message[Any]) -> None:
+    await trio.lowlevel.checkpoint()
