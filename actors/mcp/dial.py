@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from stopgo.actors.mcp.command import CommandNotFound, find_command
+from stopgo.actors.mcp.content import validation_text
 from stopgo.actors.mcp.environment import EnvFileError, read_env_file
 from stopgo.actors.mcp.failures import first_line, http_status, meaning, worth_retrying
 from stopgo.actors.mcp.link import Link
@@ -188,6 +189,7 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
         error: what the SDK raised; None when the time was up.
     """
     from mcp import MCPError
+    from pydantic import ValidationError
 
     account = way.account_of_end()
     if account is not None:
@@ -195,6 +197,8 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
     if error is None:
         words = way.last_words()
         return NoAnswer(f"no answer within {timeout:g} s" + (f": {words}" if words else ""))
+    if isinstance(error, ValidationError):
+        return ConnectFailed(f"its answer is no valid {error.title}: {validation_text(error)}")
     if not isinstance(error, MCPError):
         return ConnectFailed(first_line(error))
     return ConnectFailed(
@@ -211,4 +215,5 @@ def is_expected(error: BaseException) -> bool:
     import httpx2
     from mcp import MCPError
 
-    return isinstance(error, MCPError | RuntimeError | ValueError | OSError | httpx2.HTTPError)
+    of_http = httpx2.HTTPError | httpx2.InvalidURL
+    return isinstance(error, MCPError | RuntimeError | ValueError | OSError | of_http)

@@ -4,6 +4,7 @@
     noise        garbage, invalid UTF-8 and blank lines before every message
     mixed        malformed tools among good ones, one without a schema type, one that is only a task
     pages        the tools in two pages, and a cursor that repeats
+    listless     lists what is no list of tools
     restless     lists another tool at every look, and then says that they have changed
     mute         answers nothing at all
     selective    ignores the methods it does not know, as some older servers do
@@ -141,6 +142,8 @@ def answer(message: dict[str, Any]) -> None:
             send({"id": request_id, "result": result})
         case "tools/list" if refusals:
             send({"id": request_id, "error": {"code": -32603, "message": refusals.pop()}})
+        case "tools/list" if "listless" in MODES:
+            send({"id": request_id, "result": {"tools": None}})
         case "tools/list":
             if "restless" in MODES:
                 extra_tools.append({"name": f"look_{len(extra_tools)}", "inputSchema": OBJECT})

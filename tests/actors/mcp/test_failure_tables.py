@@ -58,6 +58,7 @@ def web(url: str, **changes: Any) -> McpServerConfig:
     [
         ("exit", {}, "exited with code 3: fatal: no database"),
         ("", {"command": "no-such-thing"}, "command not found: no-such-thing (looked in"),
+        ("listless", {}, "its answer is no valid ListToolsResult: tools: Input should be a valid list"),
         ("mute", {"connect_timeout": 0.5}, "no answer within 0.5 s"),
     ],
 )

@@ -187,11 +187,17 @@ async def test_a_redirect_within_the_server_is_followed(peer: SsePeer, serving: 
     ("changes", "reason"),
     [
         ({"on_stream": 410}, "HTTP 410 Gone"),
+        ({"endpoint": "/m\x01"}, "Invalid non-printable ASCII character in URL, .*"),
         ({"endpoint": "http://elsewhere.invalid/messages"}, "it wants messages posted to another server"),
     ],
 )
 async def test_a_server_of_no_use_fails_the_start_at_once(
-    peer: SsePeer, serving: Open, transport: Any, changes: dict[str, Any], reason: str
+    peer: SsePeer,
+    serving: Open,
+    transport: Any,
+    changes: dict[str, Any],
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for name, value in changes.items():
         setattr(peer, name, value)
@@ -200,6 +206,7 @@ async def test_a_server_of_no_use_fails_the_start_at_once(
     with trio.fail_after(5), pytest.raises(ServerStartFailed, match=f": {reason}$"):
         async with serving(older(peer, transport=transport)):
             pass
+    assert "unexpectedly" not in caplog.text
 
 
 async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePeer, serving: Open) -> None:
