@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from stat import S_ISREG
 
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([^\s=]+)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?""", re.DOTALL)
@@ -22,6 +23,8 @@ def read_env_file(path: Path) -> dict[str, str]:
         EnvFileError: see there.
     """
     try:
+        if not S_ISREG(path.stat().st_mode):  # to read a pipe could take for ever
+            raise EnvFileError(f"env_file {path}: not a file")
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise EnvFileError(f"env_file {path}: {error.strerror}") from error

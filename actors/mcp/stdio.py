@@ -164,7 +164,7 @@ class StdioTransport:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**get_default_environment(), **self._env},
-            cwd=self._cwd,
+            cwd=None if self._cwd is None else str(self._cwd),  # an error quotes it
             # A group of its own, to be stopped as one; and Ctrl-C at our terminal reaches only us,
             # who still need the child to finish the calls in flight.
             start_new_session=True,

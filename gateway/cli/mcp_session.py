@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -84,10 +85,26 @@ def run_call(config: AgentConfig, server: McpServerConfig, tool: str, arguments:
 def _run(work: Callable[[], Awaitable[int]]) -> int:
     code = INTERRUPTED
     try:
-        code = trio.run(work)
+        code = trio.run(_until_terminated, work)
     except* KeyboardInterrupt:
         pass
     return code
+
+
+async def _until_terminated(work: Callable[[], Awaitable[int]]) -> int:
+    """What the work comes to. SIGTERM ends it: no server is to be left behind."""
+    code: int = 128 + signal.SIGTERM
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_at, signals, nursery.cancel_scope)
+            code = await work()
+            nursery.cancel_scope.cancel()
+    return code
+
+
+async def _cancel_at(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async for _ in signals:
+        scope.cancel()
 
 
 def _log_to(terminal: Terminal) -> None:

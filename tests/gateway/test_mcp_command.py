@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+import trio
 import yaml
 
 from stopgo.gateway.cli import main, mcp_session
@@ -224,3 +227,37 @@ def test_a_signal_ends_it(stopgo: Stopgo, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(mcp_session, "_test", interrupted)
     assert stopgo("test") == 130
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Path:
+    """The pids of a server that answers nothing, and of its child; the file of its agent is beside it."""
+    pids = tmp_path / "pids"
+    server = {
+        "command": sys.executable,
+        "args": ["-S", str(ECHO.with_name("unruly_server.py"))],
+        "env": {"UNRULY": "family,mute", "FAMILY": str(pids)},
+    }
+    config = {"llm": {"model": "offline:rules"}, "mcp_servers": {"unruly": server}}
+    (tmp_path / "agent.yaml").write_text(yaml.safe_dump(config))
+    return pids
+
+
+async def test_nothing_is_left_behind_when_it_is_terminated(family: Path) -> None:
+    stopgo = Path(sys.executable).with_name("stopgo")
+    async with await trio.open_file(family, "w+") as pids:
+        process = await trio.lowlevel.open_process(
+            [str(stopgo), "mcp", "test", "--config", "agent.yaml"], cwd=str(family.parent)
+        )
+        with trio.fail_after(20):
+            while len(found := (await pids.read()).split()) != 2:
+                await pids.seek(0)
+                await trio.sleep(0.01)
+            process.terminate()
+            assert await process.wait() == 128 + signal.SIGTERM
+            while any(map(is_alive, found)):  # noqa: ASYNC110 - there is no event for it
+                await trio.sleep(0.01)
+
+
+def is_alive(pid: str) -> bool:
+    return psutil.pid_exists(int(pid)) and psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE

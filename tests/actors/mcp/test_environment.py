@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,11 @@ def test_the_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "server.env"
     with pytest.raises(EnvFileError, match=f"^env_file {file}: No such file or directory$"):
         read_env_file(file)
+    with pytest.raises(EnvFileError, match=f"^env_file {tmp_path}: not a file$"):
+        read_env_file(tmp_path)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with pytest.raises(EnvFileError, match=f"^env_file {pipe}: not a file$"):
+        read_env_file(pipe)
     file.write_bytes(b"\xef\xbb\xbfA=1\nB")
     with pytest.raises(EnvFileError, match=f"^env_file {file}, line 2: expected KEY=VALUE$"):
         read_env_file(file)

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -58,6 +59,7 @@ def web(url: str, **changes: Any) -> McpServerConfig:
     [
         ("exit", {}, "exited with code 3: fatal: no database"),
         ("", {"command": "no-such-thing"}, "command not found: no-such-thing (looked in"),
+        ("", {"cwd": Path("/absent")}, "[Errno 2] No such file or directory: '/absent'"),
         ("listless", {}, "its answer is no valid ListToolsResult: tools: Input should be a valid list"),
         ("mute", {"connect_timeout": 0.5}, "no answer within 0.5 s"),
     ],
