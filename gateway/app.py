@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, cast
 
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
-from quart import request
+from quart import Response, request
 from quart.ctx import RequestContext
+from quart.globals import request_ctx
 from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
@@ -21,6 +22,7 @@ from stopgo.gateway.approvals import Approvals
 from stopgo.gateway.body import Request
 from stopgo.gateway.conversations import Conversations
 from stopgo.gateway.docs import docs_page
+from stopgo.gateway.exchange import nothing
 from stopgo.gateway.headers import refuse_other_hosts
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
@@ -59,6 +61,10 @@ class Application(QuartTrio):
 
     def ensure_async(self, func: Callable[P, Any]) -> Callable[P, Any]:
         return func  # they all are
+
+    async def make_default_options_response(self) -> Response:
+        methods = cast(MapAdapter, request_ctx.url_adapter).allowed_methods()
+        return nothing({"Allow": ", ".join(sorted(methods))})
 
     async def full_dispatch_request(self, request_context: RequestContext | None = None) -> Any:
         try:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
@@ -29,7 +30,10 @@ from typing import TYPE_CHECKING, Any, cast
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.events import EndBody
+from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import (
     ASGIFramework,
@@ -42,6 +46,7 @@ from hypercorn.typing import (
 )
 from hypercorn.utils import parse_socket_addr
 
+from stopgo.gateway.errors import bare_refusal
 from stopgo.gateway.log import ANSWERED
 
 if TYPE_CHECKING:
@@ -57,10 +62,14 @@ BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
 MAX_RECEIVED = 2**16
 """Bytes that are read at once."""
+MAX_SENT = 2**16
+"""Bytes of an answer that a client has `SEND_TIMEOUT` for."""
 MAX_QUEUED = 10
 """Pieces of a body, or messages of a websocket, that wait for the application."""
 
 _FRAMINGS = {b"content-length", b"transfer-encoding"}
+_TARGET = re.compile(rb"(https?://[\w.:-]+)?/", re.IGNORECASE)
+"""How a request names what it is about: by a path, maybe behind a host as one asks a proxy."""
 
 
 class Connection:
@@ -175,11 +184,9 @@ class Connection:
                 data = self._write_now(data)
             if data:
                 async with self._sending:
-                    with trio.move_on_after(SEND_TIMEOUT):
-                        await self._stream.send_all(data)
-                        data = b""
-            written = not data
-        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+                    await self._write_on(data)
+            written = True
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, OSError):
             pass
         finally:
             if not written:
@@ -194,6 +201,12 @@ class Connection:
             return data[os.write(self._stream.socket.fileno(), data) :]
         except BlockingIOError:
             return data
+
+    async def _write_on(self, data: bytes) -> None:
+        """Write it as fast as the client reads. Raises `trio.TooSlowError` when it does not."""
+        for at in range(0, len(data), MAX_SENT):
+            with trio.fail_after(SEND_TIMEOUT):
+                await self._stream.send_all(data[at : at + MAX_SENT])
 
     async def _close(self) -> None:
         with suppress(trio.BrokenResourceError, trio.BusyResourceError, trio.ClosedResourceError):
@@ -210,9 +223,9 @@ class HTTP1(H11Protocol):
     async def _create_stream(self, request: h11.Request) -> None:
         if not request.http_version.startswith(b"1."):
             await self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
-        elif {name for name, _ in request.headers} >= _FRAMINGS:
-            # A proxy may go by the other one, and would take for its next client's what is this one's (RFC
-            # 9112, section 6.1).
+        elif {name for name, _ in request.headers} >= _FRAMINGS or not _TARGET.match(request.target):
+            # Of two framings a proxy may go by the other one, and would take for its next client's what is
+            # this one's (RFC 9112, section 6.1).
             await self._refuse(HTTPStatus.BAD_REQUEST)
         else:
             await super()._create_stream(request)
@@ -220,6 +233,16 @@ class HTTP1(H11Protocol):
     async def _refuse(self, status: HTTPStatus) -> None:
         await self._send_error_response(status)
         await self.send(Closed())
+
+    async def _send_error_response(self, status_code: int) -> None:
+        cast("h11.Connection", self.connection).send_failed()  # what is sent is the last, and none of its
+        await self.send(RawData(bare_refusal(status_code)))
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        await super().stream_send(event)
+        if isinstance(event, EndBody) and isinstance(self.stream, WSStream):
+            # A handshake was refused: Hypercorn would keep the connection for as long as its client does.
+            await self.send(Closed())
 
 
 class RequestTask:

@@ -12,7 +12,7 @@ from stopgo.actors.result import Turn
 from stopgo.gateway import headers, query, views
 from stopgo.gateway.body import read_json, text_field
 from stopgo.gateway.errors import RequestError
-from stopgo.gateway.exchange import View, answer, concerns, facts, reply, session_id
+from stopgo.gateway.exchange import View, concerns, facts, nothing, reply, session_id
 
 
 @attrs.frozen
@@ -101,9 +101,7 @@ class Conversations:
         headers.refuse_cross_site(request.headers)
         await self.agent.delete(id)
         facts()["conversation"] = id
-        response = answer(b"", "application/json", 204)
-        del response.headers["Content-Type"], response.headers["Content-Length"]
-        return response
+        return nothing()
 
 
 def post_key() -> str | None:

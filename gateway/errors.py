@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import Mapping
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 
@@ -82,6 +84,32 @@ def error_reply(
     return reply(body, status, headers)
 
 
+def bare_error(status: int, code: str, message: str) -> bytes:
+    """The whole answer to what never reaches the application. Its connection ends with it."""
+    body = json.dumps({"error": message, "code": code}).encode() + b"\n"
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"Date: {formatdate(usegmt=True)}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    if code in RETRY_AFTER:
+        lines.append(f"Retry-After: {RETRY_AFTER[code]}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def bare_refusal(status: int) -> bytes:
+    """The same, where the status says it all."""
+    return bare_error(status, *_words(status))
+
+
+def _words(status: int) -> tuple[str, str]:
+    """Code and sentence of a status."""
+    phrase = HTTPStatus(status).phrase.lower()
+    return phrase.replace(" ", "_").replace("-", "_"), phrase
+
+
 async def on_request_error(error: RequestError) -> Response:
     return error_reply(error.status, error.code, error.message, hint=error.hint, details=error.details)
 
@@ -103,8 +131,7 @@ async def on_http_exception(error: HTTPException) -> Response:
             if isinstance(error, MethodNotAllowed) and error.valid_methods:
                 headers["Allow"] = ", ".join(sorted(error.valid_methods))
         case _:
-            phrase = HTTPStatus(status).phrase
-            code, message = phrase.lower().replace(" ", "_").replace("-", "_"), phrase.lower()
+            code, message = _words(status)
     hint = "GET /docs lists every route." if status in (404, 405) else None
     return error_reply(status, code, message, hint=hint, headers=headers)
 

@@ -64,6 +64,13 @@ def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str]
     return answer(data, "application/json", status, headers)
 
 
+def nothing(headers: Mapping[str, str] | None = None) -> Response:
+    """204: done, and there is nothing to say."""
+    response = answer(b"", "", 204, headers)
+    del response.headers["Content-Type"], response.headers["Content-Length"]
+    return response
+
+
 def answer(
     data: bytes, content_type: str, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:

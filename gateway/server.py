@@ -6,7 +6,6 @@ way takes Hypercorn's own server down; ours is logged.
 
 from __future__ import annotations
 
-import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +17,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 
 from stopgo.gateway.connection import Connection
-from stopgo.gateway.errors import RETRY_AFTER, RequestError
+from stopgo.gateway.errors import bare_error
 from stopgo.gateway.log import ServerLog
 
 log = logging.getLogger(__name__)
@@ -121,16 +120,9 @@ class Server:
 
 async def _turn_away(stream: trio.SocketStream) -> None:
     """Say that there are too many connections, without waiting for a word from the other side."""
-    refusal = RequestError(503, "too_many_connections", "too many connections are open")
-    body = json.dumps({"error": refusal.message, "code": refusal.code}).encode()
-    head = (
-        f"HTTP/1.1 {refusal.status} Service Unavailable\r\nContent-Type: application/json\r\n"
-        f"Retry-After: {RETRY_AFTER[refusal.code]}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
     with trio.move_on_after(1.0):
         try:
-            await stream.send_all(head.encode() + body)
+            await stream.send_all(bare_error(503, "too_many_connections", "too many connections are open"))
             await stream.send_eof()
         except trio.BrokenResourceError:
             pass  # it left first

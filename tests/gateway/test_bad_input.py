@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -49,7 +50,10 @@ def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         (b'{"message": "\\ud800"}', "surrogate"),
         (b"[" * 200_000, "nested too deeply"),
         (b'{"message": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}", "nested more than 100 deep"),
-        (b'{"message": ' + b"9" * 5000 + b"}", "limit"),
+        (b'{"message": ' + b"9" * 5000 + b"}", "out of range"),
+        (b'{"message": ' + b"9" * 310 + b"}", "out of range"),
+        (b'{"approved": false, "approved": true}', "twice"),
+        (b'{"message": {"a": [{"b": 1, "\\u0062": 2}]}}', "twice"),
     ],
 )
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "multipart/form-data", None])
@@ -210,6 +214,25 @@ async def test_head_is_get_without_the_body(client: httpx2.AsyncClient) -> None:
     assert (await client.head("/nope")).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/health", "GET, HEAD, OPTIONS"),
+        (f"/conversations/{ex.CONVERSATION_ID}", "DELETE, GET, HEAD, OPTIONS"),
+    ],
+)
+async def test_options_are_the_methods(client: httpx2.AsyncClient, path: str, methods: str) -> None:
+    answer = await client.options(path)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["Allow"] == methods
+    assert "Content-Type" not in answer.headers
+    assert (answer.headers["X-Content-Type-Options"], answer.headers["Cache-Control"]) == (
+        "nosniff",
+        "no-store",
+    )
+    assert answer.headers["X-Session-ID"]
+
+
 @pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/health", 400)])
 async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int) -> None:
     stream = await raw(
@@ -224,16 +247,64 @@ async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int)
     assert json.loads(body)["code"] in ("not_found", "bad_request")
 
 
-async def test_bytes_that_are_no_http_harm_nobody(client: httpx2.AsyncClient, raw: Any) -> None:
-    for data in (
-        b"\x00\x01\x02\r\n\r\n",
-        b"GET / HTTP/9\r\n\r\n",
-        b"GET /" + b"x" * 70_000,
-        b"GET / HTTP/1.1\r\n\r\n",
-    ):
-        stream = await raw(data)
-        assert (await stream.receive_some()).startswith(b"HTTP/1.1 4")
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n",
+        b"Sec-WebSocket-Version: 13\r\n\r\n",
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nearly",
+    ],
+)
+async def test_a_handshake_that_is_none_ends_its_connection(raw: Any, rest: bytes) -> None:
+    stream = await raw(
+        b"GET /health HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" + rest
+    )
+    assert (await whole_answer(stream)).startswith(b"HTTP/1.1 400 ")
+
+
+GET = b"GET /health HTTP/1.1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\x00\x01\x02\r\n\r\n", "bad_request"),
+        (b"GET / HTTP/9\r\n\r\n", "bad_request"),
+        (b"GET /" + b"x" * 70_000, "request_header_fields_too_large"),
+        (GET + b"\r\n", "bad_request"),
+        (GET + b"Host: x\r\nno header\r\n\r\n", "bad_request"),
+        (GET + b"Host: x\r\nTransfer-Encoding: gzip\r\n\r\n", "not_implemented"),
+        (
+            b"POST /conversations HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "bad_request",
+        ),
+        (b"HEAD /health HTTP/2.0\r\nHost: x\r\n\r\n", "http_version_not_supported"),
+        (b"GET ?limit=1 HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
+        (b"GET http://[/health HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
+        (b"GET http://%5B/health HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
+        (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
+    ],
+)
+async def test_what_is_no_request_is_refused_in_json_with_its_connection(
+    client: httpx2.AsyncClient, raw: Any, caplog: pytest.LogCaptureFixture, data: bytes, code: str
+) -> None:
+    head, _, body = (await whole_answer(await raw(data))).partition(b"\r\n\r\n")
+    assert b"\r\nContent-Length: %d\r\n" % len(body) in head
+    assert b"\r\nConnection: close" in head
+    assert json.loads(body) == {"error": code.replace("_", " "), "code": code}
     assert (await client.get("/health")).status_code == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_request_may_name_its_host_as_one_asks_a_proxy(raw: Any) -> None:
+    stream = await raw(b"GET http://other:80/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert (await whole_answer(stream)).startswith(b"HTTP/1.1 200 ")
+
+
+async def whole_answer(stream: trio.SocketStream) -> bytes:
+    """All that comes until the connection ends."""
+    return b"".join([chunk async for chunk in stream])
 
 
 json_scalars = (

@@ -21,6 +21,9 @@ UPGRADE = (
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
 MEGABYTE = b"x" * 1024 * 1024
+LARGE = 32
+SPOONFUL = 4 * len(MEGABYTE)
+"""More than the system keeps of what a client does not read before it tells us that there is room."""
 
 
 class Probe:
@@ -34,6 +37,7 @@ class Probe:
         self.app.config["RESPONSE_TIMEOUT"] = None
         self.app.add_url_rule("/quick", view_func=self.quick)
         self.app.add_url_rule("/slow", view_func=self.slow)
+        self.app.add_url_rule("/large", view_func=self.large)
         self.app.add_url_rule("/flood", view_func=self.flood)
         self.app.add_url_rule("/spin", view_func=self.spin)
         self.app.websocket("/socket")(self.socket)
@@ -44,6 +48,9 @@ class Probe:
     async def slow(self) -> str:
         await self.go.wait()
         return "slow"
+
+    async def large(self) -> Response:
+        return Response(LARGE * MEGABYTE)
 
     async def flood(self) -> Response:
         async def body() -> AsyncIterator[bytes]:
@@ -258,6 +265,20 @@ async def test_a_client_that_stops_reading_is_closed(
         mock_clock.jump(SEND_TIMEOUT + 1)
         await settled()
         assert probe.left
+
+
+async def test_a_client_that_reads_slowly_is_not(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
+    async with await connect(get("/large")) as stream:
+        read = 0
+        while read < LARGE * len(MEGABYTE):
+            chunk = await stream.receive_some()
+            assert chunk
+            if (read + len(chunk)) // SPOONFUL > read // SPOONFUL:
+                await settled()
+                mock_clock.jump(SEND_TIMEOUT - 1)
+            read += len(chunk)
 
 
 @pytest.mark.parametrize("request_", [get("/flood"), UPGRADE % b"/socket"], ids=["http", "websocket"])
