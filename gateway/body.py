@@ -35,7 +35,21 @@ def _finite(digits: str) -> float:
     raise ValueError("a number is out of range")
 
 
-_JSON = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+def _whole(digits: str) -> int:
+    _finite(digits)
+    return int(digits)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise ValueError("a name is there twice in one object")
+    return named
+
+
+_JSON = json.JSONDecoder(
+    parse_constant=_refuse, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
+)
 
 
 class Request(TrioRequest):
@@ -72,8 +86,8 @@ async def _read(receive: ASGIReceiveCallable) -> bytes:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs, and nested
-    at most `MAX_DEPTH` deep."""
+    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs, no name twice
+    in an object (who looks at it before us may go by the other one), nested at most `MAX_DEPTH` deep."""
     if not data or data.isspace():
         return {}
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from werkzeug.datastructures import MultiDict
+
 from stopgo.gateway.errors import RequestError
 
 W = TypeVar("W", bound=str)
@@ -15,9 +17,12 @@ MAX_SEQ = 2**53
 """Beyond it JSON numbers are no longer exact."""
 
 
-def known(query: Mapping[str, str], names: Sequence[str]) -> None:
-    """Refuse parameters this route does not know: a misspelt filter would quietly show everything."""
-    for name in query:
+def known(query: MultiDict[str, str], names: Sequence[str]) -> None:
+    """Refuse parameters this route does not know: a misspelt filter would quietly show everything. And those
+    that come twice: one of them would be passed over."""
+    for name, values in query.lists():
+        if len(values) > 1:
+            raise invalid(name, f'query parameter "{name[:50]}" is given more than once')
         if name not in names:
             hint = f"This route knows {', '.join(names)}." if names else "This route knows none."
             raise invalid(name, f'unknown query parameter "{name[:50]}"', hint)

@@ -43,6 +43,7 @@ class Stream:
         return {"followConversation": self.follow}
 
     async def follow(self, id: str) -> Response:
+        query.known(request.args, ("after", "deltas"))
         after = _cursor(request.headers, request.args)
         deltas = query.word(request.args, "deltas", ("true", "false")) == "true"
         conversation = await self.agent.get(id)

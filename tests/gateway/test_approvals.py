@@ -29,7 +29,8 @@ async def test_the_inbox_is_filtered(agent: Any, client: httpx2.AsyncClient) -> 
 
 
 @pytest.mark.parametrize(
-    ("query", "field"), [("state=open", "state"), ("kind=x", "kind"), ("limit=x", "limit")]
+    ("query", "field"),
+    [("state=open", "state"), ("kind=x", "kind"), ("limit=x", "limit"), ("kind=tool&kind=proxy", "kind")],
 )
 async def test_unknown_words_are_refused(client: httpx2.AsyncClient, query: str, field: str) -> None:
     answer = await client.get(f"/approvals?{query}")

@@ -109,11 +109,15 @@ async def test_at_the_end_it_waits(agent: Any, client: httpx2.AsyncClient) -> No
         ("?after=-1", {}),
         ("?after=7", {}),
         ("?after=99999999999999999999", {}),
+        ("?after=1&after=2", {}),
+        ("?afer=1", {}),
         ("", {"Last-Event-ID": "x"}),
         ("", {"Last-Event-ID": ""}),
     ],
 )
-async def test_a_wrong_cursor_is_400(client: httpx2.AsyncClient, query: str, headers: dict[str, str]) -> None:
+async def test_a_wrong_query_or_cursor_is_400(
+    client: httpx2.AsyncClient, query: str, headers: dict[str, str]
+) -> None:
     answer = await client.get(PATH + query, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
