@@ -20,15 +20,21 @@ from stopgo.gateway.cli import (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line. Exit code 2: it, or the configuration, is wrong; 1: what it asked for failed."""
-    args = _parser().parse_args(argv)
     try:
-        code: int = args.run(args)
+        try:
+            args = _parser().parse_args(argv)
+            code: int = args.run(args)
+        finally:
+            # What cannot be written is told here; at exit it would be a traceback.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:
-        # Whoever read our output has gone; flushing at exit would complain of it once more.
-        sys.stdout = None
+    except OSError as error:
         code = 1
+        sys.stdout = None  # or it would be flushed once more
+        if not isinstance(error, BrokenPipeError):  # whoever read it has gone, and wants no more
+            print(f"stopgo: {error.strerror or error}", file=sys.stderr)
     return code
 
 

@@ -142,6 +142,25 @@ def test_what_is_typed_wrongly_is_usage(tmp_path: Path, args: tuple[str, ...]) -
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("args", [("--help",), ("config", "check", "agent.yaml"), ("config", "schema")])
+@pytest.mark.parametrize("reader_is_there", [True, False])
+def test_output_that_cannot_be_written_is_no_traceback(
+    agent_dir: Path, args: tuple[str, ...], reader_is_there: bool
+) -> None:
+    if reader_is_there:
+        out = os.open("/dev/full", os.O_WRONLY)
+    else:
+        gone, out = os.pipe()
+        os.close(gone)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [STOPGO, *args], cwd=agent_dir, env=buffered, stdout=out, stderr=subprocess.PIPE, timeout=PATIENCE
+    )
+    os.close(out)
+    assert done.returncode == 1
+    assert done.stderr == (b"stopgo: No space left on device\n" if reader_is_there else b"")
+
+
 def test_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("nam: x\nport: many\n")
     done = stopgo("serve", "--config", "bad.yaml", cwd=tmp_path)
