@@ -38,6 +38,9 @@ logging.getLogger("mcp.client.streamable_http").setLevel(logging.CRITICAL)
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of the longest reply."""
 CONNECT_TIMEOUT = 10.0
+KEEP_ALIVE = 2.0
+"""Seconds that an idle connection may be used again. Servers close theirs after five (uvicorn, Node): a call
+sent at that moment would have an outcome that nobody knows."""
 SIDE_TIMEOUT = 2.0
 """Seconds for a notification or the end of a session: who sends one waits for it, and does nothing else."""
 
@@ -73,7 +76,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         """
         # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
         # waiting behind those whose servers wait for a human.
-        limits = httpx2.Limits(max_connections=None)
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
         self._inner = httpx2.AsyncHTTPTransport(limits=limits)
         self._on_lost = on_lost
         self._on_stream = on_stream

@@ -96,6 +96,8 @@ class HttpPeer:
     url: str = ""
     calls: list[tuple[str, str | None]] = attrs.field(factory=list)
     """Tool and `Authorization` header of each call that arrived."""
+    callers: list[object] = attrs.field(factory=list)
+    """From where each call came: a connection's other end."""
     other_bearers: list[str] = attrs.field(factory=list)
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
@@ -197,6 +199,7 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
         case "tools/call":
             tool = message["params"]["name"]
             peer.calls.append((tool, authorization))
+            peer.callers.append(handler.client_address)
             peer.cookies.append(handler.headers["cookie"])
             if peer.on_call == "redirect":
                 peer.on_call = "answer"

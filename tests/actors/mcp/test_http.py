@@ -102,6 +102,18 @@ async def test_a_call_that_was_refused_is_an_answer(
     assert (result.is_error, result.content) == (True, text)
 
 
+async def test_a_connection_is_left_before_its_server_leaves_it(
+    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "KEEP_ALIVE", 0.1)
+    async with serving(web(http_peer.url)) as server:
+        for _ in range(2):
+            await server.ask(CallTool("echo", {}))
+            await trio.sleep(0.3)
+    first, second = http_peer.callers
+    assert first != second
+
+
 async def test_a_stream_is_utf_8_whatever_else_it_says(http_peer: Any, serving: Open) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = "stream"
