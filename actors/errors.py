@@ -108,5 +108,9 @@ def already(question: Question) -> AgentError:
     if question.state == "decided":
         return AgentError("already_decided", "the approval was decided before", details=details)
     if question.state == "void":
-        return AgentError("void", "the approval is void", details=details)
+        successor = question.body.get("superseded_by")
+        hint = "The run or the call that it was about has ended."
+        if successor is not None:
+            hint = f"The approval {successor} took its place."
+        return AgentError("void", "the approval is void", hint=hint, details=details)
     return AgentError("expired", "the approval has expired", details=details)

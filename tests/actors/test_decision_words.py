@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.approvals import MAX_TEXT, parse_decision
-from stopgo.actors.errors import AgentError
+from stopgo.actors.errors import AgentError, already
+from stopgo.runtime.journal.protocol import Question
 
 YES: list[dict[str, Any]] = [
     {"approved": True},
@@ -209,3 +210,15 @@ def test_done_may_carry_a_result() -> None:
 
 def test_an_unknown_outcome_takes_no_arguments() -> None:
     assert "arguments" not in parse_decision("outcome_unknown", {"action": "retry", "arguments": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ({}, "The run or the call that it was about has ended."),
+        ({"superseded_by": "q2"}, "The approval q2 took its place."),
+    ],
+)
+def test_who_decides_what_is_void_is_told_why(body: dict[str, Any], hint: str) -> None:
+    error = already(Question("q1", "c", "tool", "void", body, None, 1.0, None, 2.0))
+    assert (error.code, error.hint) == ("void", hint)

@@ -91,6 +91,7 @@ async def test_cancel_in_every_state(world: World, autojump_clock: MockClock, st
             with pytest.raises(AgentError) as caught:
                 await agent.decide(question, {"approved": True})
             assert caught.value.code == "void"
+            assert caught.value.hint == "The run or the call that it was about has ended."
         log = await types(world.journal, id)
         assert log.count("run.cancelled") == (live or state == "cancelled")
         assert world.called("wipe") == 0
