@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any
@@ -60,13 +61,13 @@ def misformed(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
     return wrong
 
 
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+def _parses(parse: Callable[[str], object], form: str = ".*") -> Callable[[str], bool]:
     def parses(text: str) -> bool:
         try:
             parse(text)
         except ValueError:
             return False
-        return True
+        return re.fullmatch(form, text, re.ASCII | re.DOTALL) is not None
 
     return parses
 
@@ -76,9 +77,11 @@ def _uri(text: str) -> None:
         raise ValueError("no scheme")
 
 
+_DATE = r"\d{4}-\d\d-\d\d"
 _FORMATS: Mapping[object, Callable[[str], bool]] = {
-    "date": _parses(date.fromisoformat),
-    "date-time": _parses(datetime.fromisoformat),
+    # Of what Python reads, only what RFC 3339 has: servers check it, too.
+    "date": _parses(date.fromisoformat, _DATE),
+    "date-time": _parses(datetime.fromisoformat, rf"{_DATE}T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
     "email": lambda text: all(text.rpartition("@")[::2]),
     "uri": _parses(_uri),
 }

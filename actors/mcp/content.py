@@ -69,7 +69,9 @@ def result_from_wire(result: Mapping[str, Any]) -> ToolResult:
     lines = [text or _name_of(block) for text, block in zip(texts, blocks, strict=True)]
     if structured is not None and not any(texts):
         lines.append(json.dumps(structured, ensure_ascii=False))
-    is_error = result.get("isError", False)
+    is_error = result.get("isError")
+    if is_error is None:
+        is_error = False
     if not isinstance(is_error, bool):
         raise InvalidResult("isError: Input should be a valid boolean")
     return ToolResult(

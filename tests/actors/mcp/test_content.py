@@ -121,6 +121,7 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
 
 def test_errors_are_results() -> None:
     assert result_from_wire(result(isError=True, content=[{"type": "text", "text": "no"}])).is_error
+    assert not result_from_wire(result(isError=None)).is_error
     assert error_result("no").is_error
     assert error_result("no").parts == ({"type": "text", "text": "no"},)
 
