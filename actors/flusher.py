@@ -15,7 +15,7 @@ import trio
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.message import Message
 
-ROUNDS = 8
+ROUNDS = 12
 """What is asked for is done after so many rounds, and before twice as many."""
 
 

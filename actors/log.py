@@ -126,6 +126,7 @@ class ConversationLog(Branches):
             if not when():
                 return False
             ahead = self._ahead
+            self.flusher.done(self)
             head = fold_head(self.state.head, new)
             saved = await self.journal.save(
                 self.fence,
@@ -154,6 +155,8 @@ class ConversationLog(Branches):
                 self._on_stall()  # a decision that nobody waits for any more moves nothing
             return True
         finally:
+            if self.ahead:  # not written: the next save takes it along, or a flush
+                self.flusher.soon(self, self._flush_soon)
             self._queue.release()
 
     async def save_soon(
@@ -219,12 +222,10 @@ class ConversationLog(Branches):
         self.start_soon(self.flush)
 
     def _caught_up(self, ahead: Ahead) -> None:
-        if not ahead.events:
-            return
-        self._ahead = Ahead()
-        self.flusher.done(self)
-        for each in ahead.untold:
-            self.bus.publish(topic(self.state.id), each)
+        if ahead.events:
+            self._ahead = Ahead()
+            for each in ahead.untold:
+                self.bus.publish(topic(self.state.id), each)
 
     @contextmanager
     def metered(self, key: str, limit: float) -> Iterator[Meter]:

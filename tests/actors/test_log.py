@@ -26,7 +26,7 @@ from stopgo.actors.run import announce
 from stopgo.actors.step import ReplayMismatch, step
 from stopgo.actors.stored import read
 from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.errors import Fenced, JournalError
+from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, NewEvent
 
@@ -283,6 +283,29 @@ async def test_what_is_ahead_is_flushed_when_no_save_takes_it_along(bench: Bench
         saves = bench.journal.saves
         await flush()
         assert bench.journal.saves == saves
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_flushed_that_a_save_has_taken_along_unless_it_fails(bench: Bench) -> None:
+    log = await bench.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.flusher.run)
+        await log.save_soon(mark("a"))
+        bench.journal.let = trio.Event()
+        async with trio.open_nursery() as saving:
+            saving.start_soon(log.save, mark("b"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert bench.started == []
+            bench.journal.let.set()
+        await log.save_soon(mark("c"))
+        bench.journal.fail = QuestionTaken("a human was faster")
+        with pytest.raises(QuestionTaken):
+            await log.save(mark("d"))
+        bench.journal.fail = None
+        await trio.testing.wait_all_tasks_blocked()
+        for flush in bench.started:
+            await flush()
+        assert await stored(bench) == ["a", "b", "c"]
         nursery.cancel_scope.cancel()
 
 
