@@ -440,7 +440,13 @@ async def test_stderr_goes_to_the_log_of_that_server(
 
 def test_only_servers_that_speak_http_get_bearers(echo: Config) -> None:
     assert not forwards_bearer(echo())
-    assert forwards_bearer(McpServerConfig(name="web", url="http://127.0.0.1:1/mcp"))
+    for url in ("http://127.0.0.1:1/mcp", "http://[::1]/mcp", "https://host/@x", "https://host?at=a@b"):
+        assert forwards_bearer(McpServerConfig(name="web", url=url))
+
+
+def test_a_server_with_credentials_of_its_own_gets_no_bearers() -> None:
+    for url in ("https://user:secret@host/mcp", "https://key@[::1]:1/mcp", "https://a@b@host?x"):
+        assert not forwards_bearer(McpServerConfig(name="web", url=url))
 
 
 def test_the_sdk_is_not_imported_before_a_server_is_connected() -> None:
