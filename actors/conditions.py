@@ -87,8 +87,6 @@ def _same(expected: Any, value: Any) -> bool:
     """Equal, or one is the text of the other: models and session state write numbers as text."""
     if _text(expected) == _text(value):  # first, for a text says a long number more exactly than a float
         return True
-    if isinstance(expected, bool) or isinstance(value, bool):
-        return False
     if isinstance(expected, str) and isinstance(value, str):
         return False
     numbers = _number(expected), _number(value)
