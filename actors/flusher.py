@@ -7,13 +7,9 @@ rounds, however long they are, and shares its commit. Where a loop has nothing e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 import trio
-
-from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.message import Message
 
 ROUNDS = 12
 """What is asked for is done after so many rounds, and before twice as many."""
@@ -49,17 +45,3 @@ class Flusher:
                 for flush in self._due.values():
                     flush()
                 self._due.clear()
-
-
-def flushing(flusher: Flusher) -> Behaviour[Message[Any]]:
-    """The behaviour of the actor that runs it; nothing is sent to it."""
-
-    async def behaviour(ctx: Context[Message[Any]]) -> None:
-        ctx.start_soon(flusher.run)
-        await ctx.serve(_nothing)
-
-    return behaviour
-
-
-async def _nothing(_: Message[Any]) -> None:
-    await trio.lowlevel.checkpoint()

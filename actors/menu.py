@@ -11,6 +11,7 @@ from stopgo.actors.facade import facade_tool
 from stopgo.actors.gate import Place, offered
 from stopgo.actors.models.messages import ModelTool
 from stopgo.actors.tools import Tool
+from stopgo.config.wording import one_of
 
 
 @attrs.frozen(eq=False)
@@ -46,10 +47,10 @@ class Menu:
                 tools.append(f'"{shelf.facade}"{said}')
         ways = []
         if marks:
-            ways.append(f"the tools marked {_or(marks)}")
+            ways.append(f"the tools marked {one_of(tuple(marks))}")
         if tools:
             each = "its description lists" if len(tools) == 1 else "their descriptions list"
-            ways.append(f"{_or(tools)} ({each} the available tools)")
+            ways.append(f"{one_of(tuple(tools))} ({each} the available tools)")
         return f"MCP tool calls: use {' or '.join(ways)}." if ways else ""
 
 
@@ -74,7 +75,3 @@ def _facade(tool: Tool) -> ModelTool:
 
 def _destructive(tool: Tool) -> bool:
     return bool(tool.hints.destructive) and not tool.hints.read_only
-
-
-def _or(words: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -12,7 +12,7 @@ from stopgo.actors.catalogue import Catalogue
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.menu import Menu, menu
 from stopgo.actors.registry import RegistryMessage, Update
-from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.context import Behaviour, background
 from stopgo.runtime.message import Message
 from stopgo.runtime.ref import ActorRef
 
@@ -49,12 +49,4 @@ def tool_lists(published: Published, registry: ActorRef[RegistryMessage]) -> Beh
                 del published.changed[name]
                 await registry.ask(Update(name, published.servers[name].tools))
 
-    async def behaviour(ctx: Context[Message[Any]]) -> None:
-        ctx.start_soon(watch)
-        await ctx.serve(_nothing)
-
-    return behaviour
-
-
-async def _nothing(_: Message[Any]) -> None:
-    await trio.lowlevel.checkpoint()
+    return background(watch)

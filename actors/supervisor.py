@@ -19,7 +19,6 @@ from stopgo.actors.authorization import Authorization
 from stopgo.actors.catalogue import DuplicateTool
 from stopgo.actors.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
-from stopgo.actors.flusher import flushing
 from stopgo.actors.mcp.bearer import forwards_bearer
 from stopgo.actors.mcp.server import ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
@@ -37,7 +36,7 @@ from stopgo.actors.tree import tree_id
 from stopgo.config.model import AgentConfig, McpServerConfig, Node
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.clock import WallClock
-from stopgo.runtime.context import Behaviour
+from stopgo.runtime.context import Behaviour, background
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.ref import ActorRef
@@ -125,7 +124,7 @@ async def open_cast(
             authorization=Authorization(published, registry_ref, servers),
             menu=lambda: published.menu,
         )
-        await kernel.start("flusher", flushing(services.flusher))
+        await kernel.start("flusher", background(services.flusher.run))
         conversations = VirtualActors(
             "conversation", conversation(services), kernel, poisoned=poisoned(services)
         )

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from stopgo.runtime.clock import WallClock
-from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.context import Behaviour, background
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal
 from stopgo.runtime.message import Message
@@ -40,15 +40,7 @@ def timers(
                 with trio.move_on_after(pause):
                     await anext(new)
 
-    async def behaviour(ctx: Context[Message[Any]]) -> None:
-        ctx.start_soon(watch)
-        await ctx.serve(_nothing)
-
-    return behaviour
-
-
-async def _nothing(_: Message[Any]) -> None:
-    await trio.lowlevel.checkpoint()
+    return background(watch)
 
 
 async def deliver_due(journal: Journal, wall: WallClock, wake: Callable[[str], None]) -> bool:

@@ -20,7 +20,7 @@ import contextvars
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import attrs
 import trio
@@ -32,7 +32,7 @@ from stopgo.runtime.errors import Refused, leaf
 from stopgo.runtime.events import ACTORS, TellRefused
 from stopgo.runtime.life import Life
 from stopgo.runtime.mailbox import Mailbox
-from stopgo.runtime.message import A, R, Request
+from stopgo.runtime.message import A, Message, R, Request
 from stopgo.runtime.ref import ActorRef, Address
 
 B = TypeVar("B")
@@ -204,6 +204,20 @@ class Context(Generic[A]):
 
 Behaviour: TypeAlias = Callable[[Context[A]], Awaitable[None]]
 """An actor: called once for every life."""
+
+
+def background(task: Callable[[], Awaitable[object]]) -> Behaviour[Message[Any]]:
+    """An actor that is all background: `task` runs for as long as it lives, and nothing is sent to it."""
+
+    async def behaviour(ctx: Context[Message[Any]]) -> None:
+        ctx.start_soon(task)
+        await ctx.serve(_nothing)
+
+    return behaviour
+
+
+async def _nothing(_: Message[Any]) -> None:
+    await trio.lowlevel.checkpoint()
 
 
 async def _live_once(life: Life, behaviour: Behaviour[B]) -> None:

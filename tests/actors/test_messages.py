@@ -18,18 +18,13 @@ from tests.actors.world import (
     after,
     answer,
     call,
+    code_of,
     events,
     once,
     say,
     types,
     use,
 )
-
-
-async def code_of(wait: Any) -> str:
-    with pytest.raises(AgentError) as caught:
-        await wait
-    return caught.value.code
 
 
 def users(turn: Turn) -> list[str]:

@@ -23,18 +23,13 @@ from tests.actors.world import (
     after,
     answer,
     call,
+    code_of,
     events,
     say,
     types,
     use,
     wall,
 )
-
-
-async def code_of(wait: Any) -> str:
-    with pytest.raises(AgentError) as caught:
-        await wait
-    return caught.value.code
 
 
 async def write(world: World, id: str, *new: NewEvent, summary: Summary | None = None) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
+import pytest
 import trio
 import yaml
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.errors import AgentError
 from stopgo.actors.mcp.server import HANDLERS, ServerStartFailed
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
@@ -85,6 +87,13 @@ def once(event: trio.Event, step: ModelReply) -> Step:
 def answer(turn: Turn) -> Result:
     assert turn.result is not None
     return turn.result
+
+
+async def code_of(wait: Awaitable[object]) -> str:
+    """Of the error that it raises."""
+    with pytest.raises(AgentError) as caught:
+        await wait
+    return caught.value.code
 
 
 def llm(name: str, **more: Any) -> dict[str, Any]:

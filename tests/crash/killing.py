@@ -28,6 +28,13 @@ class Killed(BaseException):
     """The process is gone. No handler of the product may catch it."""
 
 
+def only_killed(error: BaseException) -> bool:
+    """Whether that is all that happened."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Killed)[1] is None
+    return isinstance(error, Killed)
+
+
 @attrs.frozen
 class Kill:
     write: int

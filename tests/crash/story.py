@@ -23,7 +23,7 @@ from stopgo.runtime.journal.protocol import Command, Event, Intent, Journal, Jso
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 from .client import Client, Policy, Script, from_the_ledger
-from .killing import Kill, Killed, KillingJournal
+from .killing import Kill, KillingJournal, only_killed
 from .world import Outside, World
 
 MAX_LIVES = 12
@@ -172,15 +172,9 @@ def _live(
     try:
         return trio.run(process, clock=_clock())
     except BaseException as error:
-        if not _only_killed(error):
+        if not only_killed(error):
             raise
         return None
-
-
-def _only_killed(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(Killed)[1] is None
-    return isinstance(error, Killed)
 
 
 async def _read(

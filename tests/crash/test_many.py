@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 import trio
 
@@ -16,6 +15,7 @@ from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
 from stopgo.runtime.journal.sqlite import open_sqlite
 
+from .crowd import all_pending, resident
 from .decision_scenarios import APPROVED
 from .scenario_parts import YES
 from .world import Outside, World
@@ -35,13 +35,6 @@ class Obedient:
         if request.results:
             return ModelReply(f"{request.user} is gone")
         return ModelReply(tool_calls=(ToolCall("1", "wipe", {"name": request.user}),))
-
-
-def resident() -> int:
-    """Bytes of memory that this process has for itself now."""
-    gc.collect()
-    size: int = psutil.Process().memory_info().rss
-    return size
 
 
 @asynccontextmanager
@@ -102,17 +95,6 @@ async def test_a_thousand_wait_and_nobody_is_there(
         tally = (await agent.conversations(limit=1)).tally
     assert Counter(entry.label for entry in world.ledger) == Counter([*long, *warm, *many])
     assert tally == {"active": LONG + 2 * MANY}
-
-
-async def all_pending(agent: Agent) -> list[str]:
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = await agent.approvals(limit=200, cursor=cursor)
-        found += [question.id for question in page.questions]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
 
 
 async def say_yes(agent: Agent, approvals: Sequence[str]) -> None:

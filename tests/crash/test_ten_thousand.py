@@ -6,7 +6,6 @@ Real time and a real disk. What it takes is printed, for whoever wants to know w
 from __future__ import annotations
 
 import faulthandler
-import gc
 import json
 import random
 import time
@@ -16,7 +15,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import assert_never
 
-import psutil
 import pytest
 import trio
 
@@ -29,6 +27,8 @@ from stopgo.config.model import AgentConfig, McpServerConfig
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.sqlite import open_sqlite
+
+from .crowd import all_pending, resident
 
 RUNS = 10_000
 AT_ONCE = 100
@@ -129,12 +129,6 @@ class Phase:
         return json.dumps(figures)
 
 
-def resident() -> int:
-    gc.collect()
-    size: int = psutil.Process().memory_info().rss
-    return size
-
-
 async def side_by_side(work: Sequence[str], do: Callable[[str], Awaitable[None]]) -> None:
     """Do all of it, so many at a time."""
     left = list(work)
@@ -146,17 +140,6 @@ async def side_by_side(work: Sequence[str], do: Callable[[str], Awaitable[None]]
     async with trio.open_nursery() as nursery:
         for _ in range(AT_ONCE):
             nursery.start_soon(worker)
-
-
-async def all_pending(agent: Agent) -> list[str]:
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = await agent.approvals(limit=200, cursor=cursor)
-        found += [question.id for question in page.questions]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
 
 
 async def nobody_is_awake(agent: Agent) -> None:

@@ -106,12 +106,6 @@ def _all_ran(story: Story) -> None:
     assert [request for request in story.world.requests if request[1] == "sum"]
 
 
-async def _resume_beside_approval(client: Client) -> None:
-    await client.start("go")
-    await client.decide("a", YES, "yes")
-    await client.resume(GOOD)
-
-
 BESIDE_APPROVAL = Scenario(
     "a call without a token in one of three branches, while another waits for a human",
     FAN,
@@ -120,7 +114,7 @@ BESIDE_APPROVAL = Scenario(
         seconds={"slow": 1.0},
         demands=Demands(tokens={"b": [GOOD]}),
     ),
-    _resume_beside_approval,
+    _approve_and_resume,
     _all_ran,
     approval=ApprovalConfig(in_parallel="ask"),
 )

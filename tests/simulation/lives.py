@@ -22,7 +22,7 @@ from stopgo.runtime.events import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
-from tests.crash.killing import Killed, KillingJournal
+from tests.crash.killing import KillingJournal, only_killed
 
 from .audit import Record, audit, difference
 from .person import PATIENCE, Person
@@ -75,7 +75,7 @@ class Simulation:
         try:
             trio.run(self._process, life, clock=trio.testing.MockClock(autojump_threshold=0))
         except BaseException as error:
-            if not _only_killed(error):
+            if not only_killed(error):
                 raise
         trio.run(self._look_at_the_record, clock=trio.testing.MockClock(autojump_threshold=0))
 
@@ -262,12 +262,6 @@ def _errors_told(world: World) -> Iterator[None]:
     finally:
         logger.removeHandler(teller)
         logger.propagate = propagate
-
-
-def _only_killed(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(Killed)[1] is None
-    return isinstance(error, Killed)
 
 
 def _short(body: Any) -> str:
