@@ -47,8 +47,12 @@ class ResourceStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Each call comes from one worker thread or another, one after the other.
         self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute(_SCHEMA)
+        try:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(_SCHEMA)
+        except sqlite3.Error:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         self._db.close()

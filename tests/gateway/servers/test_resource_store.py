@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,8 +86,11 @@ def test_any_text_survives(name: str, value: int | str) -> None:
 
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, and long enough to be taken for one " * 20)
-    with pytest.raises(sqlite3.DatabaseError, match="file is not a database"):
+    with pytest.raises(sqlite3.DatabaseError, match="file is not a database") as caught:
         ResourceStore(tmp_path / "notes.txt")
+    # Not even whoever keeps the error keeps the file open.
+    assert str(tmp_path / "notes.txt") not in {file.path for file in psutil.Process().open_files()}
+    del caught
 
 
 def test_processes_writing_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
