@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from stopgo.actors import events as e
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
+from stopgo.actors.log import reply_topic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -95,6 +96,21 @@ async def test_an_event_of_a_newer_version_makes_a_conversation_read_only(
             assert await code_of(command) == "conversation_read_only"
         assert conversation.last_seq == (await agent.get(id)).last_seq
     assert len(world.requests) == 1
+
+
+async def test_a_command_of_a_newer_version_is_refused_and_holds_up_nobody(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one")).conversation.id
+        with agent._cast.services.bus.subscribe(reply_topic(id, "k")) as replies:
+            await world.journal.deliver(id, "k", "dance", {})
+            agent._cast.services.wake(id)
+            refused: Any = await anext(replies)
+        assert refused["error"]["code"] == "invalid_request"
+        assert "dance" in refused["error"]["message"]
+        assert answer(await agent.send(id, "two")).response == "agent done"
+        assert await world.journal.inbox(id) == ()
 
 
 async def test_a_run_with_an_event_of_a_newer_version_does_not_go_on(

@@ -278,6 +278,12 @@ async def test_questions_of_two_branches_reach_their_own(asking: Asking, autojum
 
 
 async def test_cancelling_the_run_tells_the_server(asking: Asking, autojump_clock: MockClock) -> None:
+    async def insist(message: CallTool) -> str:
+        said = await ask_who(message)
+        assert await ask_who(message) == said  # nobody is asked any more
+        return said
+
+    asking.offer("ask", insist)
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         question = await only(agent, turn.conversation.id)
@@ -344,6 +350,7 @@ async def test_a_shutdown_tells_the_server(asking: Asking, autojump_clock: MockC
 
     async def clean_up(message: CallTool) -> str:
         said = await ask_who(message)
+        assert await ask_who(message) == said  # nobody is asked any more
         await trio.sleep(8)
         return said
 
