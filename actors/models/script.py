@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import regex
 import trio
 
 from stopgo.actors.models.messages import (
@@ -27,6 +28,8 @@ from stopgo.actors.models.schema import accepted_types, parse_number, properties
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
 """`${name}`, or `$${` for a literal `${`."""
+PATIENCE = 0.5
+"""Seconds a pattern may take over a text: some take for ever over a text that is made for that."""
 _SHOWN = 200
 """Characters of a text of the request that an error repeats."""
 
@@ -37,11 +40,11 @@ Groups = Mapping[str, str]
 class When:
     """The conditions of one reply; those given must all hold."""
 
-    user: re.Pattern[str] | None = None
+    user: regex.Pattern[str] | None = None
     """Searched in the turn's user message."""
-    prompt: re.Pattern[str] | None = None
+    prompt: regex.Pattern[str] | None = None
     """Searched in the system prompt."""
-    tool_result: re.Pattern[str] | None = None
+    tool_result: regex.Pattern[str] | None = None
     """Searched in the results the model has not answered yet; the first that holds it counts."""
     last_tool: str | None = None
     """Name of the tool whose result is the last message."""
@@ -54,13 +57,13 @@ class When:
     """The key of the model call in its conversation."""
 
     @property
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
+    def patterns(self) -> tuple[regex.Pattern[str], ...]:
         return tuple(each for each in (self.user, self.prompt, self.tool_result) if each is not None)
 
     def match(self, request: ModelRequest) -> Groups | None:
         """The texts of the named groups when the conditions hold, else None.
 
-        A group that took no part in its match is empty.
+        A group that took no part in its match is empty. Raises TimeoutError when a pattern takes too long.
         """
         results = request.results
         equal = (
@@ -82,7 +85,7 @@ class When:
         ):
             if pattern is None:
                 continue
-            found = next(filter(None, map(pattern.search, texts)), None)
+            found = next(filter(None, (pattern.search(text, timeout=PATIENCE) for text in texts)), None)
             if found is None:
                 return None
             groups |= found.groupdict(default="")
@@ -160,7 +163,12 @@ class ScriptModel:
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """The scripted reply. Raises `ModelFailed` where the script says so, or says nothing."""
-        found = self.script.find(request)
+        try:
+            found = self.script.find(request)
+        except TimeoutError:
+            raise ModelFailed(
+                f"a pattern in {self.script.name} takes too long over this request: {describe(request)}"
+            ) from None
         if found is None:
             raise ModelFailed(f"no reply in {self.script.name} fits this request: {describe(request)}")
         entry, groups = found

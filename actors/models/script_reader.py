@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
+import regex
 import yaml
 
 from stopgo.actors.models.errors import InvalidScript
@@ -114,9 +114,9 @@ class _Reader:
 
     def when(self, node: yaml.Node) -> When:
         readers: dict[str, Callable[[yaml.Node], Any]] = {
-            "user": self.regex,
-            "prompt": self.regex,
-            "tool_result": self.regex,
+            "user": self.pattern,
+            "prompt": self.pattern,
+            "tool_result": self.pattern,
             "last_tool": self.string,
             "node": self.string,
             "call": self.count,
@@ -250,11 +250,11 @@ class _Reader:
             raise self.wrong(node, "this must be a text; quote what YAML reads as something else")
         return str(node.value)
 
-    def regex(self, node: yaml.Node) -> re.Pattern[str]:
+    def pattern(self, node: yaml.Node) -> regex.Pattern[str]:
         source = self.string(node)
         try:
-            return re.compile(source)
-        except (re.error, OverflowError, RecursionError) as error:
+            return regex.compile(source)
+        except (regex.error, OverflowError, RecursionError) as error:
             raise self.wrong(node, f"not a regular expression: {error}") from error
 
     def whole(self, node: yaml.Node, least: int, most: float, what: str) -> int:
