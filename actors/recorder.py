@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.errors import StartError
 from stopgo.actors.models.recording import script_of
 from stopgo.actors.stored import PAGE
 from stopgo.runtime.events import EventBus, Subscription
@@ -38,7 +39,11 @@ class Recorder:
     _finished: trio.Event = attrs.field(factory=trio.Event)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Record until `finish` is called."""
+        """Record until `finish` is called. Raises `StartError` when there can be no such folder."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StartError(f"cannot record to {self._folder}: {error.strerror}") from error
         with self._bus.subscribe(None, BUFFER) as self._events:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._note, self._events)
@@ -83,7 +88,6 @@ def _replace(path: Path, history: list[Event]) -> None:
     text = script_of(history)
     if not text:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)

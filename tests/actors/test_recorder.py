@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.errors import StartError
 from stopgo.actors.models.messages import ModelFailed, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.script import ScriptModel
@@ -149,11 +150,18 @@ async def test_a_run_that_waits_is_recorded_as_far_as_it_is(tmp_path: Path, reco
 async def test_a_folder_that_cannot_be_written_disturbs_nobody(
     tmp_path: Path, recordings: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await trio.Path(recordings).write_text("a file is in the way")
     world = World(tmp_path)
     world.plans[("agent", None)] = [say("fine")]
     async with life(world, MemoryJournal(wall), record=recordings) as agent:
+        await trio.Path(recordings).rmdir()
         turn = await agent.start_conversation("go")
         assert turn.result is not None
         assert turn.result.response == "fine"
     assert "was not written" in caplog.text
+
+
+async def test_a_folder_that_is_none_is_told_at_the_start(tmp_path: Path, recordings: Path) -> None:
+    await trio.Path(recordings).write_text("a file is in the way")
+    with pytest.RaisesGroup(StartError, allow_unwrapped=True, flatten_subgroups=True):
+        async with life(World(tmp_path), MemoryJournal(wall), record=recordings):
+            pass
