@@ -64,7 +64,7 @@ def load_config(
         check_prices(reader, root, config)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
-        raise ConfigError(tuple(sorted(found, key=_place)))
+        raise ConfigError(tuple(dict.fromkeys(map(_blamed, sorted(found, key=_place)))))
 
     if isinstance(servers := root.entries.get("mcp_servers"), Table):
         root = root.with_entries({"mcp_servers": as_list(servers)})
@@ -156,6 +156,13 @@ def _as_written(entry: Value) -> str:
 def _in_tree(problem: Problem) -> bool:
     """Of a tree that was made up: it can only repeat what was said of the keys it is made of."""
     return problem.key.partition(".")[0] == "agent"
+
+
+def _blamed(problem: Problem) -> Problem:
+    """A model that stands nowhere in the file is the one that stands in for them."""
+    if problem.line is None and problem.key.rpartition(".")[2] == "model":
+        return attrs.evolve(problem, file="--model", key="")
+    return problem
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stopgo.config.errors import Problem
+from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.model import AgentConfig, LlmNode, ParallelNode
 from stopgo.config.models import PROVIDERS, ModelSpec, Prices, UnknownModel, parse_model
 from stopgo.config.resolve import chain_of, prices_of, reachable_models, resolve_model
@@ -239,3 +239,20 @@ def test_a_name_that_is_nearly_one_of_the_file_is_warned_of(load: Load) -> None:
     assert load(f"llm: {{model: fsat, fallbacks: [gemini-pr, claude-fast]}}\n{models}").warnings == (
         'llm.model: "fsat" is taken for a model of Google\'s (did you mean "fast"?)',
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("", "--model: must not be empty"),
+        ("opnai:x", '--model: there is no model "opnai:x" (did you mean "openai:x"?)'),
+    ],
+)
+def test_a_model_from_the_command_line_is_not_blamed_on_the_file(load: Load, model: str, said: str) -> None:
+    file = "agent: {type: sequential, name: a, agents: [{type: llm, name: b}, {type: llm, name: c}]}\nprot: 1"
+    with pytest.raises(ConfigError) as caught:
+        load(file, model=model)
+    blamed = [str(problem) for problem in caught.value.problems]
+    assert blamed[0] == said
+    assert [line.partition(":")[0] for line in blamed].count("--model") == len(blamed) - 1
+    assert "unknown key" in blamed[-1]
