@@ -102,6 +102,11 @@ async def test_the_bound_counts_open_commands_of_one_kind(journal: Journal) -> N
     assert await journal.deliver("s", "3", "message", {}, limit=2) == Accepted()
 
 
+async def test_the_first_command_of_a_stream_has_all_of_the_bound(journal: Journal) -> None:
+    assert await journal.deliver("s", "1", "message", {}, new=True, limit=1) == Accepted()
+    assert await journal.deliver("s", "2", "message", {}, limit=1) == NotAccepted("full")
+
+
 async def test_the_bound_holds_when_all_come_at_once(journal: Journal) -> None:
     await journal.deliver("s", "0", "other", {}, new=True)
     answers: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -154,7 +155,21 @@ async def test_titles_are_searched_as_text(journal: Journal, begin: Any, q: str,
     assert ("empty" in names) == (q == "")
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "!!!", "bm90IGpzb24=", "WzEsMl0=", "é", "W10=" * 1000])
+def coded(json: str) -> str:
+    return base64.urlsafe_b64encode(json.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "x", "!!!", "é", "W10=" * 1000]
+    + [coded(json) for json in ("not json", "[1,2]", "5", "[" * 100_000)]
+    + [
+        coded(f'["{listing}",{number}]')
+        for listing in ("streams", "questions")
+        for number in ("-1", "1e3", "true", f"{2**63}", "null")
+    ],
+    ids=lambda cursor: cursor[:20],
+)
 async def test_a_cursor_is_ours_or_refused(journal: Journal, begin: Any, cursor: str) -> None:
     await begin()
     for listing in (journal.list, journal.questions):
@@ -201,6 +216,7 @@ async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begi
     assert await ids(streams=["b", "a", "b", "c"], state=None) == [f"q{number}" for number in range(7)]
     assert await ids(streams=["a"], state="void") == ["q2"]
     assert await ids(streams=[]) == []
+    assert (await journal.questions(limit=5)).next_cursor is None  # there is no sixth
 
 
 async def test_questions_put_after_others_were_deleted_are_not_taken_for_them(

@@ -82,11 +82,21 @@ async def test_what_was_written_is_there_when_opened_again(tmp_path: Path, inlin
     assert not (tmp_path / "journal.db-wal").exists(), "a clean end leaves one file"
 
 
-async def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
-    for wait, level in ((True, 2), (False, 0)):
-        db = schema.open_writer(tmp_path / "journal.db", wait_for_disk=wait)
+@pytest.mark.parametrize(("inline", "level"), [(False, 2), (True, 0)], ids=["full", "off"])
+async def test_commits_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: bool, level: int
+) -> None:
+    opened: list[sqlite3.Connection] = []
+    open_writer = schema.open_writer
+
+    def recorded(*args: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(open_writer(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(schema, "open_writer", recorded)
+    async with open_sqlite(tmp_path, inline=inline):
+        [db] = opened
         assert db.execute("PRAGMA synchronous").fetchone() == (level,)
-        db.close()
 
 
 async def test_readers_cannot_write(tmp_path: Path) -> None:
