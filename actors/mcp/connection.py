@@ -202,7 +202,8 @@ class Connection:
         """
         if self._stopping.is_set():
             return
-        self._tell("connecting")
+        if self.line.wanted is None:  # else that is what it is until it does not want one
+            self._tell("connecting")
         try:
             await self._live_once(deadline)
         except ConnectFailed as failure:
