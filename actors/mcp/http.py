@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
@@ -29,6 +30,8 @@ from stopgo.actors.mcp.failures import (
     status_line,
 )
 from stopgo.actors.mcp.reply import Reply
+from stopgo.actors.mcp.unbroken import Unbroken
+from stopgo.runtime.restart import Backoff, Streak
 
 # This logs the address of every request, and an address may carry a key.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -38,6 +41,10 @@ logging.getLogger("mcp.client.streamable_http").setLevel(logging.CRITICAL)
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of the longest reply."""
 CONNECT_TIMEOUT = 10.0
+STREAM_PAUSE = 0.5
+"""Seconds at least from one opening of the server's own stream to the next."""
+STREAMS = Backoff(first=1.0, limit=60.0, jitter=0.5)
+"""While it cannot be opened."""
 KEEP_ALIVE = 2.0
 """Seconds that an idle connection may be used again. Servers close theirs after five (uvicorn, Node): a call
 sent at that moment would have an outcome that nobody knows."""
@@ -83,6 +90,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         self._on_session = on_session
         self._nursery = nursery
         self._streamed = False
+        self._next_stream = -math.inf
         self._replies: dict[object, Reply] = {}
         """By the id of the request that each is to."""
 
@@ -106,12 +114,11 @@ class McpTransport(httpx2.AsyncBaseTransport):
         try:
             if kind == "request":
                 return _explained(request, await self._ask(request, request_id))
-            response = await self._send(request)
+            if kind == "stream" and request.method == "GET":
+                return await self._open_stream(request)
+            return await self._send(request)
         except httpx2.TransportError as error:
             return self._failed(request, kind, error)
-        if kind == "stream":
-            self._watch(request, response)
-        return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -170,13 +177,30 @@ class McpTransport(httpx2.AsyncBaseTransport):
             self._on_lost(transport_text(error))
         raise error  # the SDK expects that of the server's stream and of the end of a session
 
-    def _watch(self, request: httpx2.Request, response: httpx2.Response) -> None:
-        """The SDK opens the server's stream again when it ends, and would not tell how that went."""
-        if request.method == "GET" and response.status_code == HTTPStatus.OK:
-            self._streamed = True
-            self._on_stream()
-        elif self._streamed and response.status_code == HTTPStatus.NOT_FOUND:
-            self._on_lost(SESSION_UNKNOWN)
+    async def _open_stream(self, request: httpx2.Request) -> httpx2.Response:
+        """The server's own stream to us. The SDK opens it again when it ends, as often as the server says so,
+        but hardly ever when that fails; and it would not tell how it went."""
+        failures = Streak(STREAMS)
+        while True:
+            await trio.sleep_until(self._next_stream)
+            self._next_stream = trio.current_time() + STREAM_PAUSE
+            try:
+                response = await self._send(request)
+            except (httpx2.ConnectError, AuthFailed):
+                raise
+            except httpx2.TransportError:
+                pass
+            else:
+                if response.status_code == HTTPStatus.OK:
+                    self._streamed = True
+                    self._on_stream()
+                    return Unbroken.body_of(response)
+                if response.status_code < 500:
+                    if self._streamed and response.status_code == HTTPStatus.NOT_FOUND:
+                        self._on_lost(SESSION_UNKNOWN)
+                    return response
+                await response.aclose()
+            await trio.sleep(failures.fail(served=0))
 
 
 @asynccontextmanager

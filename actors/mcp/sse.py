@@ -165,7 +165,7 @@ async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.
     headers = {"accept": "text/event-stream", "cache-control": "no-store"}
     async with AsyncExitStack() as stack:
         try:
-            stream = stream_within_origin(client, "GET", url, headers=headers)
+            stream = stream_within_origin(client, "GET", url, headers=headers, extensions=http.CALL)
             response = await stack.enter_async_context(stream)
         except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error

@@ -113,6 +113,12 @@ class HttpPeer:
     resumed: list[str] = attrs.field(factory=list)
     """`Last-Event-ID` headers after a cut; the second such request brings the reply."""
     cut_id: int = 0
+    streams: list[str] = attrs.field(factory=list)
+    """What becomes of its own streams, one after the other: end, cut, tell (of a tool `fresh`), or an HTTP
+    status; then 405."""
+    opened: int = 0
+    """How many were asked for."""
+    fresh: bool = False
     notifications: list[dict[str, Any]] = attrs.field(factory=list)
     on_connect: int = 200
     """The status of what precedes any call."""
@@ -169,12 +175,27 @@ def http_peer() -> Iterator[HttpPeer]:
 
 def answer_get(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:
     if (last := handler.headers["last-event-id"]) is None:
-        return reply(handler, 405)
+        return answer_stream(peer, handler)
     peer.resumed.append(last)
     result = {"content": [{"type": "text", "text": "resumed"}]}
     message = {"jsonrpc": "2.0", "id": peer.cut_id, "result": result}
     event = f"id: {last}+\n\n" if len(peer.resumed) == 1 else f"data: {json.dumps(message)}\n\n"
     return reply(handler, 200, event.encode(), "text/event-stream")
+
+
+def answer_stream(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:
+    peer.opened += 1
+    how = peer.streams.pop(0) if peer.streams else "405"
+    if how.isdigit():
+        return reply(handler, int(how))
+    event = b"retry: 0\n\n"
+    if how == "tell":
+        peer.fresh = True
+        event = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
+    if how == "cut":
+        handler.close_connection = True
+        return reply(handler, 200, event, "text/event-stream", missing=5)
+    return reply(handler, 200, event, "text/event-stream")
 
 
 def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
@@ -195,7 +216,8 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
             }
         case "tools/list":
             schema = {"type": "object"}
-            result = {"tools": [{"name": name, "inputSchema": schema} for name in ("echo", "slow")]}
+            names = ("echo", "slow", "fresh") if peer.fresh else ("echo", "slow")
+            result = {"tools": [{"name": name, "inputSchema": schema} for name in names]}
         case "tools/call":
             tool = message["params"]["name"]
             peer.calls.append((tool, authorization))
@@ -260,10 +282,11 @@ def reply(
     content_type: str = "application/json",
     session: str | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
+    missing: int = 0,
 ) -> None:
     handler.send_response(status)
     handler.send_header("content-type", content_type)
-    handler.send_header("content-length", str(len(body)))
+    handler.send_header("content-length", str(len(body) + missing))
     for name, value in more.items():
         handler.send_header(name, value)
     if status == 307 and "location" not in more:

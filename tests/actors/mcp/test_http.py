@@ -24,6 +24,7 @@ from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import LONG
 from tests.actors.mcp.test_streamable import call
 
@@ -217,6 +218,31 @@ async def test_a_stream_that_is_taken_up_again_is_not_the_servers_own(http_peer:
         assert "content" in await way.request(call())
     assert len(http_peer.resumed) == 2
     assert streams == []
+
+
+async def test_the_servers_own_stream_is_opened_again_however_it_fails(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "STREAM_PAUSE", 0.01)
+    monkeypatch.setattr(http, "STREAMS", Backoff(first=0.01, limit=0.05))
+    http_peer.streams = ["503", "500", "502", "cut", "cut", "cut", "end", "503", "tell"]
+    async with serving(web(http_peer.url)):
+        with trio.fail_after(10):
+            while "fresh" not in [tool.name for tool in statuses[-1].tools]:  # noqa: ASYNC110 - there is none
+                await trio.sleep(0.01)
+    assert [status.state for status in statuses] == ["connecting", "connected", "connected"]
+
+
+async def test_the_servers_own_stream_is_not_opened_all_the_time(
+    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "STREAM_PAUSE", 0.2)
+    http_peer.streams = ["end"] * 1000
+    async with serving(web(http_peer.url)):
+        began = trio.current_time()
+        while http_peer.opened < 4:  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(0.01)
+    assert trio.current_time() - began >= 2 * 0.2
 
 
 async def test_an_older_server_is_told_of_a_cancelled_call(http_peer: Any, serving: Open) -> None:
