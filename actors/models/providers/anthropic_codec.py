@@ -253,7 +253,7 @@ class AnthropicStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._blocks: dict[object, _Block] = {}
+        self._blocks: dict[str, _Block] = {}
         self._calls = 0
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
@@ -269,9 +269,9 @@ class AnthropicStream:
             case "message_start":
                 self._count(mapping(body.get("message")).get("usage"))
             case "content_block_start":
-                self._start(body.get("index"), dict(mapping(body.get("content_block"))))
+                self._start(str(body.get("index")), dict(mapping(body.get("content_block"))))
             case "content_block_delta":
-                self._delta(self._blocks.get(body.get("index")), mapping(body.get("delta")))
+                self._delta(self._blocks.get(str(body.get("index"))), mapping(body.get("delta")))
             case "message_delta":
                 self._message |= mapping(body.get("delta"))
                 self._count(body.get("usage"))
@@ -284,7 +284,7 @@ class AnthropicStream:
         """Counts are of all so far, not of what is new."""
         self._usage |= {key: value for key, value in mapping(usage).items() if value is not None}
 
-    def _start(self, index: object, block: dict[str, Any]) -> None:
+    def _start(self, index: str, block: dict[str, Any]) -> None:
         call = None
         if block.get("type") == "tool_use":
             call, self._calls = self._calls, self._calls + 1
@@ -295,7 +295,7 @@ class AnthropicStream:
     def _delta(self, block: _Block | None, delta: Mapping[str, Any]) -> None:
         if block is None:
             raise not_understood("a piece belongs to no block", self.usage)
-        kind = delta.get("type")
+        kind = text(delta.get("type"))
         if kind in _TEXTS:
             piece = text(delta.get(_TEXTS[kind]))
             block.pieces.setdefault(_TEXTS[kind], []).append(piece)

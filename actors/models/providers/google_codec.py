@@ -93,9 +93,9 @@ class GoogleCodec:
         if not candidates:
             raise ModelFailed("the answer holds no candidate", retryable=bool(answer), usage=usage)
         candidate = mapping(candidates[0])
-        parts = [mapping(part) for part in array(mapping(candidate.get("content")).get("parts"))]
+        parts = [_part(part) for part in array(mapping(candidate.get("content")).get("parts"))]
         said = "".join(text(part.get("text")) for part in parts if not part.get("thought"))
-        given = [mapping(part["functionCall"]) for part in parts if "functionCall" in part]
+        given = [part["functionCall"] for part in parts if "functionCall" in part]
         calls = tool_calls(
             ((text(call.get("id")), text(call.get("name")), call.get("args")) for call in given),
             own_names(request.tools),
@@ -192,6 +192,12 @@ def _call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 # -------------------------------------------------------------------------- replies
 
 
+def _part(given: object) -> dict[str, Any]:
+    """A part as it came: what is null is not there (proxies write what is not), and a call is an object."""
+    part = {key: value for key, value in mapping(given).items() if value is not None}
+    return {**part, "functionCall": mapping(part["functionCall"])} if "functionCall" in part else part
+
+
 def _usage(usage: object) -> Usage:
     told = mapping(usage)
     return Usage(
@@ -234,11 +240,11 @@ class GoogleStream:
                 if candidate.get(key):
                     self._candidate[key] = candidate[key]
             for part in array(mapping(candidate.get("content")).get("parts")):
-                self._part(dict(mapping(part)))
+                self._add(_part(part))
 
-    def _part(self, part: dict[str, Any]) -> None:
+    def _add(self, part: dict[str, Any]) -> None:
         if "functionCall" in part:
-            call = mapping(part["functionCall"])
+            call = part["functionCall"]
             name = text(call.get("name"))
             arguments = dump(call.get("args") or {}).decode()
             self._emit(ArgumentsDelta(self._calls, self._own_names.get(name, name), arguments))

@@ -1,0 +1,215 @@
+"""Answers that are nearly right: each is a reply or a failure, and no reply spoils the requests after it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ModelFailed,
+    ModelReply,
+    ToolMessage,
+    UserMessage,
+)
+from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.providers.codec import Codec
+from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.sse import SseEvent
+from stopgo.actors.models.providers.wire_json import dump
+from stopgo.config.models import ModelSpec
+
+from .conftest import request
+
+ODD: list[Any] = [
+    None,
+    0,
+    -1,
+    1.5,
+    True,
+    10**30,
+    "",
+    "x",
+    '{"a":',
+    "stop",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    [{}],
+    [None],
+    {"a": None},
+]
+
+CALLS = [
+    {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "add", "arguments": '{"a":1}'},
+        "extra_content": {"s": 1},
+    },
+    {"id": "c2", "type": "function", "function": {"name": "add", "arguments": "{}"}},
+]
+THOUGHTS = [{"type": "reasoning.text", "text": "hm", "index": 0}]
+CHAT_USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}
+CHAT = {
+    "choices": [
+        {
+            "message": {"content": "hi", "reasoning_details": THOUGHTS, "tool_calls": CALLS},
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": CHAT_USAGE,
+}
+CHAT_EVENTS = [
+    {"choices": [{"delta": {"content": "hi", "reasoning_details": THOUGHTS}, "finish_reason": None}]},
+    {"choices": [{"delta": {"reasoning_details": THOUGHTS, "tool_calls": [{"index": 0, **CALLS[0]}]}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": " "}}]}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 1, **CALLS[1]}]}, "finish_reason": "tool_calls"}]},
+    {"choices": [], "usage": CHAT_USAGE},
+]
+CALL_PART = {"functionCall": {"id": "1", "name": "add", "args": {"a": 1}}, "thoughtSignature": "S"}
+PARTS = [{"text": "hm", "thought": True}, {"text": "hi"}, CALL_PART, {"functionCall": {"name": "add"}}]
+GEMINI_USAGE = {"promptTokenCount": 5, "candidatesTokenCount": 1, "thoughtsTokenCount": 2}
+GEMINI = {
+    "candidates": [{"content": {"role": "model", "parts": PARTS}, "finishReason": "STOP"}],
+    "usageMetadata": GEMINI_USAGE,
+}
+GEMINI_EVENTS = [
+    *({"candidates": [{"content": {"parts": [part]}}]} for part in PARTS),
+    {"candidates": [{"content": {"parts": [{"text": "", "thoughtSignature": "S"}]}, "finishReason": "STOP"}]},
+    {"usageMetadata": GEMINI_USAGE},
+]
+CLAUDE_USAGE = {"input_tokens": 5, "output_tokens": 3, "cache_read_input_tokens": 1}
+CLAUDE = {
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "S"},
+        {"type": "text", "text": "hi", "citations": None},
+        {"type": "tool_use", "id": "t", "name": "add", "input": {"a": 1}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": CLAUDE_USAGE,
+}
+CLAUDE_EVENTS: list[dict[str, Any]] = [
+    {"type": "message_start", "message": {"usage": CLAUDE_USAGE}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "S"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "hi"}},
+    {
+        "type": "content_block_start",
+        "index": 2,
+        "content_block": {"type": "tool_use", "id": "t", "name": "add"},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": '{"a":1}'},
+    },
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
+    {"type": "message_stop"},
+]
+
+
+def spec(provider: Any) -> ModelSpec:
+    return ModelSpec("m", provider, "m", max_tokens=100)
+
+
+SPOKEN: list[tuple[Codec, object, list[Any]]] = [
+    (AnthropicCodec(spec("anthropic")), CLAUDE, CLAUDE_EVENTS),
+    (GoogleCodec(spec("google")), GEMINI, GEMINI_EVENTS),
+    (OpenAICodec(spec("mistral"), FLAVOURS["mistral"]), CHAT, CHAT_EVENTS),
+    (OpenAICodec(spec("openrouter"), FLAVOURS["openrouter"]), CHAT, CHAT_EVENTS),
+]
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from places(each, (*at, key))
+
+
+def nearly(answer: Any, random: Random) -> Any:
+    """The answer with something left out of it, twice in it, or odd."""
+    answer = copy.deepcopy(answer)
+    for _ in range(random.randint(1, 3)):
+        *path, last = random.choice([at for at in places(answer) if at] or [(None,)])
+        if last is None:
+            break
+        holder = answer
+        for key in path:
+            holder = holder[key]
+        match random.randrange(4):
+            case 0:
+                del holder[last]
+            case 1 if isinstance(holder, list):
+                holder.append(copy.deepcopy(holder[last]))
+            case _:
+                holder[last] = copy.deepcopy(random.choice(ODD))
+    return answer
+
+
+def told_again(codec: Codec, reply: ModelReply) -> None:
+    """A reply goes to the journal, and to the provider with everything after it."""
+    json.dumps(attrs.asdict(reply), allow_nan=False)
+    said = AssistantMessage(reply.text, reply.tool_calls, reply.verbatim)
+    results = [ToolMessage(call.id, call.name, "done") for call in reply.tool_calls]
+    dump(codec.body(request(UserMessage("hi"), said, *results, UserMessage("go on"))))
+
+
+def streamed(codec: Codec, events: list[Any]) -> ModelReply:
+    stream = codec.stream(request(), lambda _: None)
+    for event in events:
+        stream.feed(SseEvent(json.dumps(event)))
+    return stream.reply()
+
+
+@pytest.mark.parametrize(("codec", "answer", "events"), SPOKEN)
+def test_what_is_right_is_a_reply(codec: Codec, answer: object, events: list[Any]) -> None:
+    for reply in (codec.reply(answer, request()), streamed(codec, events)):
+        assert [call.name for call in reply.tool_calls][:1] == ["add"]
+        told_again(codec, reply)
+
+
+@pytest.mark.parametrize(("codec", "answer", "events"), SPOKEN)
+@given(st.randoms(use_true_random=False))
+def test_what_is_nearly_right_is_a_reply_or_a_failure(
+    codec: Codec, answer: object, events: list[Any], random: Random
+) -> None:
+    with suppress(ModelFailed):
+        told_again(codec, codec.reply(nearly(answer, random), request()))
+    with suppress(ModelFailed):
+        told_again(codec, streamed(codec, nearly(events, random)))
+
+
+@pytest.mark.parametrize("call", [None, [], "add"])
+def test_a_call_of_gemini_that_is_none_spoils_nothing_after_it(call: object) -> None:
+    codec = GoogleCodec(spec("google"))
+    parts = [{"text": "hi", "functionCall": call}]
+    answer = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    for reply in (codec.reply(answer, request()), streamed(codec, [answer])):
+        assert reply.text == "hi"
+        assert len(reply.tool_calls) == (call is not None)
+        told_again(codec, reply)
+
+
+def test_a_piece_of_claude_with_an_odd_place_or_kind_is_no_fault_of_ours() -> None:
+    events = copy.deepcopy(CLAUDE_EVENTS)
+    for event in events:
+        if event.get("index") == 0:
+            event["index"] = []
+    events[2]["delta"] = {"type": {}}
+    assert streamed(AnthropicCodec(spec("anthropic")), events).text == "hi"
