@@ -20,14 +20,12 @@ MOST_UNTOLD = 1024
 class Ahead:
     events: list[NewEvent] = attrs.field(factory=list)
     settle: list[SettleIntent] = attrs.field(factory=list)
-    ack: list[str] = attrs.field(factory=list)
     untold: list[Event | Passing] = attrs.field(factory=list)
     """The events, and what is passing, each piece in its place among them."""
 
-    def add(self, events: Sequence[Event], settle: Sequence[SettleIntent], ack: Sequence[str]) -> None:
+    def add(self, events: Sequence[Event], settle: Sequence[SettleIntent]) -> None:
         self.events += [NewEvent(event.type, event.body, event.at) for event in events]
         self.settle += settle
-        self.ack += ack
         self.untold += events
 
     def hold_back(self, passing: Passing) -> None:

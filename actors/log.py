@@ -4,9 +4,9 @@ Rules:
 
 * Saves pass one queue. What is told to anybody (the event published, a waiter answered, a sender replied to)
   is told after its commit, in seq order, in one place: `ConversationLog.save`.
-* The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`):
-  a crash takes that back, and a run that is started again over what is left comes to the same point. So
-  whatever acts on the world, asks or answers anybody, is saved first, with all that the fold is ahead.
+* The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`).
+  Whoever is outside (people, tools, models) hears only of what is on disk: before a call leaves, its intent
+  is saved, before a model is asked, what the fold is ahead (`flush`).
 * What a run decides comes from recorded steps, results and decisions alone, so running it again over the
   same log takes the same path.
 * All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
@@ -135,7 +135,7 @@ class ConversationLog(Branches):
                 intents=intents,
                 settle=(*ahead.settle, *settle),
                 questions=questions,
-                ack=(*ahead.ack, *ack),
+                ack=ack,
                 replies=replies,
                 forget=tuple(refuse or ()),
                 summary=head.summary() if head != self._stored_head else None,
@@ -163,14 +163,13 @@ class ConversationLog(Branches):
         self,
         *new: NewEvent,
         settle: Sequence[SettleIntent] = (),
-        ack: Sequence[str] = (),
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
         """Take it in at once; it is written with the next `save`, or a moment later. False when `when` no
         longer holds.
 
-        For what only the run goes on from, and can do without should a crash come first: steps that are done
-        again, a command that is still in the inbox. Nothing that anybody else waits for.
+        For what only the run goes on from, not for what anybody waits for. A crash in between is one that
+        came a moment earlier.
         """
         await self._take_turn()
         try:
@@ -184,7 +183,7 @@ class ConversationLog(Branches):
                 self.state.apply(event)
             if not self._ahead.events:
                 self.flusher.soon(self, self._flush_soon)
-            self._ahead.add(events, settle, ack)
+            self._ahead.add(events, settle)
             return True
         finally:
             self._queue.release()
@@ -205,11 +204,6 @@ class ConversationLog(Branches):
     def ahead(self) -> bool:
         """Something has been taken in that is not on disk yet."""
         return bool(self._ahead.events)
-
-    @property
-    def acked(self) -> frozenset[str]:
-        """Commands that have been carried out and are in the inbox still, for that is not on disk yet."""
-        return frozenset(self._ahead.ack)
 
     async def _take_turn(self) -> None:
         # Free nearly always; and who finds it so need not let all others run first.

@@ -27,8 +27,7 @@ async def step(
     """Do `work` until its outcome is recorded; that outcome ever after.
 
     The outcome is what is kept of it in ``step.finished``: results and errors alike. `also` gives the
-    events that belong into the same commit. Nothing in the world may hang on the outcome but through what
-    is saved after it (`ConversationLog.save_soon`).
+    events that belong into the same commit.
 
     Raises:
         ReplayMismatch: another step is recorded under this key.
@@ -57,7 +56,6 @@ async def _give_up(log: ConversationLog, execution: str, events: Sequence[NewEve
         *events,
         asked=lambda body: is_within(body["key"], execution),
         why="what it was asked for has failed",
-        soon=True,
     )
 
 

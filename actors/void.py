@@ -19,20 +19,16 @@ async def save_over(
     asked: Callable[[Mapping[str, Any]], bool],
     why: str,
     settle: Sequence[SettleIntent] = (),
-    soon: bool = False,
 ) -> None:
     """Save what makes pending questions pointless, those whose body `asked` picks, and take them back:
-    nobody waits for the answer any more. A human who was faster is heard, and nothing follows.
-
-    `soon`: if there are none, and the run need not be told to move, `ConversationLog.save_soon` will do.
-    """
+    nobody waits for the answer any more. A human who was faster is heard, and nothing follows."""
     faster: set[str] = set()
     while True:
         pending, approvals = log.state.head.pending, log.state.approvals
         over = [id for id in pending if id not in faster and asked(approvals[id].body)]
         others = [*(e.approval_void(id, why) for id in over), *_moves_on(log)]
         holds = partial(_still, log, over, log.state.head.run)
-        if soon and not others:
+        if not others:
             if await log.save_soon(*events, settle=settle, when=holds):
                 return
             continue

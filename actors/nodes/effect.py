@@ -258,9 +258,7 @@ class Effect:
             return
         await asks.close()
         asks.held.give_back()  # the server is free
-        # A call that can be sent again is at worst. For another a crash would leave a human to find out.
-        soon = cleared.effect != "once"
-        await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished", soon)
+        await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         state = self.scope.log.state
@@ -271,7 +269,7 @@ class Effect:
     async def _record_unknown(self, key: str, attempt: int, reason: str) -> None:
         await self._settle(e.tool_unknown(key, attempt, reason), "unknown")
 
-    async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"], soon: bool = False) -> None:
+    async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"]) -> None:
         """Save the end of an attempt. What the server still asked in the middle of it is void."""
         key, attempt = end.body["key"], end.body["attempt"]
         await save_over(
@@ -280,7 +278,6 @@ class Effect:
             asked=lambda body: asked_at(body, key, attempt),
             why="the call it was asked in is over",
             settle=[SettleIntent(key, attempt, state)],
-            soon=soon,
         )
 
     async def _again(self, key: str, attempt: int) -> bool:

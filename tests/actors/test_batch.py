@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from stopgo.actors.batch import Tally
-from stopgo.actors.flusher import Flusher
+from stopgo.actors.head import Head, fold_head
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult
-from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import NewEvent
+from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use, wall
 
 
 async def sleep(arguments: Mapping[str, Any]) -> ToolResult:
@@ -102,30 +104,26 @@ async def test_every_attempt_counts(world: World, autojump_clock: MockClock) -> 
 
 
 async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
-    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    world: World, autojump_clock: MockClock
 ) -> None:
-    stuck = trio.Event()
-
-    async def think(_: Any) -> Any:
-        stuck.set()
-        await trio.sleep_forever()
-
-    world.settings["shutdown_grace"] = 1
     world.tool("sleep", work=sleep, schema={})
-    world.plan("agent", sleeps(2), think)
-    # What it is ahead of the journal is lost, as in a crash: the sum, for the results are waited for.
-    monkeypatch.setattr(Flusher, "soon", lambda *_: None)
-    async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
-        await stuck.wait()
-    assert await batches(world, turn.conversation.id) == []
-    await trio.sleep(1000)
     world.plan("agent", sleeps(2), say("done"))
     async with world.agent() as agent:
-        async with aclosing(agent.events(turn.conversation.id)) as log:
-            async for event in log:
-                if event.type == "run.finished":
-                    break
+        turn = await agent.start_conversation("go")
+    whole = await events(world.journal, turn.conversation.id)
+    cut = whole[: 1 + [event.type for event in whole].index("tool.finished")]
+    world.journal = MemoryJournal(wall)
+    await world.journal.deliver(turn.conversation.id, "k", "create", {}, new=True)
+    await world.journal.save(
+        await world.journal.claim(turn.conversation.id, "a life before"),
+        0,
+        [NewEvent(event.type, event.body, event.at) for event in cut],
+        ack=["k"],
+        summary=fold_head(Head(), cut).summary(),
+    )
+    await trio.sleep(1000)
+    async with world.agent():
+        await trio.testing.wait_all_tasks_blocked()
     [batch] = await batches(world, turn.conversation.id)
     assert (batch["size"], batch["concurrency"], batch["duration"]) == (2, 1, 2.0)
     assert world.called("sleep") == 1

@@ -43,6 +43,7 @@ EFFECT = "actors/nodes/effect.py"
 INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
+ASK_MODEL = "actors/nodes/ask_model.py"
 BRANCHES = "actors/branches.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/run.py"
@@ -128,7 +129,7 @@ MUTANTS = (
         "the intent is saved with the result, not before the call",
         (
             Edit(EFFECT, INTENT, "            await log.save_soon(intent)\n"),
-            Edit(VOID, "if soon and not others:", "if False:"),
+            Edit(VOID, "if not others:", "if False:"),
             Edit(
                 VOID,
                 SAVE_OVER,
@@ -265,15 +266,15 @@ MUTANTS = (
         (
             Edit(
                 COMMANDS,
-                'save_soon(*self._begin(command, command.body["message"]), ack=[command.key])',
+                'save(*self._begin(command, command.body["message"]), ack=[command.key])',
                 'save(*self._begin(command, command.body["message"]))\n'
                 "            await self._log.save(ack=[command.key])",
             ),
         ),
     ),
     Mutant(
-        "a command that was carried out is carried out again before that is on disk",
-        (Edit(COMMANDS, "if command.key in acked:", "if False:"),),
+        "a model is told what a crash may still take back",
+        (Edit(ASK_MODEL, "await self.scope.log.flush()", "pass"),),
         ("tests/actors/test_ahead.py",),
     ),
     Mutant(
@@ -281,10 +282,10 @@ MUTANTS = (
         (
             Edit(
                 LOG,
-                "            self._ahead.add(events, settle, ack)\n",
+                "            self._ahead.add(events, settle)\n",
                 "            for event in events:\n"
                 "                self.bus.publish(topic(self.state.id), event)\n"
-                "            self._ahead.add(events, settle, ack)\n",
+                "            self._ahead.add(events, settle)\n",
             ),
         ),
     ),
