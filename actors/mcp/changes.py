@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from stopgo.actors.mcp.failures import first_line, meaning
+from stopgo.actors.mcp.failures import first_line, http_status, meaning
 from stopgo.actors.mcp.link import Link
 from stopgo.runtime.restart import Backoff, Streak
 
 if TYPE_CHECKING:
     from mcp import Client
 
-LISTEN_AGAIN = Backoff(first=0.25, factor=4.0, healthy=10.0, jitter=0.5)
+LISTEN_AGAIN = Backoff(first=0.25, factor=4.0, limit=300.0, healthy=10.0, jitter=0.5)
 
 
 def tells_of_changes(client: Client) -> bool:
@@ -25,7 +25,7 @@ def tells_of_changes(client: Client) -> bool:
 async def listen_for_changes(link: Link) -> None:
     """Have the tools listed again at every change, and after every time in which one may have been missed.
 
-    Ends when the server will not have it, or is gone.
+    Ends when the server itself will not have it, or is gone.
     """
     from mcp import MCPError
     from mcp.client.subscriptions import SubscriptionLost
@@ -40,8 +40,10 @@ async def listen_for_changes(link: Link) -> None:
                     link.refresh()
         except MCPError as error:
             match meaning(error.code, error.message, error.data):
-                case "answered":
+                case "answered" if http_status(error.code, error.data) is None:
                     return
+                case "answered":
+                    pass  # something in front of it: it may be too busy, or want a token
                 case "never_ran" | "connection_lost":
                     link.lose(first_line(error))
                     return

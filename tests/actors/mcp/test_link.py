@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import mcp_types as types
 import trio
+from mcp import MCPError
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.asking import MAX_QUESTIONS
 from stopgo.actors.mcp.changes import listen_for_changes
+from stopgo.actors.mcp.failures import REQUEST_REFUSED
 from stopgo.actors.mcp.flight import Flight, Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
@@ -130,6 +133,24 @@ async def test_no_call_has_more_questions_open_than_may_be_asked_at_once(nursery
         await wait_all_tasks_blocked()
         assert said == [answer] * MAX_QUESTIONS
         assert await flight.ask(Elicitation("And now?")) == answer
+
+
+async def test_only_the_server_itself_ends_the_listening(autojump_clock: MockClock) -> None:
+    """What is in front of it may be busy for a while."""
+    busy = MCPError(REQUEST_REFUSED, "HTTP 429 Too Many Requests", {"http_status": 429})
+    answers = [busy, busy, MCPError(types.METHOD_NOT_FOUND, "no such method")]
+
+    class Busy:
+        @asynccontextmanager
+        async def listen(self, *, tools_list_changed: bool) -> AsyncIterator[None]:
+            raise answers.pop(0)
+            yield
+
+    link = Link(Flights(logging.getLogger("test")))
+    link.client = cast(Any, Busy())
+    await listen_for_changes(link)
+    assert answers == []
+    assert link.loss is None
 
 
 async def test_what_changed_before_anybody_listened_is_asked_for() -> None:
