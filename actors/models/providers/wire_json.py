@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+MOST = 2**53
+"""Nothing is counted beyond it: a number that is longer still could not even be multiplied with a price."""
 _ARGUMENTS_SHOWN = 120
 """Characters of malformed arguments that the model is shown."""
 
@@ -91,4 +93,4 @@ def text(value: object) -> str:
 
 
 def count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST else 0

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from stopgo.actors.models.providers.wire_json import dump, load, load_arguments
+from stopgo.actors.models.providers.wire_json import MOST, count, dump, load, load_arguments
 
 HALF = "\ud83d"
 
@@ -54,3 +54,8 @@ def test_malformed_arguments_are_shown_to_the_model(raw: str) -> None:
     assert problem.startswith("the arguments are not valid JSON (")
     assert raw[:100] in problem
     assert len(problem) < 300
+
+
+@pytest.mark.parametrize("value", [None, True, "5", 1.5, -1, MOST + 1, 10**400])
+def test_what_counts_nothing_is_nothing(value: object) -> None:
+    assert (count(value), count(5)) == (0, 5)
