@@ -5,17 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
-
-from stopgo.gateway.cli import (
-    config_command,
-    mcp_command,
-    mcp_resources_command,
-    policy_command,
-    run_command,
-    serve_command,
-    tree_command,
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,6 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Here, for whoever interrupts us while we import is no reason for a traceback either.
+    from importlib.metadata import version
+
+    from stopgo.gateway.cli import (
+        config_command,
+        mcp_command,
+        mcp_resources_command,
+        policy_command,
+        run_command,
+        serve_command,
+        tree_command,
+    )
+
     parser = argparse.ArgumentParser(
         prog="stopgo",
         description="An agent runtime that stops before it does harm, and goes on when a human says so.",

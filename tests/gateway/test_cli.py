@@ -161,6 +161,23 @@ def test_output_that_cannot_be_written_is_no_traceback(
     assert done.stderr == (b"stopgo: No space left on device\n" if reader_is_there else b"")
 
 
+def test_an_interrupt_while_it_is_still_loading_is_no_traceback(tmp_path: Path) -> None:
+    program = """
+import sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("stopgo.config"):
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from stopgo.gateway.cli.main import main
+sys.exit(main(["--help"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("nam: x\nport: many\n")
     done = stopgo("serve", "--config", "bad.yaml", cwd=tmp_path)
