@@ -94,7 +94,7 @@ class StdioTransport:
         if self._exit_code is None:
             return None
         if self._exit_code < 0:
-            how = f"was killed by {signal.Signals(-self._exit_code).name}"
+            how = f"was killed by {_signal_name(-self._exit_code)}"
         else:
             how = f"exited with code {self._exit_code}"
         words = self.last_words()
@@ -299,6 +299,13 @@ class StdioTransport:
             await self._heard_to_end.wait()
         await process.stdout.aclose()
         await process.stderr.aclose()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 async def _exits_within(seconds: float, process: trio.Process) -> bool:
