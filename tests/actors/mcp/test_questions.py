@@ -180,12 +180,12 @@ async def test_over_http_each_question_reaches_its_own_call(serving: Open, confi
 async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
     serving: Open, config: Config, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = trio.Event()
+    first, second = trio.Event(), trio.Event()
     results: dict[str, str] = {}
 
     async def hold(_: Elicitation) -> ElicitationAnswer:
         first.set()
-        await trio.sleep(0.5)
+        await second.wait()
         return ADA
 
     async def never(_: Elicitation) -> ElicitationAnswer:
@@ -199,7 +199,8 @@ async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one, "first", hold)
             await first.wait()
-            nursery.start_soon(one, "second", never)
+            await one("second", never)
+            second.set()
     assert results == {"first": "Ada likes red", "second": "decline"}
     assert "asks a question while 2 calls are under way" in caplog.text
 
