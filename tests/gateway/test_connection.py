@@ -3,7 +3,7 @@
 import logging
 import re
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -144,3 +144,9 @@ async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCapt
         await trio.testing.wait_all_tasks_blocked(0.02)
         assert trio.lowlevel.current_statistics().tasks_living == serving
     assert any("the application failed" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_client_that_left_before_anybody_looked_is_nobody() -> None:
+    async with trio.SocketStream(trio.socket.socket()) as never_connected:
+        nothing = cast(Any, None)
+        await Connection(nothing, nothing, nothing, never_connected).run()
