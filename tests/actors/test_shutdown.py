@@ -12,7 +12,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.errors import AgentError
-from stopgo.actors.tools import ToolOutcomeUnknown
+from stopgo.actors.tools import Hints, ToolOutcomeUnknown
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -110,15 +110,20 @@ async def test_a_model_call_in_flight_is_recorded_and_its_tool_calls_wait(
     assert world.called("put") == 1
 
 
+@pytest.mark.parametrize(
+    ("hints", "rules"),
+    [(DESTRUCTIVE, []), (HARMLESS, [{"tool": "wipe", "then": "ask"}])],
+    ids=["destructive", "only approved"],
+)
 async def test_what_outlasts_the_grace_is_unknown_in_the_next_life_and_a_human_decides(
-    world: World, autojump_clock: MockClock
+    world: World, autojump_clock: MockClock, hints: Hints, rules: list[Any]
 ) -> None:
     async def never(_: Mapping[str, Any]) -> str:
         await trio.sleep_forever()
         raise AssertionError
 
-    world.settings["shutdown_grace"] = 4
-    world.tool("wipe", DESTRUCTIVE, never)
+    world.settings |= {"shutdown_grace": 4, "approval": {"rules": rules}}
+    world.tool("wipe", hints, never)
     world.plan("agent", use(call("wipe")), say("done"))
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
