@@ -23,6 +23,9 @@ UNREACHABLE = -31503
 UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """The statuses that a credential, or a better one, would change."""
 
+MAX_LINE = 500
+"""Characters of a reason: a server may have written it."""
+
 _CLOSED = -32000
 # Servers use that code for errors of their own; these are the texts of the SDK's.
 _CLOSED_MESSAGE = "Connection closed"
@@ -85,5 +88,5 @@ def status_line(status: int) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Of its text; its type's name when it has none."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+    """Of its text, as far as one reads it; its type's name when it has none."""
+    return next(iter(str(error)[:MAX_LINE].splitlines()), "") or type(error).__name__

@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 
 from stopgo.actors.mcp.failures import (
+    MAX_LINE,
     REQUEST_REFUSED,
     SERVER_FAILED,
     SESSION_LOST,
     UNREACHABLE,
     Meaning,
+    first_line,
     meaning,
     worth_retrying,
 )
@@ -40,3 +42,15 @@ def test_only_a_server_that_may_not_be_up_yet_is_tried_again() -> None:
         UNREACHABLE,
         SERVER_FAILED,
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("one\ntwo"), "one"),
+        (ValueError(""), "ValueError"),
+        (ValueError("x" * 10_000_000), "x" * MAX_LINE),
+    ],
+)
+def test_a_reason_is_a_line(error: Exception, line: str) -> None:
+    assert first_line(error) == line
