@@ -100,13 +100,13 @@ def parse_object(data: bytes) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise _invalid("half of a surrogate pair in a string") from None
     except json.JSONDecodeError as error:
-        raise _invalid(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise _invalid(f"{error.msg} at line {error.lineno}, column {error.colno}", hint=_HINT) from None
     except RecursionError:
         raise _invalid("nested too deeply") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
     if not isinstance(value, dict):
-        raise _invalid(f"expected an object, not {kind(value)}")
+        raise _invalid(f"expected an object, not {kind(value)}", hint=_HINT)
     if _depth(value) > MAX_DEPTH:
         raise _invalid(f"nested more than {MAX_DEPTH} deep")
     return value
@@ -118,7 +118,7 @@ def text_field(body: Mapping[str, Any], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _invalid(f"{name} must be a string, not {kind(value)}", {"field": name})
+        raise _invalid(f"{name} must be a string, not {kind(value)}", details={"field": name})
     return value if value.strip() else None
 
 
@@ -138,5 +138,10 @@ def _depth(value: object) -> int:
     return depth
 
 
-def _invalid(why: str, details: Mapping[str, Any] | None = None) -> RequestError:
-    return RequestError(400, "invalid_request_body", f"invalid request body: {why}", details=details)
+_HINT = 'Send one JSON object, such as {"message": "..."}, whatever the content type.'
+
+
+def _invalid(why: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None) -> RequestError:
+    return RequestError(
+        400, "invalid_request_body", f"invalid request body: {why}", hint=hint, details=details
+    )

@@ -70,6 +70,12 @@ async def test_a_body_that_is_no_json_object(
     assert not agent.calls
 
 
+@pytest.mark.parametrize("body", [b"approved=true", b"{'message': 'x'}", b"[]"])
+async def test_who_sends_something_else_is_told_what_to_send(client: httpx2.AsyncClient, body: bytes) -> None:
+    answer = await client.post("/conversations", content=body)
+    assert answer.json()["hint"].startswith("Send one JSON object")
+
+
 @pytest.mark.parametrize("path", POSTS)
 async def test_every_post_looks_at_its_body(client: httpx2.AsyncClient, agent: Any, path: str) -> None:
     answer = await client.post(path, content=b"{bad", headers={"Authorization": "Bearer x"})
