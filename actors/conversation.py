@@ -99,7 +99,7 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         await log.quiet()  # a shutdown: what is in flight gets the grace
         await log.flush()
     finally:
-        services.flusher.done(log)
+        log.close()
         services.live.pop(id, None)
 
 

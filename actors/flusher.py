@@ -17,12 +17,12 @@ ROUNDS = 12
 
 @attrs.define(eq=False)
 class Flusher:
-    _asked: dict[object, Callable[[], None]] = attrs.field(factory=dict)
-    _due: dict[object, Callable[[], None]] = attrs.field(factory=dict)
+    _asked: dict[object, Callable[[], object]] = attrs.field(factory=dict)
+    _due: dict[object, Callable[[], object]] = attrs.field(factory=dict)
     """Asked for in the rounds before these."""
     _something: trio.Event = attrs.field(factory=trio.Event)
 
-    def soon(self, who: object, flush: Callable[[], None]) -> None:
+    def soon(self, who: object, flush: Callable[[], object]) -> None:
         """Call `flush` in a while, unless `done` comes first."""
         self._asked[who] = flush
         self._something.set()

@@ -73,6 +73,7 @@ class ConversationLog(Branches):
     """Told of every commit."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
     _ahead: Ahead = attrs.field(factory=Ahead)
+    _closed: bool = False
     _stored_head: Head = attrs.field(
         init=False, default=attrs.Factory(lambda self: self.state.head, takes_self=True)
     )
@@ -156,7 +157,7 @@ class ConversationLog(Branches):
             return True
         finally:
             if self.ahead:  # not written: the next save takes it along, or a flush
-                self.flusher.soon(self, self._flush_soon)
+                self._ask_for_flush()
             self._queue.release()
 
     async def save_soon(
@@ -181,17 +182,25 @@ class ConversationLog(Branches):
             ]
             for event in events:
                 self.state.apply(event)
-            if not self._ahead.events:
-                self.flusher.soon(self, self._flush_soon)
+            if not self.ahead:
+                self._ask_for_flush()
             self._ahead.add(events, settle)
-            return True
         finally:
             self._queue.release()
+        if self._closed:
+            await self.flush()
+        return True
 
     async def flush(self) -> None:
         """Have on disk what the fold is ahead."""
         if self.ahead:
             await self.save(when=lambda: self.ahead)
+
+    def close(self) -> None:
+        """The conversation ends, and can start no task any more that flushes: what is still saved while it
+        unwinds is written at once."""
+        self._closed = True
+        self.flusher.done(self)
 
     def tell(self, passing: Passing) -> None:
         """Publish what is passing, in its place among the events."""
@@ -212,8 +221,9 @@ class ConversationLog(Branches):
         except trio.WouldBlock:
             await self._queue.acquire()
 
-    def _flush_soon(self) -> None:
-        self.start_soon(self.flush)
+    def _ask_for_flush(self) -> None:
+        if not self._closed:
+            self.flusher.soon(self, lambda: self.start_soon(self.flush))
 
     def _caught_up(self, ahead: Ahead) -> None:
         if ahead.events:

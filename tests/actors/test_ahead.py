@@ -11,8 +11,24 @@ from trio.testing import MockClock
 
 from stopgo.actors.flusher import Flusher
 from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.runtime.events import ACTORS, Crashed
+from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
-from tests.actors.world import READ_ONLY, World, call, events, once, say, use, wall
+from tests.actors.world import (
+    HARMLESS,
+    READ_ONLY,
+    World,
+    after,
+    answer,
+    call,
+    events,
+    llm,
+    once,
+    parallel,
+    say,
+    use,
+    wall,
+)
 
 
 class Commits(MemoryJournal):
@@ -118,3 +134,74 @@ async def test_a_shutdown_leaves_nothing_behind(
     async with world.agent() as agent:
         await trio.testing.wait_all_tasks_blocked()
         assert (await agent.get(id)).messages[-1].content == "done"
+
+
+@pytest.mark.repeat(10)
+async def test_a_conversation_that_cannot_be_saved_keeps_nobody_else_from_being_flushed(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """What is still saved while it unwinds is nothing to flush: it cannot start a task any more."""
+
+    saving = trio.Event()
+
+    class Choosy(MemoryJournal):
+        async def save(self, *args: Any, **options: Any) -> Any:
+            if any(event.body.get("text") == "poison" for event in args[2]):
+                saving.set()
+                for _ in range(20):  # meanwhile the other branch waits for its turn to save
+                    await trio.lowlevel.checkpoint()
+                raise TypeError("this is not JSON")
+            return await super().save(*args, **options)
+
+    thinks = trio.Event()
+    world.journal = Choosy(wall)
+    world.settings["agent"] = parallel("root", llm("bad"), llm("busy"))
+    world.tool("change", HARMLESS)
+    world.plan("bad", *4 * [say("poison")])
+    world.plan("busy", *4 * [once(saving, use(call("change", name="a")))])
+    async with world.agent() as agent:
+        with agent._cast.services.bus.subscribe(ACTORS, buffer=1000) as heard:
+            assert answer(await agent.start_conversation("go")).code == "internal_error"
+            world.plan("bad", once(thinks, say("good")))
+            world.plan("busy", say("done"))
+            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            await trio.testing.wait_all_tasks_blocked()
+            kept = [event.type for event in await events(world.journal, id)]
+            assert kept[-2:] == ["step.finished", "step.finished"]  # while the other model still thinks
+            thinks.set()
+            await trio.sleep(1)
+        crashed = {item.actor async for item in heard if isinstance(item, Crashed)}
+    assert {name.partition(":")[0] for name in crashed} == {"conversation"}
+
+
+@pytest.mark.repeat(5)
+async def test_a_result_that_comes_when_its_conversation_has_crashed_is_kept(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """A call that must not be repeated is seen through; else a human would be asked what became of it."""
+
+    class FailsOnce(MemoryJournal):
+        failed = False
+
+        async def save(self, *args: Any, **options: Any) -> Any:
+            await trio.lowlevel.checkpoint()
+            if not self.failed and any(event.body.get("text") == "too much" for event in args[2]):
+                self.failed = True
+                raise JournalError("no")
+            return await super().save(*args, **options)
+
+    async def slow(_: Any) -> str:
+        await trio.sleep(2)
+        return "changed"
+
+    world.journal = FailsOnce(wall)
+    world.settings["agent"] = parallel("root", llm("one"), llm("two"))
+    world.tool("change", HARMLESS, slow)
+    world.plan("one", use(call("change", name="a")), say("done"))
+    world.plan("two", after(1, say("too much")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).state == "finished"
+    assert world.journal.failed
+    kept = [event.type for event in await events(world.journal, turn.conversation.id)]
+    assert (kept.count("tool.finished"), kept.count("tool.unknown"), world.called("change")) == (1, 0, 1)

@@ -278,6 +278,11 @@ MUTANTS = (
         ("tests/actors/test_ahead.py",),
     ),
     Mutant(
+        "a result that comes after the crash of its conversation is forgotten",
+        (Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),),
+        ("tests/actors/test_ahead.py",),
+    ),
+    Mutant(
         "what a crash may still take back is told",
         (
             Edit(
