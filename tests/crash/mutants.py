@@ -189,7 +189,7 @@ MUTANTS = (
             Edit(
                 LOG,
                 COMMIT,
-                "            for n, event in enumerate(events, self.state.last_seq + 1):\n"
+                "            for n, event in enumerate(new, self.state.last_seq + 1):\n"
                 "                told = Event(self.state.id, n, event.type, 0.0, event.body)\n"
                 "                self.bus.publish(topic(self.state.id), told)\n" + COMMIT,
             ),

@@ -17,6 +17,7 @@ import trio._core._run
 import trio.testing
 import yaml
 
+from stopgo.actors import flusher
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.runtime.events import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -59,7 +60,7 @@ class Simulation:
 
     def run(self) -> None:
         """Raises `Wrong`."""
-        with _in_one_order(self.plan.seed), _errors_told(self.world):
+        with _in_one_order(self.plan.seed), _flushed_after(self.plan.rounds), _errors_told(self.world):
             try:
                 for life in self.plan.lives:
                     self._live(life)
@@ -239,6 +240,15 @@ def _in_one_order(seed: int) -> Iterator[None]:
         yield
     finally:
         trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
+
+
+@contextmanager
+def _flushed_after(rounds: int) -> Iterator[None]:
+    before, flusher.ROUNDS = flusher.ROUNDS, rounds
+    try:
+        yield
+    finally:
+        flusher.ROUNDS = before
 
 
 class _Teller(logging.Handler):

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import attrs
 
+from stopgo.actors.flusher import ROUNDS
 from stopgo.actors.tools import Hints
 from stopgo.config.model import (
     AgentConfig,
@@ -64,6 +65,8 @@ class Plan:
     conversations: int
     commands: int
     """What each person says and does, before only answering what they are asked."""
+    rounds: int
+    """Of the flusher: from none, so that hardly anything is ever ahead, to all that move anything else."""
 
     def rng(self, *about: object) -> Random:
         """What this seed makes of a thing, at any time and in any life."""
@@ -102,6 +105,7 @@ def plan(seed: int) -> Plan:
         lives=_lives(rng),
         conversations=rng.choice([1, 1, 2, 3]),
         commands=rng.randint(1, 8),
+        rounds=rng.choice([0, 1, ROUNDS, ROUNDS, 300]),
     )
 
 
