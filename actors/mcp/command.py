@@ -22,13 +22,14 @@ def find_command(command: str, *, search_path: str | None = None) -> str:
     Raises:
         CommandNotFound: nothing executable is there.
     """
+    hint = "; its arguments go into args" if " " in command else ""
     if os.sep in command:
         found = shutil.which(command)
         if found is None:
-            raise CommandNotFound(f"command not found: {command} (no executable file at that path)")
+            raise CommandNotFound(f"command not found: {command} (no executable file at that path{hint})")
         return found
     beside = Path(sys.executable).parent
     found = shutil.which(command, path=str(beside)) or shutil.which(command, path=search_path)
     if found is None:
-        raise CommandNotFound(f"command not found: {command} (looked in {beside}, then on PATH)")
+        raise CommandNotFound(f"command not found: {command} (looked in {beside}, then on PATH{hint})")
     return found

@@ -42,3 +42,6 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("")
     with pytest.raises(CommandNotFound, match=r"data\.txt \(no executable file at that path\)"):
         find_command(str(tmp_path / "data.txt"))
+    for together in ("nowhere -y package", "/bin/nowhere -y @scope/package"):
+        with pytest.raises(CommandNotFound, match=r"; its arguments go into args\)$"):
+            find_command(together)
