@@ -27,6 +27,8 @@ KEEP_ALIVE = 60.0
 MAX_CONNECTIONS = 1000
 """Connections at the same time, followers of streams included; one more is turned away."""
 BACKLOG = 256
+MAX_HEAD = 2**16
+"""Bytes of a request before its body, however the network cuts them."""
 
 
 class BindError(Exception):
@@ -157,6 +159,7 @@ def _listener(sock: socket.socket) -> trio.SocketListener:
 def _config() -> Config:
     config = Config()
     config.include_server_header = False
+    config.h11_max_incomplete_size = MAX_HEAD
     config.errorlog = logging.getLogger("stopgo.server")
     config.logger_class = ServerLog
     return config

@@ -89,6 +89,15 @@ async def test_a_body_may_come_byte_by_byte(raw: Any, agent: Any) -> None:
     assert agent.calls[-1][1] == ("hey",)
 
 
+async def test_a_head_may_come_in_pieces(raw: Any) -> None:
+    stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Large: ")
+    for _ in range(6):
+        await stream.send_all(b"x" * 10_000)
+        await trio.testing.wait_all_tasks_blocked()
+    await stream.send_all(b"\r\n\r\n")
+    assert (await read(stream, HEALTHY)).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
     size = 4 * MAX_QUEUED * MAX_RECEIVED
     stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
