@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ from stopgo.gateway.cli.terminal import Terminal
 ECHO = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
 
 Stopgo = Callable[..., int]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """The command sets it up for a process of its own."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers, root.level = before
 
 
 @pytest.fixture
