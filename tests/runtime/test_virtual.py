@@ -59,7 +59,8 @@ class Inbox:
             try:
                 await trio.sleep(self.loading)
 
-                async def handle(_: Wake) -> None:
+                async def handle(wake: Wake) -> None:
+                    assert wake == Wake()
                     self.handled += 1
                     while commands := self.waiting.get(key):
                         command = commands[0]
