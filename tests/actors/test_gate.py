@@ -181,6 +181,12 @@ def test_a_rule_decides_what_it_matches(rule: Rule, action: str | None) -> None:
     assert (verdict.rule == "destructiveHint: true") == (action is None)
 
 
+@pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
+def test_a_rule_goes_by_the_class_that_a_call_has_unapproved(effect: Any) -> None:
+    hints = Hints(read_only=effect == "read", destructive=False, idempotent=effect == "idempotent")
+    assert judge(tool(hints), {}, at(Rule(then="deny", effect=effect))).action == "deny"
+
+
 @given(TOOL, PLACE, ARGUMENTS)
 def test_the_first_rule_that_matches_decides_and_else_the_hints(
     tool: Tool, place: Place, arguments: dict[str, Any]
