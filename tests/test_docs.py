@@ -230,11 +230,13 @@ class Session:
     def _local(self, text: str) -> str:
         """A text of the page with the ids and ports that are real here."""
         text = ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
-        return re.sub("|".join(self.ports), lambda found: self.ports[found[0]], text)
+        for shown, port in self.ports.items():
+            text = replace_port(shown, port, text)
+        return text
 
     def _as_in_the_page(self, output: str) -> str:
         for shown, port in self.ports.items():
-            output = output.replace(port, shown)
+            output = replace_port(port, shown, output)
         output = output.replace(str(self.folder), "/home/me/agent")
         return output.replace(str(ROOT), "/home/me/agent-stop-and-go").strip()
 
@@ -263,6 +265,11 @@ class Session:
         matched = re.fullmatch(expected + re.escape(shown[at:]), real, re.DOTALL)
         assert matched, f"the page shows:\n{shown}\n\nbut this came:\n{real}"
         self.ids.update(zip(new, matched.groups(), strict=True))
+
+
+def replace_port(old: str, new: str, text: str) -> str:
+    """But not where the same digits are part of an id."""
+    return re.sub(rf"(?<![0-9a-f-]){old}(?![0-9a-f-])", new, text)
 
 
 def free_ports(count: int) -> list[str]:
@@ -313,6 +320,19 @@ def test_a_page_shows_what_really_happens(page: Path, session: Session) -> None:
             case other:
                 pytest.fail(f"{block}: nobody knows how to check {other!r}")
     session.end()
+
+
+def test_a_port_is_not_looked_for_in_an_id(session: Session) -> None:
+    shown, real = "6a5a149f-5c43-431f-8978-01318737369c", "80806b9a-8080-44b7-ad77-97f2979d8080"
+    session.ids[shown] = real
+    port = session.ports["8080"]
+    local = f"curl localhost:{port}/{real} --port {port}"
+    assert session._local(f"curl localhost:8080/{shown} --port 8080") == local
+    number = f"1795{port}61016235"
+    assert (
+        session._as_in_the_page(f"{number} at http://127.0.0.1:{port}")
+        == f"{number} at http://127.0.0.1:8080"
+    )
 
 
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
