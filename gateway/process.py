@@ -78,11 +78,10 @@ def _settle_memory() -> None:
 
 
 def _announce(config: AgentConfig, server: Server) -> None:
-    print(f"listening on {server.url}")
-    for mcp_server in config.enabled_servers:
-        print(f"MCP Server [{mcp_server.name}]: {mcp_server.as_written}")
-    if not config.enabled_servers:
-        print("No MCP servers configured")
+    servers = [f"MCP Server [{each.name}]: {each.as_written}" for each in config.enabled_servers]
+    # In one piece: many a reader has what it wants with the first line, and leaves.
+    lines = [f"listening on {server.url}", *(servers or ["No MCP servers configured"])]
+    print("\n".join([*lines, ""]), end="")
 
 
 async def _drain(agent: Agent, server: Server, grace: float) -> None:

@@ -224,6 +224,21 @@ def test_it_says_what_it_serves(serve: Callable[..., Served]) -> None:
     assert served.stderr() == ""
 
 
+def test_it_serves_on_when_its_reader_leaves_after_the_first_line(agent_dir: Path) -> None:
+    mine, its = os.pipe()
+    command = [str(STOPGO), "serve", "--port", "0", "--config", "agent.yaml"]
+    with subprocess.Popen(command, cwd=agent_dir, stdout=its, stderr=subprocess.DEVNULL) as process:
+        os.close(its)
+        first, _, _ = os.read(mine, 4096).decode().partition("\n")
+        os.close(mine)
+        try:
+            url = first.removeprefix("listening on ")
+            for _ in range(3):
+                assert httpx2.get(f"{url}/health").status_code == 200
+        finally:
+            process.terminate()
+
+
 def test_the_packaged_agent_is_said_aloud(serve: Callable[..., Served]) -> None:
     served = serve("--model", "offline:rules", config=False)
     url = served.url()
