@@ -193,7 +193,8 @@ class Effect:
         return self.scope.services.tokens.get(log.state.id, log.run.mover)
 
     async def _see_through(self, asks: Inquiries, cleared: Cleared) -> None:
-        """Send; when the run is cancelled meanwhile, still wait a while for the result and record it."""
+        """Send; when the run is cancelled meanwhile, still wait a while for the result and record it. If it
+        does not come in time, the end of the run records that, or, after a shutdown, the next life asks."""
         pulse = self.scope.services.pulse
         shield = trio.CancelScope(shield=True)
 
@@ -210,11 +211,6 @@ class Effect:
             with shield:
                 await self._send(asks, cleared)
             nursery.cancel_scope.cancel()
-        # After a shutdown nothing is written: the next life finds the intent and asks.
-        if shield.cancelled_caught and not pulse.draining.is_set():
-            with trio.move_on_after(CANCEL_GRACE, shield=True):
-                reason = "the run was cancelled before its result came"
-                await self._record_unknown(asks.key, asks.attempt, reason)
 
     async def _replies(self, key: str) -> Replies:
         """What the call brings its server."""
