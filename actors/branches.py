@@ -158,7 +158,8 @@ class Branches:
             errors = group.split(trio.Cancelled)[1]  # an error counts, also while the run is being stopped
             if not isinstance(errors, ExceptionGroup):
                 raise
-            raise first_leaf(errors) from None
+            error = first_leaf(errors)
+            raise error from error.__cause__  # whose cause says what it means for the run
         return [results[index] for index in range(len(jobs))]
 
     @asynccontextmanager

@@ -413,16 +413,19 @@ async def test_the_first_error_cancels_the_others_and_comes_out_bare(
 ) -> None:
     log = await bench.begin()
 
+    cause = JournalError("no")
+
     async def fail() -> None:
         await trio.sleep(1)
-        raise ZeroDivisionError
+        raise ZeroDivisionError from cause
 
     async def sleep() -> None:
         await trio.sleep_forever()
 
     for jobs in ((fail, sleep), (sleep, fail, sleep), (lambda: log.gather(fail, sleep), sleep)):
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError) as failed:
             await log.gather(*jobs)
+        assert failed.value.__cause__ is cause
         assert log.active == 1
     assert bench.stalls == 0
 
