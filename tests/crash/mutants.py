@@ -278,6 +278,16 @@ MUTANTS = (
         ("tests/actors/test_ahead.py",),
     ),
     Mutant(
+        "a conversation that has ended is flushed",
+        (Edit(LOG, "        if not self._closed:\n", "        if True:\n"),),
+        ("tests/actors/test_ahead.py",),
+    ),
+    Mutant(
+        "nobody knows why a branch failed",
+        (Edit(BRANCHES, "raise error from error.__cause__", "raise error from None"),),
+        ("tests/actors/test_log.py",),
+    ),
+    Mutant(
         "a result that comes after the crash of its conversation is forgotten",
         (Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),),
         ("tests/actors/test_ahead.py",),

@@ -26,6 +26,7 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.crash.killing import KillingJournal, only_killed
 
 from .audit import Record, audit, difference
+from .failing import FailingJournal, is_of_a_save
 from .person import PATIENCE, Person
 from .plan import Life, Plan, plan
 from .world import ServerCrash, World
@@ -92,7 +93,10 @@ class Simulation:
                 world.closing = float("inf")
                 for person in self.people:
                     await person.look_back(store)
-                journal = world.journal = KillingJournal(store, life.kill, self.commands)
+                kept = store
+                if self.plan.saves_fail:
+                    kept = cast(Journal, FailingJournal(store, self.plan.rng("saves", world.number)))
+                journal = world.journal = KillingJournal(kept, life.kill, self.commands)
                 async with open_agent(
                     self.plan.config(life),
                     journal=cast(Journal, journal),
@@ -140,8 +144,7 @@ class Simulation:
         with services.bus.subscribe(None, buffer=10_000) as heard:
             task_status.started()
             async for item in heard:
-                meant = self.world.journal_is_dead or isinstance(getattr(item, "error", None), ServerCrash)
-                if isinstance(item, Crashed) and not meant:
+                if isinstance(item, Crashed) and not self._meant(item.error):
                     self.world.wrongs.append(f"an actor crashed: {item!r}")
                 if not isinstance(item, Event):
                     continue
@@ -150,6 +153,9 @@ class Simulation:
                     self.world.wrongs.append(f"event {item.seq} was another one before")
                 if rng.random() < 0.05:
                     await self._compare(agent)
+
+    def _meant(self, crash: Exception) -> bool:
+        return self.world.journal_is_dead or isinstance(crash, ServerCrash) or is_of_a_save(crash)
 
     async def _compare(self, agent: Agent) -> None:
         assert self.world.store is not None

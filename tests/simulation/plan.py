@@ -67,6 +67,8 @@ class Plan:
     """What each person says and does, before only answering what they are asked."""
     rounds: int
     """Of the flusher: from none, so that hardly anything is ever ahead, to all that move anything else."""
+    saves_fail: bool
+    """Now and then, with nothing written: then the conversation crashes and starts again."""
 
     def rng(self, *about: object) -> Random:
         """What this seed makes of a thing, at any time and in any life."""
@@ -106,6 +108,7 @@ def plan(seed: int) -> Plan:
         conversations=rng.choice([1, 1, 2, 3]),
         commands=rng.randint(1, 8),
         rounds=rng.choice([0, 1, ROUNDS, ROUNDS, 300]),
+        saves_fail=rng.random() < 0.2,
     )
 
 
