@@ -11,6 +11,10 @@ from pathlib import Path
 from stopgo.runtime.journal.errors import JournalBusy
 
 
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Keep the directory for this process; the system lets go of it however the process ends.
@@ -18,7 +22,8 @@ def locked(directory: Path) -> Iterator[None]:
     Raises:
         JournalBusy: somebody keeps it already.
     """
-    with open(directory / "journal.lock", "a+", encoding="ascii") as file:
+    # Whoever could open it could lock it.
+    with open(directory / "journal.lock", "a+", encoding="ascii", opener=_for_its_owner) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

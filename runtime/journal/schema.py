@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,6 +121,8 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
         JournalTooNew: a newer program wrote it.
         JournalError: the file system cannot keep a write-ahead log.
     """
+    # Whoever made the directory may let others look into it. SQLite gives its other files the same rights.
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     db = _connect(file.absolute().as_uri())
     try:
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -127,6 +130,8 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
             raise JournalError(f"{file.parent} is on a file system that cannot keep a write-ahead log")
         db.execute(f"PRAGMA synchronous = {'FULL' if wait_for_disk else 'OFF'}")
         db.execute("PRAGMA foreign_keys = ON")
+        # What is deleted is overwritten, however SQLite was built.
+        db.execute("PRAGMA secure_delete = ON")
         # A burst must not leave a large write-ahead log behind for ever.
         db.execute("PRAGMA journal_size_limit = 67108864")
         migrate(db, STEPS)
@@ -144,5 +149,9 @@ def connect_reader(file: Path) -> sqlite3.Connection:
 def _connect(uri: str) -> sqlite3.Connection:
     # Connections move between threads, but never serve two at once.
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
-    db.execute("PRAGMA cache_size = -16384")
+    try:
+        db.execute("PRAGMA cache_size = -16384")
+    except BaseException:
+        db.close()
+        raise
     return db

@@ -114,7 +114,8 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         db = schema.open_writer(file, wait_for_disk=not inline)
         return db, Reader(file, inline=inline)
     except (OSError, sqlite3.Error) as error:
-        raise JournalError(f"the journal in {directory} cannot be opened: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise JournalError(f"the journal in {directory} cannot be opened: {why}") from error
 
 
 def _make(directory: Path) -> None:

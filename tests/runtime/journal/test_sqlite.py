@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -114,6 +115,26 @@ async def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, content: byt
         async with open_sqlite(tmp_path):
             pass
     assert (tmp_path / "journal.db").read_bytes() == content
+
+
+async def test_a_journal_is_its_owners_in_a_folder_of_others(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    before = os.umask(0o022)
+    try:
+        async with open_sqlite(tmp_path) as journal:
+            await journal.deliver("s", "k", "x", {}, new=True)
+            rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in os.scandir(tmp_path)}
+    finally:
+        os.umask(before)
+    assert rights == dict.fromkeys(("journal.db", "journal.db-shm", "journal.db-wal", "journal.lock"), 0o600)
+
+
+def test_what_is_deleted_is_overwritten(tmp_path: Path) -> None:
+    db = schema.open_writer(tmp_path / "journal.db", wait_for_disk=False)
+    try:
+        assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
+    finally:
+        db.close()
 
 
 async def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
