@@ -58,6 +58,8 @@ SEND_TIMEOUT = 30.0
 """Seconds a client may leave bytes unread before its connection is closed."""
 BODY_GRACE = 5.0
 """Seconds an answer waits for the rest of a request's body that nobody has asked for."""
+MAX_UNWANTED = 2**24
+"""Bytes of it that it waits for at most."""
 BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
 MAX_RECEIVED = 2**16
@@ -268,6 +270,8 @@ class RequestTask:
         self._missing = -1
         """Bytes of the answer's body that have not been sent; negative when its length is not told."""
         self._answered = False
+        self._unwanted = 0
+        """Bytes of the request's body that have come since it is answered."""
 
     async def run(self, app: ASGIFramework) -> None:
         try:
@@ -289,8 +293,11 @@ class RequestTask:
         if message["type"] == "http.request":
             if not message["more_body"]:
                 self._arrived.set()
-            if self._status:
-                return  # nobody reads it any more
+            if self._status:  # nobody reads it any more
+                self._unwanted += len(message["body"])
+                if self._unwanted > MAX_UNWANTED:
+                    self._arrived.set()
+                return
         with suppress(trio.BrokenResourceError):  # the application has ended
             try:
                 self._queue.send_nowait(message)

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, Connection
+from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, MAX_UNWANTED, Connection
 from stopgo.gateway.server import bind, open_server
 
 HEALTHY = b'{"status":"ok"}\n'
@@ -103,6 +103,16 @@ async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
     stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
     await stream.send_all(b"x" * size + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     await read(stream, HEALTHY, HEALTHY)
+
+
+async def test_a_body_nobody_wants_is_not_read_for_ever(raw: Any) -> None:
+    stream = await raw(b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % 2**40)
+    sent = 0
+    with suppress(trio.BrokenResourceError):
+        while sent < 16 * MAX_UNWANTED:
+            await stream.send_all(b"x" * 2**20)
+            sent += 2**20
+    assert MAX_UNWANTED <= sent < 2 * MAX_UNWANTED
 
 
 async def test_a_body_with_two_lengths_is_refused_with_all_that_follows(raw: Any, agent: Any) -> None:
