@@ -151,7 +151,7 @@ class Commands:
     async def _decision(self, command: Command) -> None:
         id, decision = command.body["question"], command.body["decision"]
         token = "token" in decision
-        resolved = e.approval_resolved(id, decision, command.key, token)
+        resolved = attrs.evolve(e.approval_resolved(id, decision, command.key, token), at=command.at)
         if await self._settle(id, resolved, command.key, token):
             return
         if self._log.state.approvals[id].state != "decided":  # it is when the run took it in as it ended

@@ -145,7 +145,8 @@ class ConversationLog(Branches):
             self._caught_up(ahead)
             self.state.head = self._stored_head = head
             for seq, event in enumerate(new, self.state.last_seq + 1):
-                self._take_in(Event(self.state.id, seq, event.type, saved.at, event.body))
+                at = saved.at if event.at is None else event.at
+                self._take_in(Event(self.state.id, seq, event.type, at, event.body))
             if replies or refuse:
                 for key, reply in {**(replies or {}), **(refuse or {})}.items():
                     self.bus.publish(reply_topic(self.state.id, key), reply)

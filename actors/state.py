@@ -48,7 +48,7 @@ class Conversation:
     def apply_below(self, event: Event) -> None:
         """Advance everything but the head: for the writer, who has folded that before it saved."""
         self.last_seq = event.seq
-        self.updated = event.at
+        self.updated = max(self.updated, event.at)  # what a human did is dated when it was done
         if event.type not in e.KNOWN:
             self.read_only = True
             return

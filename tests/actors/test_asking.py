@@ -15,6 +15,7 @@ from stopgo.actors.errors import AgentError
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.actors.result import Turn
 from stopgo.actors.tools import Hints
+from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -31,6 +32,7 @@ from tests.actors.world import (
     sequential,
     types,
     use,
+    wall,
 )
 
 
@@ -51,6 +53,14 @@ def two_branches(world: World) -> None:
     }
     world.plan("a", use(call("rm-a", name="x"), call("look")), say("A"))
     world.plan("b", use(call("rm-b")), say("B"))
+
+
+class Slow(MemoryJournal):
+    """Takes a second for every save."""
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        await trio.sleep(1)
+        return await super().save(*args, **options)
 
 
 # ---------------------------------------------------------------------- asking at all
@@ -420,3 +430,22 @@ async def test_every_message_call_result_and_approval_is_on_record(
     for type in ("tool.started", "tool.finished", "approval.requested", "approval.resolved", "run.waiting"):
         assert type in log
     assert "run.resumed" in log
+
+
+async def test_a_decision_has_one_time(world: World, autojump_clock: MockClock) -> None:
+    """When it was made, though the run takes it in later."""
+    world.journal = Slow(wall)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        (id,) = answer(turn).approvals
+        made = wall()
+        turn = await agent.decide(id, {"approved": True})
+        approval = await agent.approval(id)
+        assert approval.settled == turn.conversation.approvals[id].settled == made
+    (resolved,) = [
+        each for each in await events(world.journal, approval.stream) if each.type == "approval.resolved"
+    ]
+    assert resolved.at == made
+    assert turn.conversation.updated > made
