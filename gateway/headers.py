@@ -76,10 +76,12 @@ def refuse_other_hosts(headers: Headers) -> None:
     """Refuse what was sent to another name than that of this machine, for an agent that listens to it alone.
 
     A page may have its own name lead to 127.0.0.1 (DNS rebinding). To the browser the agent then is that
-    page's own site: it could read everything, and approve.
+    page's own site: it could read everything, and approve. A name of one word is given by whoever runs
+    the network; nobody can have one on the internet.
     """
     host = headers.get("Host", "")
-    if host and not is_loopback(_PORT.sub("", host).strip("[]")):
+    name = _PORT.sub("", host).strip("[]")
+    if ("." in name or ":" in name) and not is_loopback(name):
         raise RequestError(
             421,
             "wrong_host",

@@ -322,7 +322,7 @@ async def test_our_own_page_may_change_something_behind_a_proxy_too(client: http
         assert (await client.post("/conversations", headers=headers)).is_success
 
 
-LOOPBACK = (
+HERE = (
     "localhost",
     "LOCALHOST:8080",
     "agent.localhost:1",
@@ -330,25 +330,29 @@ LOOPBACK = (
     "127.8.9.1",
     "[::1]:8080",
     "[::1]",
+    "agent:8080",  # as the network of some containers names it
 )
 ELSEWHERE = (
     "evil.example",
     "evil.example:8080",
     "localhost.evil.example",
-    "notlocalhost",
+    "notlocalhost.",
+    "[2001:db8::1]:8080",
     "0.0.0.0:8080",
     "10.0.0.5",
 )
 
 
-async def test_who_listens_to_this_machine_alone_answers_to_no_other_name(agent: Any, serve: Any) -> None:
+async def test_who_listens_to_this_machine_alone_answers_to_no_name_of_the_internet(
+    agent: Any, serve: Any
+) -> None:
     async with serve(agent, local=True) as (_, client):
         for host, path in product(ELSEWHERE, ("/conversations", f"/conversations/{ID}", "/docs", "/nowhere")):
             answer = await client.get(path, headers={"Host": host})
             assert (answer.status_code, answer.json()["code"]) == (421, "wrong_host")
             assert "Host: localhost" in answer.json()["hint"]
         assert not agent.calls
-        for host in LOOPBACK:
+        for host in HERE:
             assert (await client.get("/conversations", headers={"Host": host})).is_success
 
 
