@@ -51,8 +51,7 @@ class Commands:
     deleted: bool = False
 
     def busy(self) -> bool:
-        """Something moves by itself; and be it that it is just being written, or somebody told, that nothing
-        does."""
+        """Something moves or is not written yet, or somebody is just being told that nothing moves."""
         log = self._log
         return log.active > 0 or log.held or log.ahead or (self._scope is not None and log.stalled)
 

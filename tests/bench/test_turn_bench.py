@@ -26,7 +26,7 @@ TURNS = 96
 POSTS = 3 * TURNS
 """More than turns: the system counts CPU in steps of 10 ms, and a POST takes less than one of them."""
 TARGET = 2.0
-"""What has to hold for both together where nothing else runs."""
+"""What has to hold where nothing else runs."""
 BOUNDS = {"all": 2.6, "own": 3.2}
 """What holds on a busy machine with two cores."""
 
