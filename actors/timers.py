@@ -8,15 +8,16 @@ with a deadline is published on `EXPIRIES`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import trio
 
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.context import Behaviour, background
 from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal
+from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Question
 from stopgo.runtime.message import Message
 
 EXPIRIES = "expiries"
@@ -33,32 +34,63 @@ def timers(
     journal: Journal, bus: EventBus, wall: WallClock, wake: Callable[[str], None]
 ) -> Behaviour[Message[Any]]:
     async def watch() -> None:
+        deadlines = _Deadlines(journal, wall, wake)
         with bus.subscribe(EXPIRIES, buffer=1) as new:
             while True:
-                backlog = await deliver_due(journal, wall, wake)
-                pause = BACKLOG_PAUSE if backlog else await _until_next(journal, wall)
+                pause = await deadlines.tell()
                 with trio.move_on_after(pause):
                     await anext(new)
 
     return background(watch)
 
 
-async def deliver_due(journal: Journal, wall: WallClock, wake: Callable[[str], None]) -> bool:
-    """Put an ``expire`` command into the inbox of every conversation that has something due.
+@attrs.define(eq=False)
+class _Deadlines:
+    _journal: Journal
+    _wall: WallClock
+    _wake: Callable[[str], None]
+    _told: frozenset[str] = frozenset()
+    """What was due at the last look: told, and up to its conversation."""
 
-    True when there may be more than was looked at.
-    """
-    due = await journal.due(wall())
-    for question in due:
-        body = {"question": question.id}
-        outcome = await journal.deliver(question.stream, f"expire/{question.id}", "expire", body)
-        if isinstance(outcome, Accepted):
-            wake(question.stream)
-    return len(due) >= MOST_DUE
+    async def tell(self) -> float:
+        """Put an ``expire`` command into the inbox of every conversation that has something due, once.
 
+        Returns the seconds until there may be more to tell.
+        """
+        first = await self._journal.due(math.inf)
+        if len(first) >= MOST_DUE and self._told.issuperset(question.id for question in first):
+            # Nobody settles these, for instance because a newer version wrote their conversations. So what
+            # is due after them is never among the first.
+            self._told, coming = await self._tell_all()
+        else:
+            self._told, coming = await self._tell(first)
+            if len(first) >= MOST_DUE and coming == math.inf:
+                return BACKLOG_PAUSE
+        return max(0.0, min(LONGEST_SLEEP, coming - self._wall()))
 
-async def _until_next(journal: Journal, wall: WallClock) -> float:
-    """Seconds to sleep. What is due was told already, and is up to its conversation."""
-    now = wall()
-    coming = [question.expires - now for question in await journal.due(math.inf) if question.expires]
-    return min([LONGEST_SLEEP, *(seconds for seconds in coming if seconds > 0)])
+    async def _tell_all(self) -> tuple[frozenset[str], float]:
+        """As `_tell`, of all open questions."""
+        told: frozenset[str] = frozenset()
+        coming, cursor = math.inf, None
+        while True:
+            page = await self._journal.questions(limit=MOST_DUE, cursor=cursor)
+            due, soonest = await self._tell(page.questions)
+            told |= due
+            coming, cursor = min(coming, soonest), page.next_cursor
+            await trio.sleep(BACKLOG_PAUSE)
+            if cursor is None:
+                return told, coming
+
+    async def _tell(self, questions: Sequence[Question]) -> tuple[frozenset[str], float]:
+        """Those of the questions that are due, now told, and when the next one is."""
+        now = self._wall()
+        due = [question for question in questions if question.expires is not None and question.expires <= now]
+        for question in due:
+            if question.id not in self._told:
+                body = {"question": question.id}
+                key = f"expire/{question.id}"
+                outcome = await self._journal.deliver(question.stream, key, "expire", body)
+                if isinstance(outcome, Accepted):
+                    self._wake(question.stream)
+        coming = (each.expires for each in questions if each.expires is not None and each.expires > now)
+        return frozenset(question.id for question in due), min(coming, default=math.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.timers import EXPIRIES, LONGEST_SLEEP, timers
 from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Json, Question
+from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Json, Question, QuestionPage
 from stopgo.runtime.supervisor import open_supervisor
 
 
@@ -20,29 +20,39 @@ from stopgo.runtime.supervisor import open_supervisor
 class Asked:
     """A journal of questions, whose conversations deal with what is due at once."""
 
-    questions: list[Question] = attrs.field(factory=list)
+    asked: list[Question] = attrs.field(factory=list)
     told: list[tuple[str, float]] = attrs.field(factory=list)
     """Which of them, and when."""
+    settles: Callable[[str], bool] = lambda id: True
+    """Whether a question's conversation can deal with what is due; one that cannot refuses it."""
     ahead: float = 0.0
     """Seconds by which the clock on the wall was set."""
 
     def ask(self, id: str, expires: float) -> None:
         question = Question(id, f"stream-{id}", "tool", "pending", {}, None, 0.0, expires, None)
-        self.questions.append(question)
+        self.asked.append(question)
 
     def wall(self) -> float:
         return trio.current_time() + self.ahead
 
     async def due(self, now: float) -> tuple[Question, ...]:
         await trio.lowlevel.checkpoint()
-        late = [each for each in self.questions if each.expires is not None and each.expires <= now]
-        return tuple(late[:MOST_DUE])
+        late = [each for each in self.asked if each.expires is not None and each.expires <= now]
+        return tuple(sorted(late, key=lambda each: each.expires or 0)[:MOST_DUE])
+
+    async def questions(self, *, limit: int, cursor: str | None) -> QuestionPage:
+        await trio.lowlevel.checkpoint()
+        start = int(cursor or 0)
+        end = start + limit
+        page = tuple(self.asked[start:end])
+        return QuestionPage(page, str(end) if end < len(self.asked) else None)
 
     async def deliver(self, stream: str, key: str, kind: str, body: Json) -> Accepted:
         await trio.lowlevel.checkpoint()
-        [question] = [each for each in self.questions if each.id == body["question"]]
+        [question] = [each for each in self.asked if each.id == body["question"]]
         assert (stream, kind) == (question.stream, "expire")
-        self.questions.remove(question)
+        if self.settles(question.id):
+            self.asked.remove(question)
         return Accepted()
 
     def wake(self, stream: str) -> None:
@@ -92,3 +102,20 @@ async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock)
         asked.ahead = 10 * LONGEST_SLEEP
         await trio.sleep(LONGEST_SLEEP)
     assert asked.told == [("a", LONGEST_SLEEP)]
+
+
+async def test_what_nobody_settles_keeps_nothing_from_others(autojump_clock: MockClock) -> None:
+    """Conversations of a newer version cannot deal with what is due, however many they are."""
+    asked = Asked(settles=lambda id: not id.startswith("stuck"))
+    for number in range(3 * MOST_DUE):
+        asked.ask(f"stuck-{number}", expires=number / 1000)
+    asked.ask("late", expires=10)
+    asked.ask("later", expires=1000)
+    async with asked.watched() as bus:
+        await trio.sleep(100)
+        asked.ask("new", expires=500)
+        bus.publish(EXPIRIES, None)
+        await trio.sleep(LONGEST_SLEEP)
+    others = [(id, int(when)) for id, when in asked.told if not id.startswith("stuck")]
+    assert others == [("late", 10), ("new", 500), ("later", 1000)]
+    assert len(asked.told) == 3 * MOST_DUE + len(others)  # each once: who refuses one refuses the next
