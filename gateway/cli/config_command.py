@@ -9,6 +9,8 @@ from pathlib import Path
 
 from stopgo.config.errors import ConfigError
 from stopgo.config.load import load_config
+from stopgo.config.model import AgentConfig
+from stopgo.config.resolve import reachable_models, resolve_model
 from stopgo.config.schema import json_schema
 
 
@@ -31,13 +33,36 @@ def print_schema(args: argparse.Namespace) -> int:
 
 
 def check_file(args: argparse.Namespace) -> int:
-    """Exit code 0 when the file can be used, 1 when not. Variables are those of this process."""
+    """Exit code 0 when the file can be used, and the scripts of its models, 1 when not. Variables are those
+    of this process."""
     try:
         config = load_config(args.file)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
+    problems = _script_problems(config, args.file.parent)
+    if problems:
+        print("\n".join(problems), file=sys.stderr)
+        return 1
     for warning in config.warnings:
         print(f"{args.file}: warning: {warning}", file=sys.stderr)
     print(f"{args.file}: ok")
     return 0
+
+
+def _script_problems(config: AgentConfig, folder: Path) -> list[str]:
+    """What the start would say of the scripts that models are."""
+    from stopgo.actors.models.errors import InvalidScript
+    from stopgo.actors.models.script_reader import load_script
+
+    specs = [
+        resolve_model(name, config.llm, config.models)
+        for name in reachable_models(config.agent, config.llm, config.models)
+    ]
+    problems: list[str] = []
+    for file in dict.fromkeys(spec.model for spec in specs if spec.provider == "script"):
+        try:
+            load_script(folder / file)
+        except InvalidScript as error:
+            problems += error.problems
+    return problems

@@ -53,6 +53,31 @@ def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "there is no such file" in capsys.readouterr().err
 
 
+SCRIPTED = """
+llm: {model: "script:replies.yaml", fallbacks: ["script:more/spare.yaml"]}
+models: {unused: {provider: script, model: nowhere.yaml}}
+"""
+
+
+def test_scripts_are_read_as_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(SCRIPTED)
+    spare = tmp_path / "more" / "spare.yaml"
+    (tmp_path / "replies.yaml").write_text("replies:\n  - txt: hello\n")
+    assert run("check", str(path)) == 1
+    assert capsys.readouterr() == (
+        "",
+        "replies.yaml:2: a reply has no key `txt`; did you mean `text`?\n"
+        "replies.yaml:2: a reply needs `text`, `tool_calls` or `error`\n"
+        f"cannot read the script {spare}: No such file or directory\n",
+    )
+    spare.parent.mkdir()
+    for script in (tmp_path / "replies.yaml", spare):
+        script.write_text("replies: [{text: hello}]")
+    assert run("check", str(path)) == 0
+    assert capsys.readouterr() == (f"{path}: ok\n", "")
+
+
 @pytest.mark.parametrize("words", [(), ("check",), ("explain",)])
 def test_a_wrong_command_line_is_explained(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
