@@ -19,6 +19,7 @@ from stopgo.actors.mcp.failures import (
     status_line,
     wanted,
 )
+from stopgo.actors.mcp.flight import Flight
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.needs import Wanted
@@ -67,7 +68,7 @@ class Caller:
         made once more over the next one.
 
         Raises:
-            ToolUnavailable: it never ran; there is no connection.
+            ToolUnavailable: it never ran; there is no connection, or no getting through in time.
             ToolAuthRequired: it never ran; its server wants a token, or a better one.
             ToolChanged: it never ran; the connection that is there now lists another tool by this name.
             ToolInputRequired: it did nothing yet; its server wants answers of people first.
@@ -77,6 +78,8 @@ class Caller:
         try:
             return await self._call_over(link, request)
         except ToolUnavailable:
+            if link is self._line.link:  # it only takes too long
+                raise
             return await self._call_over(await self._reach(request.bearer), request)
 
     async def _reach(self, bearer: str | None) -> Link:
@@ -95,8 +98,8 @@ class Caller:
         if request.shown is not None:
             self._check_unchanged(request.tool, request.shown, self._line.tools)
         try:
-            with link.flights.one(request, self._config.timeout):
-                return await self._send(link, request)
+            with link.flights.one(request, self._config.timeout) as flight:
+                return await self._send(link, flight)
         except MCPError as error:
             return self._answer(link, error)
         except NotOffered as error:
@@ -111,15 +114,20 @@ class Caller:
             # Of a library, over something odd that the server sent: no reason to end its other calls.
             self._log.error("a call failed unexpectedly", exc_info=error)
             raise ToolOutcomeUnknown(f"{self._name} failed: {type(error).__name__}") from error
+        if flight.unsent:
+            raise ToolUnavailable(
+                f"{self._name} took in nothing for {self._config.timeout:g} s; nothing was sent"
+            )
         raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
 
-    async def _send(self, link: Link, request: CallTool) -> ToolResult:
+    async def _send(self, link: Link, flight: Flight) -> ToolResult:
         """The result, once the server has what it wants to go on.
 
         Raises:
             ToolInputRequired: it wants answers of people.
             NotOffered: it wants something else.
         """
+        request = flight.request
         for pause in (*STATE_PAUSES, None):
             result = await self._send_once(link, request)
             if isinstance(result, ToolResult):
@@ -128,6 +136,7 @@ class Caller:
                 raise input_required(result)
             if pause is not None:
                 # It wants to be asked again with what it said of the state of things, and nothing else.
+                flight.put_off = True
                 await trio.sleep(pause)
                 request = attrs.evolve(request, answers=None, state=result.request_state)
         raise NotOffered("the server does not come to an end: it wants to be asked again and again")

@@ -29,8 +29,17 @@ class Flight:
 
     request: CallTool
     scope: trio.CancelScope
+    withdrawn: bool = False
+    """Its last request was taken back before any of it left."""
+    put_off: bool = False
+    """The server has had a request of it, and wanted to be asked again."""
     _thinking: int = 0
     _left: float = math.inf
+
+    @property
+    def unsent(self) -> bool:
+        """The server certainly knows nothing of it."""
+        return self.withdrawn and not self.put_off
 
     async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
         """What people say to a question of the server's."""
@@ -46,6 +55,13 @@ class Flight:
             self._thinking -= 1
             if not self._thinking:
                 self.scope.deadline = trio.current_time() + self._left
+
+
+def withdrawn() -> None:
+    """Note for the call that is made from here that its request was taken back before any of it left."""
+    flight = _current.get()
+    if flight is not None:
+        flight.withdrawn = True
 
 
 @attrs.define(eq=False)
@@ -70,7 +86,7 @@ class Flights:
             try:
                 yield flight
             except trio.Cancelled:
-                self._abandoned += 1
+                self._abandoned += not flight.unsent
                 raise
             finally:
                 _current.reset(reset)

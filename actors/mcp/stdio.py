@@ -20,6 +20,7 @@ import anyio
 import trio
 
 from stopgo.actors.mcp.failures import UNREACHABLE
+from stopgo.actors.mcp.flight import withdrawn
 from stopgo.actors.mcp.framing import LineFramer
 from stopgo.actors.mcp.line_writer import LineWriter
 from stopgo.actors.mcp.message import error_reply, parse_message
@@ -113,7 +114,9 @@ class StdioTransport:
             try:
                 return await request.result()
             except trio.Cancelled:
-                if not self._writer.withdraw(ticket):
+                if self._writer.withdraw(ticket):
+                    withdrawn()
+                else:
                     self._writer.put(request.cancellation())
                 raise
             except MCPError as error:

@@ -16,11 +16,18 @@ from trio.testing import MockClock
 
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
 from stopgo.actors.mcp.content import tool_from_wire
-from stopgo.actors.mcp.flight import Flights
+from stopgo.actors.mcp.flight import Flights, withdrawn
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.tools import CallTool, ElicitationAnswer, Tool, ToolChanged, ToolOutcomeUnknown
+from stopgo.actors.tools import (
+    CallTool,
+    ElicitationAnswer,
+    Tool,
+    ToolChanged,
+    ToolOutcomeUnknown,
+    ToolUnavailable,
+)
 from stopgo.config.model import McpServerConfig
 
 ERA = "2026-07-28"
@@ -116,6 +123,29 @@ async def test_but_not_for_ever(autojump_clock: MockClock) -> None:
     assert result.is_error
     assert "does not come to an end" in result.content
     assert len(server.asked) == len(STATE_PAUSES) + 1
+
+
+class Congested(Stubborn):
+    """Gets nothing more once it has said everything but the last."""
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        if len(self.says) > 1:
+            return await super().request(outgoing)
+        try:
+            await trio.sleep_forever()
+        finally:
+            withdrawn()
+
+
+async def test_a_call_that_did_not_get_out_in_time_was_not_made(autojump_clock: MockClock) -> None:
+    with pytest.raises(ToolUnavailable, match="took in nothing for 60 s; nothing was sent"):
+        await calling(Congested([DONE])).call(CallTool("move", {}))
+    assert trio.current_time() == 60  # and is not made again
+
+
+async def test_one_that_was_put_off_before_may_have_been(autojump_clock: MockClock) -> None:
+    with pytest.raises(ToolOutcomeUnknown, match="timed out after 60 s"):
+        await calling(Congested([again("half done"), DONE])).call(CallTool("move", {}))
 
 
 class Broken(Strict):

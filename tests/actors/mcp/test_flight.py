@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from contextvars import Context
 
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.flight import Flight, Flights
+from stopgo.actors.mcp.flight import Flight, Flights, withdrawn
 from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
 
 
@@ -46,3 +47,15 @@ async def test_a_call_within_another_leaves_it_as_it_was() -> None:
         with flights.one(CallTool("inner", {}), 60) as inner:
             assert flights._asking() is inner
         assert flights._asking() is outer
+
+
+async def test_only_what_may_be_at_the_server_makes_its_questions_ambiguous() -> None:
+    flights = Flights(logging.getLogger("test"))
+    for left in (False, True):
+        with trio.CancelScope() as scope, flights.one(CallTool("given up", {}), 60):
+            if not left:
+                withdrawn()
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+        with flights.one(CallTool("t", {}), 60) as flight:
+            assert Context().run(flights._asking) is (None if left else flight)

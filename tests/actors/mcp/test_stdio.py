@@ -15,7 +15,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stopgo.actors.mcp import stdio
-from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown
+from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 
@@ -172,6 +172,36 @@ async def test_what_had_not_left_when_the_pipe_broke_is_made_over_the_next(
                 child.kill()
     assert found == ["unknown", "short"]
     assert arguments_in(ledger) == [{"text": "short"}]
+
+
+async def test_a_call_that_never_got_through_in_time_was_not_made(
+    echo: Config, serving: Open, ledger: Path
+) -> None:
+    """A server that is stopped takes what its pipe holds, and nothing of what waits behind that."""
+    found: list[str] = []
+
+    async def call(server: ActorRef[ServerMessage], text: str) -> None:
+        with pytest.raises((ToolOutcomeUnknown, ToolUnavailable)) as caught:
+            await server.ask(CallTool("wipe", {"text": text}))
+        found.append(str(caught.value))
+
+    async with serving(echo(max_concurrency=2, timeout=1)) as server:
+        [child] = psutil.Process().children()
+        child.suspend()
+        with trio.fail_after(10):
+            async with trio.open_nursery() as asking:
+                for text in ("x" * 1_000_000, "short"):
+                    asking.start_soon(call, server, text)
+                    await wait_all_tasks_blocked()
+        child.resume()
+        result = await server.ask(CallTool("echo", {"text": "after"}))
+    assert result.content == "after"
+    name = 'MCP server "echo"'
+    assert sorted(found) == [
+        f"{name} timed out after 1 s",
+        f"{name} took in nothing for 1 s; nothing was sent",
+    ]
+    assert {"text": "short"} not in arguments_in(ledger)
 
 
 def arguments_in(ledger: Path) -> list[object]:
