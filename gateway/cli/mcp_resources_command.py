@@ -6,6 +6,10 @@ import argparse
 import sqlite3
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     # Half a second of imports that no other command should pay for.
     from stopgo.gateway.servers.resource_store import ResourceStore
     from stopgo.gateway.servers.resources import resource_server
-    from stopgo.gateway.servers.serving import listen, serve_http, serve_stdio
+    from stopgo.gateway.servers.serving import serve_stdio
 
     try:
         store = ResourceStore(args.db)
@@ -38,17 +42,27 @@ def run(args: argparse.Namespace) -> int:
         return _fail(f"cannot use the database {args.db}: {error}")
     server = resource_server(store)
     try:
-        if args.http is None:
-            trio.run(serve_stdio, server)
-        else:
-            try:
-                listener = listen(*args.http)
-            except OSError as error:
-                return _fail(f"cannot listen on {args.http[0]}:{args.http[1]}: {error}")
-            trio.run(serve_http, server, listener, _announce)
+        if args.http is not None:
+            return _serve_http(server, args.http)
+        trio.run(serve_stdio, server)
     finally:
         store.close()
     return 0
+
+
+def _serve_http(server: Server[Any], address: tuple[str, int]) -> int:
+    import trio
+
+    from stopgo.gateway.server import BindError
+    from stopgo.gateway.servers.serving import serve_http
+    from stopgo.runtime.errors import leaf
+
+    refusal = None
+    try:
+        trio.run(serve_http, server, address, _announce)
+    except* BindError as group:
+        refusal = str(leaf(group))
+    return 0 if refusal is None else _fail(refusal)
 
 
 def _announce(address: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from functools import partial
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -20,7 +17,7 @@ from stopgo.actors.mcp.framing import LineFramer
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-    from hypercorn.typing import Framework
+    from hypercorn.typing import ASGIFramework
     from mcp.server.lowlevel import Server
     from mcp.shared.message import SessionMessage
 
@@ -85,46 +82,41 @@ async def _write(outgoing: MemoryObjectReceiveStream[SessionMessage], stdout: tr
             await stdout.send_all(body.encode() + b"\n")
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one.
-
-    Raises:
-        OSError: the address cannot be listened on.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family)
-
-
 async def serve_http(
-    server: Server[Any], listener: socket.socket, on_listening: Callable[[str], None]
+    server: Server[Any], address: tuple[str, int], on_listening: Callable[[str], None]
 ) -> None:
-    """Serve `/mcp` and `/health` until SIGINT or SIGTERM; `on_listening` is told the address."""
-    import hypercorn.trio
-    from hypercorn.config import Config
+    """Serve `/mcp` and `/health` until SIGINT or SIGTERM comes; a second one stops at once.
+
+    `on_listening` is told the URL. Raises `BindError`, maybe in a group.
+    """
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
+    from stopgo.gateway.server import bind, open_server
+
     async def health(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("ok")
 
+    sockets = bind(*address)
     # No sessions: there is nothing to remember between requests, so a restart loses nothing.
     app = server.streamable_http_app(
-        host=listener.getsockname()[0],
+        host=sockets[0].getsockname()[0],
         stateless_http=True,
         json_response=True,
         custom_starlette_routes=[Route("/health", health)],
     )
-    config = Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.graceful_timeout = SHUTDOWN_GRACE
-    config.accesslog = None
-    config.errorlog = logging.getLogger("stopgo.mcp-resources")
-    stop = trio.Event()
-    serve = partial(hypercorn.trio.serve, cast("Framework", app), config, shutdown_trigger=stop.wait)
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-            [address] = await nursery.start(serve)
-            on_listening(address)
+    with ExitStack() as stack, trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        for sock in sockets:
+            stack.enter_context(sock)
+        async with (
+            trio.open_nursery() as nursery,
+            server.session_manager.run(),
+            open_server(cast("ASGIFramework", app), sockets) as http,
+        ):
+            on_listening(http.url)
             await anext(signals)
-            stop.set()
+            nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
+            with trio.move_on_after(SHUTDOWN_GRACE):
+                await http.drain()
+            nursery.cancel_scope.cancel()

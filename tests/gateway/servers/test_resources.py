@@ -22,6 +22,7 @@ from stopgo.actors.mcp.content import result_from_wire
 from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
+from stopgo.gateway.servers.resource_store import ResourceStore
 
 Call = Callable[..., Any]
 LAUNCH = (
@@ -206,6 +207,27 @@ def test_a_signal_ends_stdio_quietly(tmp_path: Path, number: int) -> None:
         process.send_signal(number)
         assert process.wait(20) == 0
         assert "Traceback" not in process.stderr.read()
+
+
+def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path) -> None:
+    store = ResourceStore(tmp_path / "r.db")
+    store.add("more than a socket takes", "x" * 20_000_000)
+    store.close()
+    body = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "resources_list"}}'
+    head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\n"
+    request = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    with launch("--db", str(tmp_path / "r.db"), "--http", "127.0.0.1:0") as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(request.encode())
+                assert client.recv(8) == b"HTTP/1.1"
+                process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGINT)
+                assert process.wait(20) == 0
+        finally:
+            process.kill()
 
 
 def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:
