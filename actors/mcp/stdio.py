@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import subprocess
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from stopgo.actors.mcp.framing import LineFramer
 from stopgo.actors.mcp.line_writer import LineWriter
 from stopgo.actors.mcp.message import error_reply, parse_message
 from stopgo.actors.mcp.requests import Outgoing, Requests
+from stopgo.actors.mcp.stderr import MAX_LINE, Stderr
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE = 64 * 1024 * 1024
 """Bytes of the longest message; a longer one ends the connection."""
-MAX_STDERR_LINE = 2_000
-STDERR_TAIL = 20
-"""Lines of stderr that are remembered."""
-MAX_LAST_WORDS = 2_000
-"""Characters of them that go into an error."""
 
 PROBE_TIMEOUT = 2.0
 """Seconds for an answer to `server/discover`: older servers may ignore what they do not know, and
@@ -73,7 +68,7 @@ class StdioTransport:
             argv: the command; the first item is a path.
             env: added to the few variables that are safe to inherit; nothing else is.
             cwd: where it runs; None, where we do.
-            log: gets each line of the child's stderr.
+            log: gets the lines of the child's stderr.
             on_end: told why, when no further message can come, perhaps more than once.
         """
         self._argv = list(argv)
@@ -83,7 +78,7 @@ class StdioTransport:
         self._on_end = on_end
         self._writer = LineWriter()
         self._requests = Requests()
-        self._last_words: deque[str] = deque(maxlen=STDERR_TAIL)
+        self._stderr = Stderr(log)
         self._exit_code: int | None = None
         self._told_to_go = False
         self._garbage_seen = False
@@ -103,7 +98,7 @@ class StdioTransport:
 
     def last_words(self) -> str:
         """The end of what it wrote to stderr."""
-        return "\n".join(self._last_words)[-MAX_LAST_WORDS:]
+        return self._stderr.last_words()
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
@@ -242,18 +237,13 @@ class StdioTransport:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stderr:
                     for line in framer.feed(chunk):
-                        self._hear(line)
-                    if framer.pending > MAX_STDERR_LINE:
-                        self._hear(framer.take_rest())
-            self._hear(framer.take_rest())
+                        self._stderr.hear(line)
+                    if framer.pending > MAX_LINE:
+                        self._stderr.hear(framer.take_rest())
+            self._stderr.hear(framer.take_rest())
         finally:
+            self._stderr.tell_left_out()
             self._heard_to_end.set()
-
-    def _hear(self, line: bytes) -> None:
-        text = line[:MAX_STDERR_LINE].decode(errors="replace").rstrip()
-        if text:
-            self._last_words.append(text)
-            self._log.info("%s", text)
 
     async def _watch(self, process: trio.Process, incoming: Incoming) -> None:
         """Notice the child's death even while a grandchild holds its pipes open."""

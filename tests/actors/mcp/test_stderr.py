@@ -1,0 +1,80 @@
+"""A child may say on stderr what it likes, as often as it likes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.mcp.server import ServerStartFailed
+from stopgo.actors.mcp.stderr import LINE_COST, MAX_LAST_WORDS, MAX_LOGGED, PERIOD, TAIL, Stderr
+from stopgo.actors.tools import ServerMessage
+from stopgo.config.model import McpServerConfig
+from stopgo.runtime.ref import ActorRef
+
+Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+
+LINE = b"x" * (1000 - LINE_COST)
+FIT = MAX_LOGGED // 1000
+
+
+@pytest.fixture
+def stderr(caplog: pytest.LogCaptureFixture) -> Stderr:
+    caplog.set_level(logging.INFO, "server")
+    return Stderr(logging.getLogger("server"))
+
+
+async def test_a_flood_is_left_out_of_the_log_until_there_is_room(
+    stderr: Stderr, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    await trio.sleep(1)
+    for _ in range(2):
+        for _ in range(FIT):
+            stderr.hear(LINE)
+        await trio.sleep(PERIOD / 2)
+        for _ in range(50):
+            stderr.hear(LINE)
+        stderr.hear(b"short")
+        await trio.sleep(PERIOD / 2)
+    stderr.hear(b"calm again")
+    stderr.tell_left_out()
+    told = [record.getMessage() for record in caplog.records if record.getMessage() != LINE.decode()]
+    assert len(caplog.records) - len(told) == 2 * FIT
+    flood = ["writes too much to stderr: left out for the next 30 s", "51 lines of stderr were left out"]
+    assert told == [*flood, *flood, "calm again"]
+
+
+async def test_lines_of_nothing_fill_it_no_more_than_others(
+    stderr: Stderr, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    for _ in range(10 * MAX_LOGGED // LINE_COST):
+        stderr.hear(b".")
+    assert sum(len(record.getMessage()) + LINE_COST for record in caplog.records) < MAX_LOGGED + 200
+
+
+async def test_last_words_are_those_said_last(stderr: Stderr, autojump_clock: MockClock) -> None:
+    for number in range(10_000):
+        stderr.hear(f"line {number}".encode())
+    assert stderr.last_words().splitlines() == [f"line {number}" for number in range(10_000 - TAIL, 10_000)]
+    stderr.hear(b"y" * 10 * MAX_LAST_WORDS)
+    assert len(stderr.last_words()) == MAX_LAST_WORDS
+
+
+FLOOD = "import sys\nfor _ in range(9999): print('.', file=sys.stderr)"
+
+
+async def test_a_child_that_ends_in_a_flood_is_told_of_to_the_end(
+    serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stopgo.mcp.s")
+    with pytest.raises(ServerStartFailed):
+        async with serving(McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", FLOOD))):
+            pass
+    said = [record.getMessage() for record in caplog.records]
+    [left_out] = [text for text in said if text.endswith("were left out")]
+    assert said.count(".") + int(left_out.split()[0]) == 9999
