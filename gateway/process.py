@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import signal
 import sqlite3
@@ -31,6 +32,9 @@ LAST_RESORT = 15.0
 """Seconds after which a process that should have ended is ended, whatever it hangs in."""
 ANSWERING = 0.1
 """Part of the grace that is kept for telling those who still wait that we stop."""
+SAME_WISH = 0.5
+"""Seconds after the first signal in which another one says nothing new: Ctrl-C reaches all of a terminal, and
+whoever started us may send it on."""
 YOUNG_OBJECTS = 10_000
 """New objects before the garbage collector looks at them; a turn makes some hundred that all die with it."""
 
@@ -104,6 +108,8 @@ class Shutdown:
     code: int = 0
     """The exit code."""
     _serving: bool = False
+    _first: float = -math.inf
+    """When the first signal came."""
     _asked: trio.Event = attrs.field(factory=trio.Event)
 
     async def asked(self) -> None:
@@ -117,9 +123,10 @@ class Shutdown:
             if self._serving and not self._asked.is_set():
                 log.info("%s: stopping within %gs, a second signal stops at once", name, self.grace)
                 self._asked.set()
-                self.scope.deadline = trio.current_time() + self.grace
+                self._first = trio.current_time()
+                self.scope.deadline = self._first + self.grace
                 _exit_at_last(self.grace + LAST_RESORT, 1)
-            else:
+            elif trio.current_time() >= self._first + SAME_WISH:
                 log.info("%s: stopping at once", name)
                 self.code = 128 + number
                 self.scope.cancel()

@@ -14,6 +14,8 @@ import httpx2
 import psutil
 import pytest
 
+from stopgo.gateway.process import SAME_WISH
+
 STOPGO = Path(sys.executable).with_name("stopgo")
 PATIENCE = 30.0
 """Seconds a slow machine gets."""
@@ -32,6 +34,8 @@ replies:
     delay: 1
   - text: hello
 """
+ECHO_SERVER = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+BUSY = "replies: [{tool_calls: [{name: slow, arguments: {seconds: 3600}}]}]"
 
 
 def stopgo(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -325,22 +329,25 @@ def test_those_who_wait_are_told_what_became_of_their_request(
 def test_a_second_signal_stops_at_once(
     serve: Callable[..., Served], agent_dir: Path, number: signal.Signals, code: int
 ) -> None:
-    config = (
-        BARE
-        + "shutdown_grace: 3600\n"
-        + "mcp_servers: [{name: r, command: stopgo, args: [mcp-resources, --db, r.db]}]\n"
-    )
-    (agent_dir / "agent.yaml").write_text(config)
+    server = f"{{name: e, command: {sys.executable}, args: [{ECHO_SERVER}], env: {{LEDGER: ledger}}}}"
+    (agent_dir / "agent.yaml").write_text(f"{BARE}shutdown_grace: 3600\nmcp_servers: [{server}]\n")
+    (agent_dir / "replies.yaml").write_text(BUSY)
     served = serve()
     url = served.url()
     children = psutil.Process(served.process.pid).children(recursive=True)
     begun = httpx2.post(f"{url}/conversations").json()["conversation"]["id"]
     httpx2.post(
-        f"{url}/conversations/{begun}/messages", json={"message": "slow"}, headers={"Prefer": "respond-async"}
+        f"{url}/conversations/{begun}/messages", json={"message": "go"}, headers={"Prefer": "respond-async"}
     )
+    while not (agent_dir / "ledger").exists():
+        pass
     served.process.send_signal(number)
     while not any("a second signal" in line for line in served.lines):
         served.line("2")
+    for same in (signal.SIGTERM, signal.SIGINT):
+        served.process.send_signal(same)  # Ctrl-C at a terminal comes from several sides
+    with pytest.raises(subprocess.TimeoutExpired):
+        served.process.wait(SAME_WISH + 0.1)
     served.process.send_signal(number)
     assert served.end() == code
     assert served.stderr() == ""
