@@ -19,13 +19,14 @@ import trio
 from stopgo.actors.models import vocabulary
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
 from stopgo.actors.models.schema import accepted_types, parse_number, properties, required
-from stopgo.actors.models.sentence import Word, split
+from stopgo.actors.models.sentence import Word, doubt, split
 from stopgo.actors.models.summary import summarise
 from stopgo.actors.models.vocabulary import kinds, name_words, noun
 
 _LOOKS_LIKE_ID = re.compile(r"[0-9]{6,}")
 _BY_POSITION = ("pattern", "name", "query")
 """Optional arguments that a value may be meant for though nothing announces it."""
+_NO_VALUES = vocabulary.FILLERS | vocabulary.MATCHING
 _TOOLS_SHOWN = 30
 
 
@@ -87,6 +88,9 @@ class Reading:
             word = rest.pop(0)
             if word.key in announced and self._bind_announced(announced, word.key, rest):
                 continue
+            if word.key in vocabulary.VALUED and word.key not in announced and rest and rest[0].is_value:
+                strange += [word, rest.pop(0)]
+                continue
             if word.key in vocabulary.FILLERS or word.key == self.verb:
                 continue
             if not word.is_value and (
@@ -103,7 +107,7 @@ class Reading:
     def _bind_announced(self, announced: Mapping[str, str], marker: str, rest: list[Word]) -> bool:
         name = announced[marker]
         at = next((index for index, word in enumerate(rest) if word.key not in vocabulary.LINKS), None)
-        if at is None or name in self.arguments or rest[at].key in announced.keys() | vocabulary.FILLERS:
+        if at is None or name in self.arguments or rest[at].key in _NO_VALUES | announced.keys():
             return False
         bound = self._bind(name, rest[at], literal=marker in vocabulary.NAMING)
         if bound:
@@ -196,13 +200,14 @@ def _offers(tool: ModelTool, verb: str) -> bool:
 def _question(reading: Reading, words: list[Word]) -> str | None:
     """What must be asked back before the call; None when nothing is open."""
     call = _signature(reading.tool)
-    doubt = next((word.text for word in words if word.key in vocabulary.DOUBTS), None)
-    unclear = [repr(word.text) for word in reading.free if reading.changes or word.is_value]
+    unsure = doubt(words, reading.verb) if reading.changes else None
+    heavy = [word for word in reading.free if word.is_value or word.key in vocabulary.MATCHING]
+    unclear = [repr(word.text) for word in (reading.free if reading.changes else heavy)]
     nothing_said = reading.changes and reading.parameters and not reading.arguments
     if reading.conflicts:
         return f"One thing at a time, please: did you mean {call}, or to {reading.conflicts[0]}?"
-    if reading.changes and doubt is not None:
-        return f"I am not sure whether to call {call}, for you said '{doubt}'. Please say plainly what to do."
+    if unsure is not None:
+        return f"I am not sure about {call}, for you said '{unsure}'. Please say what to do, names in quotes."
     if reading.missing or nothing_said:
         needed = " and ".join(reading.missing) or " or ".join(reading.parameters)
         return f"To call {call} I need {needed}. Please say all of it in one sentence."

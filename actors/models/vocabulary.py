@@ -43,15 +43,23 @@ LINKS = _words("is are to of as =")
 """What may stand between the name of an argument and its value."""
 DOUBTS = _words(
     "not no never don't dont doesn't didn't cannot can't won't shouldn't how why should if unless except but "
-    "without instead when until before after or undo stop"
+    "without instead when until before after or undo stop nor neither none nothing maybe perhaps something "
+    "whatever first last latest newest oldest previous other others rest remaining same both"
 )
-"""Words that turn a sentence round or make it a question: with one of them nothing is changed."""
+"""Words that turn a sentence round, make it a question or mean something that only the past could tell: with
+one of them nothing is changed."""
+QUESTIONS = _words("do does did is are was were has have had am may shall can could")
+"""Words that make a sentence a question when they stand before its verb."""
+MATCHING = _words("contains containing starts starting begins beginning ends ending")
+"""Words that say how a name is to be matched, in ways that nobody here understands."""
 NAMING = ("name", "named", "called")
 """What announces a name, to be taken literally."""
 TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+VALUED = ("value", "worth", "=")
+"""What announces a value."""
 _MARKERS = {
     "name": NAMING,
-    "value": ("value", "worth", "="),
+    "value": VALUED,
     "pattern": ("pattern", "regex", "matching"),
     "source": ("source", "from"),
     "destination": ("destination", "to", "into"),
