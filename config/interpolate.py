@@ -1,7 +1,8 @@
 """`${VAR}` and `${VAR:-default}` in configuration text. Pure: whoever calls brings the variables.
 
 `$${` stands for a literal `${`. As in a shell, `:-` also replaces a variable that is set but empty.
-What a variable holds is never looked at again: a value that contains `${X}` stays as it is.
+What a variable holds is never looked at again: a value that contains `${X}` stays as it is. A default holds
+no reference.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import TypeAlias
 
 import attrs
 
-_TOKEN = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_DEFAULT = r"(?:(?!\$\{)[^}])*"
+_TOKEN = re.compile(rf"(?P<escape>\$\$\{{)|\$\{{(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?\}}")
 
-WHOLE_REFERENCE_PATTERN = r"^\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}$"
+WHOLE_REFERENCE_PATTERN = rf"^\$\{{{_NAME}(:-{_DEFAULT})?\}}$"
 """A text that is one reference and nothing else, as a JSON Schema pattern."""
 
 

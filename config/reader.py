@@ -51,7 +51,7 @@ from stopgo.config.values import (
     dotted,
     quoted,
 )
-from stopgo.config.wording import describe, kind, nearest, one_of, shown
+from stopgo.config.wording import correction, describe, kind, nearest, one_of, shown
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class Reader:
         except MalformedReference:
             return self.report(
                 "bad_reference",
-                "a reference is ${NAME} or ${NAME:-default}",
+                "a reference is ${NAME} or ${NAME:-default}, with no other in it",
                 value.mark,
                 path,
                 hint="write $${ for a literal ${",
@@ -371,11 +371,7 @@ class Reader:
 
     def _wrong_type(self, value: Value, shape: Shape, path: KeyPath) -> _Bad:
         expected, found = describe(shape), kind(value)
-        hint = None
-        if isinstance(value, Scalar) and isinstance(shape, Text | Choice):
-            hint = "put it in quotes" if value.value is not None else "leave the key out for its default"
-        if isinstance(shape, ListOf) and isinstance(value, Scalar) and value.value is None:
-            hint = "leave the key out for its default, or write [] for none"
+        hint = correction(value, shape)
         message = f"expected {expected}, found {found}"
         return self.report("wrong_type", message, value.mark, path, expected=expected, found=found, hint=hint)
 

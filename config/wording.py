@@ -89,6 +89,21 @@ def kind(value: Value) -> str:
             assert_never(value)
 
 
+def correction(value: Value, shape: Shape) -> str | None:
+    """A hint at what to write in place of a value of the wrong kind."""
+    if not isinstance(value, Scalar):
+        return None
+    match shape:
+        case Text() if value.value is not None:
+            return "put it in quotes"
+        case Text() | Choice() if value.value is None:
+            return "leave the key out for its default"
+        case ListOf() if value.value is None:
+            return "leave the key out for its default, or write [] for none"
+        case _:
+            return None
+
+
 def shown(value: Scalar) -> str:
     """A number or a word; of a value with references only the variables' names."""
     if not isinstance(value.value, str):

@@ -118,7 +118,7 @@ def said(problem: Problem) -> str:
         (
             "approval: {unannotated: true}",
             "wrong_type",
-            "1:25: approval.unannotated: expected run or ask, found a boolean (put it in quotes)",
+            "1:25: approval.unannotated: expected run or ask, found a boolean",
         ),
         # Values
         ("name: ''", "empty_value", "1:7: name: must not be empty"),
@@ -170,7 +170,8 @@ def said(problem: Problem) -> str:
         (
             "prompt: ${ x }",
             "bad_reference",
-            "1:9: prompt: a reference is ${NAME} or ${NAME:-default} (write $${ for a literal ${)",
+            "1:9: prompt: a reference is ${NAME} or ${NAME:-default}, with no other in it "
+            "(write $${ for a literal ${)",
         ),
         ("data_dir: ${data_dir}/x", "variable_unset", "1:11: data_dir: ${data_dir} has no value here"),
         # Servers
