@@ -35,7 +35,8 @@ def compose(text: str, file: str) -> tuple[Value, tuple[Problem, ...]]:
             loader.refuse("empty_file", "the file is empty; expected a mapping", None)
         return loader.value(root, ()), tuple(loader.problems)
     except yaml.MarkedYAMLError as error:
-        loader.refuse("yaml_syntax", _syntax_message(error), error.problem_mark or error.context_mark)
+        at = error.problem_mark or error.context_mark
+        loader.refuse("yaml_syntax", _syntax_message(error), at, _syntax_hint(error, at, text))
     except (ValueError, OverflowError):
         # PyYAML turns an escape such as "\UFFFFFFFF" into a character without looking.
         loader.refuse(
@@ -149,14 +150,16 @@ class _Loader(yaml.SafeLoader):
     def _refuse_size(self, mark: yaml.Mark | None) -> NoReturn:
         self.refuse("too_large", f"more than {MAX_VALUES} values, aliases included", mark)
 
-    def refuse(self, code: str, message: str, mark: yaml.Mark | None) -> NoReturn:
-        self._report(code, message, mark, ())
+    def refuse(self, code: str, message: str, mark: yaml.Mark | None, hint: str | None = None) -> NoReturn:
+        self._report(code, message, mark, (), hint)
         raise ConfigError(tuple(self.problems))
 
-    def _report(self, code: str, message: str, mark: yaml.Mark | None, path: KeyPath) -> None:
+    def _report(
+        self, code: str, message: str, mark: yaml.Mark | None, path: KeyPath, hint: str | None = None
+    ) -> None:
         at = _mark(mark) if mark else None
         line, column = (at.line, at.column) if at else (None, None)
-        self.problems.append(Problem(code, message, self._file, line, column, dotted(path)))
+        self.problems.append(Problem(code, message, self._file, line, column, dotted(path), hint=hint))
 
 
 _KINDS = {"null": "null", "bool": "boolean", "int": "whole number", "float": "number"}
@@ -169,3 +172,12 @@ def _mark(mark: yaml.Mark) -> Mark:
 def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     said = ", ".join(part for part in (error.context, error.problem) if part)
     return f"not valid YAML: {said}"
+
+
+def _syntax_hint(error: yaml.MarkedYAMLError, at: yaml.Mark | None, text: str) -> str | None:
+    """A reference ends with a brace, and so does the mapping around it."""
+    if at is None or "flow" not in (error.context or ""):
+        return None
+    if any("${" in line for line in text.splitlines()[at.line : at.line + 1]):
+        return "within { } and [ ] a value with ${NAME} in it needs quotes"
+    return None

@@ -31,6 +31,9 @@ def load_script(path: Path) -> Script:
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        sentence = f"there is no script {path}; a relative path is relative to the agent file"
+        raise InvalidScript((sentence,)) from error
     except OSError as error:
         raise InvalidScript((f"cannot read the script {path}: {error.strerror}",)) from error
     if len(content) > _MAX_BYTES:

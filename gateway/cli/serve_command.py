@@ -24,7 +24,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="the agent file; default: config/agent.yaml, else the one that comes with the package",
     )
-    serve.add_argument("--host", help="address to listen on, in place of the file's")
+    serve.add_argument("--host", type=_host, help="address to listen on, in place of the file's")
     serve.add_argument("--port", type=_port, help="port to listen on, in place of the file's; 0: any")
     serve.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="where everything durable lives, in place of the file's"
@@ -81,6 +81,12 @@ def _say_what_is_served(config: AgentConfig, host: str) -> None:
             "authentication: whoever reaches it can talk to the agent and approve what it asks for",
             file=sys.stderr,
         )
+
+
+def _host(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; 0.0.0.0 stands for every address of this machine")
+    return text
 
 
 def _port(text: str) -> int:

@@ -173,6 +173,12 @@ def said(problem: Problem) -> str:
             "1:9: prompt: a reference is ${NAME} or ${NAME:-default}, with no other in it "
             "(write $${ for a literal ${)",
         ),
+        (
+            "llm: {model: ${MODEL:-offline:rules}}",
+            "yaml_syntax",
+            "1:15: not valid YAML: while parsing a flow mapping, expected ',' or '}', but got '{' "
+            "(within { } and [ ] a value with ${NAME} in it needs quotes)",
+        ),
         ("data_dir: ${data_dir}/x", "variable_unset", "1:11: data_dir: ${data_dir} has no value here"),
         # Servers
         ("mcp_servers: [{url: 'http://x'}]", "missing_key", "1:15: mcp_servers[0]: name is required"),

@@ -136,6 +136,7 @@ def test_version(tmp_path: Path) -> None:
         ("serve", "--port", "x"),
         ("serve", "--port", "65536"),
         ("serve", "--port", "-1"),
+        ("serve", "--host", ""),
         ("serve", "more"),
     ],
 )

@@ -69,7 +69,7 @@ def test_scripts_are_read_as_at_the_start(tmp_path: Path, capsys: pytest.Capture
         "",
         "replies.yaml:2: a reply has no key `txt`; did you mean `text`?\n"
         "replies.yaml:2: a reply needs `text`, `tool_calls` or `error`\n"
-        f"cannot read the script {spare}: No such file or directory\n",
+        f"there is no script {spare}; a relative path is relative to the agent file\n",
     )
     spare.parent.mkdir()
     for script in (tmp_path / "replies.yaml", spare):

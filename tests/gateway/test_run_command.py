@@ -396,7 +396,7 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
     [
         ("llm: {model: script:replies.yaml}", " ", 2, "stopgo run: message is required\n"),
         ("nmae: x", "hi", 2, 'unknown key "nmae"'),
-        ("llm: {model: script:none.yaml}", "hi", 1, "stopgo run: cannot read the script"),
+        ("llm: {model: script:none.yaml}", "hi", 1, "stopgo run: there is no script"),
         ("llm: {model: nobody:knows}", "hi", 2, 'there is no model "nobody:knows"'),
     ],
 )

@@ -75,7 +75,10 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
         return None
     key = environ.get(name, "").strip()
     if not key:
-        raise MissingApiKey(f'model "{spec.name}" needs an API key: set the environment variable {name}')
+        needs = f'model "{spec.name}" needs an API key: set the environment variable {name}'
+        # Who wrote `rules` for `offline:rules` cannot know what key Google has to do with it.
+        is_bare = spec.provider == "google" and spec.name == spec.model
+        raise MissingApiKey(f"{needs} (it names no provider, so it is Google's)" if is_bare else needs)
     if not re.fullmatch("[!-~]+", key):
         raise InvalidApiKey(
             f'the API key of model "{spec.name}", in the environment variable {name}, holds a character that '

@@ -121,7 +121,7 @@ def test_unnamed_groups_that_nobody_uses_are_fine() -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidScript, match=r"cannot read the script .*none\.yaml: No such file"):
+    with pytest.raises(InvalidScript, match=r"there is no script .*none\.yaml; .*relative to the agent file"):
         load_script(tmp_path / "none.yaml")
     with pytest.raises(InvalidScript, match="cannot read the script"):
         load_script(tmp_path)

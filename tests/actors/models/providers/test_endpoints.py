@@ -49,6 +49,15 @@ def test_a_missing_key_is_named(provider: Provider, value: str | None) -> None:
     )
 
 
+def test_whose_a_name_without_a_provider_is() -> None:
+    with pytest.raises(
+        MissingApiKey, match=r'"rules" needs .* GEMINI_API_KEY \(it names no provider, so it is'
+    ):
+        endpoint(ModelSpec("rules", "google", "rules"), {})
+    with pytest.raises(MissingApiKey, match=r"ANTHROPIC_API_KEY$"):
+        endpoint(ModelSpec("claude-x", "anthropic", "claude-x"), {})
+
+
 def test_a_key_of_another_name() -> None:
     environ = {"MINE": "sk-2", "OPENAI_API_KEY": "sk-1"}
     assert endpoint(spec("openai", api_key_env="MINE"), environ).key == "sk-2"
