@@ -60,9 +60,12 @@ class Commands:
         if self.deleted or self._services.pulse.draining.is_set():
             return  # what is in the inbox stays there for the next start
         waiting: list[Command] = []
+        acked = self._log.acked
         for command in await self._services.journal.inbox(self._log.state.id):
             if self.deleted:
                 return
+            if command.key in acked:
+                continue
             if self._log.state.read_only:
                 await self._refuse(command, "conversation_read_only", _READ_ONLY)
             elif command.kind == "message" and self._run_is_live():
@@ -122,13 +125,13 @@ class Commands:
         if text is None:
             await self._log.save(created, ack=[command.key], replies={command.key: reply_of(None)})
         else:
-            await self._log.save(created, *self._begin(command, text), ack=[command.key])
+            await self._log.save_soon(created, *self._begin(command, text), ack=[command.key])
 
     async def _message(self, command: Command) -> None:
         if self._log.state.head.completed:
             await self._refuse(command, "conversation_completed", "the conversation is completed")
         else:
-            await self._log.save(*self._begin(command, command.body["message"]), ack=[command.key])
+            await self._log.save_soon(*self._begin(command, command.body["message"]), ack=[command.key])
 
     def _begin(self, command: Command, text: str) -> tuple[NewEvent, ...]:
         """A turn: the message, and the run with the tree it will go on with whatever the file says later."""

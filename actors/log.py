@@ -136,7 +136,7 @@ class ConversationLog(Branches):
                 intents=intents,
                 settle=(*ahead.settle, *settle),
                 questions=questions,
-                ack=ack,
+                ack=(*ahead.ack, *ack),
                 replies=replies,
                 forget=tuple(refuse or ()),
                 summary=head.summary() if head != self._stored_head else None,
@@ -165,13 +165,14 @@ class ConversationLog(Branches):
         self,
         *new: NewEvent,
         settle: Sequence[SettleIntent] = (),
+        ack: Sequence[str] = (),
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
         """Take it in at once; it is written with the next `save`, or a moment later. False when `when` no
         longer holds.
 
         For what only the run goes on from, not for what anybody waits for. A crash in between is one that
-        came a moment earlier.
+        came a moment earlier; it finds the commands of `ack` in the inbox.
         """
         await self._take_turn()
         try:
@@ -185,7 +186,7 @@ class ConversationLog(Branches):
                 self.state.apply(event)
             if not self.ahead:
                 self._ask_for_flush()
-            self._ahead.add(events, settle)
+            self._ahead.add(events, settle, ack)
         finally:
             self._queue.release()
         if self._closed:
@@ -214,6 +215,16 @@ class ConversationLog(Branches):
     def ahead(self) -> bool:
         """Something has been taken in that is not on disk yet."""
         return bool(self._ahead.events)
+
+    @property
+    def ahead_by_steps(self) -> bool:
+        """A crash would take something back that no command in the inbox leads to again."""
+        return self._ahead.steps
+
+    @property
+    def acked(self) -> frozenset[str]:
+        """Commands that are carried out, and in the inbox still, for that is not on disk yet."""
+        return frozenset(self._ahead.ack)
 
     async def _take_turn(self) -> None:
         # Free nearly always; and who finds it so need not let all others run first.
