@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -23,7 +24,7 @@ from stopgo.actors.run import Failure, announce, close, end_event, execute, inte
 from stopgo.actors.services import Services
 from stopgo.actors.void import save_over
 from stopgo.runtime.context import Context
-from stopgo.runtime.journal.errors import QuestionTaken
+from stopgo.runtime.journal.errors import JournalError, QuestionTaken
 from stopgo.runtime.journal.protocol import CloseQuestion, Command, NewEvent
 
 
@@ -119,27 +120,30 @@ class Commands:
         if state.last_seq:  # the id was given by the caller's key, and this key delivered something else
             await self._refuse(command, "idempotency_key_reused", "the conversation exists already")
             return
-        session_id = command.body["session_id"] or state.id[:8]
-        created = e.conversation_created(session_id, self._services.config.prompt)
-        text = command.body["message"]
-        if text is None:
-            await self._log.save(created, ack=[command.key], replies={command.key: reply_of(None)})
+        if command.body["message"] is None:
+            replies = {command.key: reply_of(None)}
+            await self._log.save(self._created(command), ack=[command.key], replies=replies)
         else:
-            await self._log.save_soon(created, *self._begin(command, text), ack=[command.key])
+            await self._log.save_soon(*self._begun(command), ack=[command.key])
 
     async def _message(self, command: Command) -> None:
         if self._log.state.head.completed:
             await self._refuse(command, "conversation_completed", "the conversation is completed")
         else:
-            await self._log.save_soon(*self._begin(command, command.body["message"]), ack=[command.key])
+            await self._log.save_soon(*self._begun(command), ack=[command.key])
 
-    def _begin(self, command: Command, text: str) -> tuple[NewEvent, ...]:
+    def _created(self, command: Command) -> NewEvent:
+        session_id = command.body["session_id"] or self._log.state.id[:8]
+        return e.conversation_created(session_id, self._services.config.prompt)
+
+    def _begun(self, command: Command) -> tuple[NewEvent, ...]:
         """A turn: the message, and the run with the tree it will go on with whatever the file says later."""
         state = self._log.state
         tree, id = self._services.config.stored_tree, self._services.tree_id
         last = state.head.run
         return (
-            e.message_added(text, command.key),
+            *([self._created(command)] if command.kind == "create" else []),
+            e.message_added(command.body["message"], command.key),
             e.run_started(
                 str(uuid.uuid4()),
                 last.turn + 1 if last else 1,
@@ -311,13 +315,18 @@ class Commands:
                 await self._decision(command)
 
     async def give_up(self, crash: Exception) -> None:
-        """Fail the run that keeps crashing this conversation; without one, it must be the next command."""
+        """Fail the run that keeps crashing this conversation, be it one that did so before its start was on
+        disk; without one, it must be the next command."""
         failure = internal_error(crash)
+        if not self._run_is_live():
+            for command in (await self._services.journal.inbox(self._log.state.id))[:1]:
+                if command.body.get("message") is not None:
+                    with suppress(JournalError):
+                        await self._log.save(*self._begun(command), ack=[command.key])
+                if not self._run_is_live():
+                    await self._refuse(command, "internal_error", failure.message)
         if self._run_is_live():
             await self._close_with(failure)
-            return
-        for command in (await self._services.journal.inbox(self._log.state.id))[:1]:
-            await self._refuse(command, "internal_error", failure.message)
 
 
 _READ_ONLY = "the conversation was written by a newer version of the agent; this one can only read it"

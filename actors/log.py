@@ -6,7 +6,8 @@ Rules:
   is told after its commit, in seq order, in one place: `ConversationLog.save`.
 * The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`).
   Whoever is outside (people, tools, models) hears only of what is on disk: before a call leaves, its intent
-  is saved, before a model is asked, what the fold is ahead (`flush`).
+  is saved, before a model is asked, what the fold is ahead (`flush`), unless that is no more than a message
+  which is in the inbox as well.
 * What a run decides comes from recorded steps, results and decisions alone, so running it again over the
   same log takes the same path.
 * All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency

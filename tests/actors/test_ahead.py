@@ -55,8 +55,7 @@ async def test_the_commits_of_a_turn(world: World, commits: Commits, autojump_cl
     async with world.agent() as agent:
         await agent.start_conversation("go")
     assert commits.saved == [
-        ["conversation.created", "message.added", "run.started"],
-        ["step.finished", "tool.started"],
+        ["conversation.created", "message.added", "run.started", "step.finished", "tool.started"],
         ["tool.finished", "batch.finished"],
         ["step.finished", "run.finished"],
     ]
@@ -70,24 +69,81 @@ async def test_calls_after_each_other_share_commits(
     world.plan("agent", use(*(call("look", name=str(n)) for n in range(5))), say("done"))
     async with world.agent() as agent:
         await agent.start_conversation("go")
-    assert commits.saved[2:6] == 4 * [["tool.finished", "tool.started"]]
+    assert commits.saved[1:5] == 4 * [["tool.finished", "tool.started"]]
 
 
 async def test_a_model_is_told_what_is_on_disk(
     world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
-    on_disk: list[str] = []
+    """The message of its run is in the inbox; what the run has come to since is among the events."""
+    kept: list[tuple[bool, list[list[str]]]] = []
 
-    async def think(_: ModelRequest) -> ModelReply:
-        on_disk.extend(commits.saved[-1])
-        await trio.lowlevel.checkpoint()
+    async def look_around() -> None:
+        (id,) = await commits.open_work()
+        kept.append((any(await commits.inbox(id)), list(commits.saved)))
+
+    async def first(_: ModelRequest) -> ModelReply:
+        await look_around()
+        return use(call("look", name="a"))
+
+    async def second(_: ModelRequest) -> ModelReply:
+        await look_around()
         return say("done")
 
     world.tool("look", READ_ONLY)
-    world.plan("agent", use(call("look", name="a")), think)
+    world.plan("agent", first, second)
     async with world.agent() as agent:
         await agent.start_conversation("go")
-    assert on_disk == ["tool.finished", "batch.finished"]
+    assert kept[0] == (True, [])
+    assert not kept[1][0]
+    assert kept[1][1][-1] == ["tool.finished", "batch.finished"]
+
+
+@pytest.mark.repeat(10)
+async def test_a_message_that_was_taken_in_is_not_taken_in_again(
+    world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inbox row is open until the commit; whoever wakes the conversation meanwhile has it look there."""
+    monkeypatch.setattr(Flusher, "soon", lambda *_: None)
+    thinks = trio.Event()
+    answers: list[str] = []
+    world.plan("agent", once(thinks, say("first")), say("second"))
+    async with world.agent() as agent:
+
+        async def begin() -> None:
+            answers.append(answer(await agent.start_conversation("go", key="first")).response)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(begin)
+            await trio.testing.wait_all_tasks_blocked()
+            (id,) = await commits.open_work()
+            assert [command.key for command in await commits.inbox(id)] == ["first"]
+            await agent.send(id, "again", wait=False)  # it queues behind the live run
+            await trio.testing.wait_all_tasks_blocked()
+            thinks.set()
+        assert answers == ["first"]
+        await trio.testing.wait_all_tasks_blocked()
+    texts = [each.body["text"] for each in await events(commits, id) if each.type == "message.added"]
+    assert texts == ["go", "again"]
+
+
+async def test_readers_are_shown_what_is_on_disk(
+    world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes: list[Any] = []
+    monkeypatch.setattr(Flusher, "soon", lambda self, who, flush: flushes.append(flush))
+    thinks = trio.Event()
+    world.plan("agent", once(thinks, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        await agent.send(id, "go", wait=False)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await agent.get(id)).last_seq == 1
+        flushes[0]()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await agent.get(id)).last_seq == 3
+        thinks.set()
+        await trio.testing.wait_all_tasks_blocked()
 
 
 async def test_what_nothing_follows_is_on_disk_at_once(

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,8 +40,8 @@ def serving(argv: Sequence[str]) -> Iterator[tuple[str, psutil.Process]]:
 
 def cpu_seconds(process: psutil.Process) -> float:
     """CPU time of the process so far, all its threads, children not."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    # clock_getcpuclockid(3) as Linux has it: the table of processes counts in steps of 10 ms.
+    return time.clock_gettime(~process.pid << 3 | 2)
 
 
 def cpu_of(process: psutil.Process, work: Callable[[], None]) -> float:

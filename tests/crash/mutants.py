@@ -266,11 +266,15 @@ MUTANTS = (
         (
             Edit(
                 COMMANDS,
-                'save(*self._begin(command, command.body["message"]), ack=[command.key])',
-                'save(*self._begin(command, command.body["message"]))\n'
-                "            await self._log.save(ack=[command.key])",
+                "save_soon(*self._begun(command), ack=[command.key])\n\n    def",
+                "save(*self._begun(command))\n            await self._log.save(ack=[command.key])\n\n    def",
             ),
         ),
+    ),
+    Mutant(
+        "a command that was carried out is carried out again before that is on disk",
+        (Edit(COMMANDS, "if command.key in acked:", "if False:"),),
+        ("tests/actors/test_ahead.py",),
     ),
     Mutant(
         "a model is told what a crash may still take back",
@@ -297,10 +301,10 @@ MUTANTS = (
         (
             Edit(
                 LOG,
-                "            self._ahead.add(events, settle)\n",
+                "            self._ahead.add(events, settle, ack)\n",
                 "            for event in events:\n"
                 "                self.bus.publish(topic(self.state.id), event)\n"
-                "            self._ahead.add(events, settle)\n",
+                "            self._ahead.add(events, settle, ack)\n",
             ),
         ),
     ),

@@ -153,6 +153,7 @@ def _live(
         try:
             async with open_journal(world) as shared:
                 await client.look_back(shared)
+                await world.look_back(shared)
                 journal = world.journal = KillingJournal(shared, kill, commands)
                 async with open_agent(
                     scenario.config(world.life),

@@ -11,6 +11,7 @@ from typing import assert_never
 import attrs
 import trio
 
+from stopgo.actors import events as e
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.needs import Wanted
@@ -26,6 +27,7 @@ from stopgo.actors.tools import (
 )
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.journal.protocol import Journal
 
 from .demands import Demands
 from .killing import Killed, KillingJournal
@@ -194,6 +196,15 @@ class World:
         self.authorized |= bearer is not None
 
     # ------------------------------------------------------------------ model
+
+    async def look_back(self, journal: Journal) -> None:
+        """Before a life begins: a run whose start is lost begins anew, perhaps with another agent file."""
+        begun = set()
+        for row in (await journal.list()).rows:
+            for event in await journal.events_since(row.stream, 0):
+                if event.type == e.RUN_STARTED:
+                    begun.add(event.body["turn"])
+        self.requests = {key: request for key, request in self.requests.items() if key[0] in begun}
 
     def open_model(self, name: str, *, folder: Path) -> World:
         return self

@@ -93,6 +93,7 @@ class Simulation:
                 world.closing = float("inf")
                 for person in self.people:
                     await person.look_back(store)
+                await world.look_back(store)
                 kept = store
                 if self.plan.saves_fail:
                     kept = cast(Journal, FailingJournal(store, self.plan.rng("saves", world.number)))

@@ -201,6 +201,16 @@ class World:
             raise ModelFailed("no model today", retryable=rng.random() < 0.3)
         return _reply(rng, request)
 
+    async def look_back(self, store: Journal) -> None:
+        """Before a life begins: a run whose start is lost begins anew, perhaps with another agent file."""
+        begun = {
+            (name, event.body["turn"])
+            for name, id in self.conversations.items()
+            for event in await store.events_since(id, 0)
+            if event.type == e.RUN_STARTED
+        }
+        self._asked = {key: told for key, told in self._asked.items() if key[:2] in begun}
+
     def _check_request(self, conversation: str, request: ModelRequest) -> None:
         """A model is told the same when it is asked again: what a replay tells is what was told."""
         if self._repeats(request.node):
