@@ -28,6 +28,7 @@ from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.stream import Stream
 from stopgo.gateway.system import System
+from stopgo.runtime.journal.errors import JournalBroken
 
 P = ParamSpec("P")
 
@@ -103,6 +104,7 @@ def make_app(agent: Agent, *, local: bool = False) -> QuartTrio:
 
     app.register_error_handler(AgentError, errors.on_agent_error)
     app.register_error_handler(errors.RequestError, errors.on_request_error)
+    app.register_error_handler(JournalBroken, errors.on_broken_journal)
     app.register_error_handler(HTTPException, errors.on_http_exception)
     app.register_error_handler(Exception, errors.on_exception)
     return app

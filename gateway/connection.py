@@ -46,7 +46,7 @@ from hypercorn.typing import (
 )
 from hypercorn.utils import parse_socket_addr
 
-from stopgo.gateway.errors import bare_refusal
+from stopgo.gateway.errors import STOPPED, bare_error, bare_refusal
 from stopgo.gateway.log import ANSWERED
 
 if TYPE_CHECKING:
@@ -139,6 +139,11 @@ class Connection:
         request = RequestTask(self, scope, send)
         self._nursery.start_soon(request.run, app)
         return request.put
+
+    def write_last(self, data: bytes) -> None:
+        """Write what the system takes at once, for there is no time for more."""
+        with suppress(OSError):
+            self._write_now(data)
 
     async def _read(self) -> None:
         with self._reading:
@@ -281,7 +286,14 @@ class RequestTask:
             log.error("the application failed", exc_info=errors)
         finally:
             self._messages.close()
+            if trio.current_effective_deadline() == -math.inf:
+                self._stopped()
         await self._send(None)
+
+    def _stopped(self) -> None:
+        """Tell a client that waits, for there will be no answer any more."""
+        if self._scope["type"] == "http" and not self._status:
+            self._connection.write_last(bare_error(*STOPPED))
 
     async def put(self, message: ASGIReceiveEvent) -> None:
         """Take what comes from the client."""

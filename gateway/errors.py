@@ -15,6 +15,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from stopgo.actors.errors import AgentError
 from stopgo.gateway.exchange import current, reply
+from stopgo.runtime.journal.errors import JournalBroken
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,16 @@ STATUS: Mapping[str, int] = {
     "void": 410,
 }
 
-RETRY_AFTER: Mapping[str, int] = {"queue_full": 1, "shutting_down": 5, "too_many_connections": 5}
+RETRY_AFTER: Mapping[str, int] = {
+    "queue_full": 1,
+    "shutting_down": 5,
+    "stopped": 5,
+    "too_many_connections": 5,
+}
 """Seconds after which asking again may help."""
+
+STOPPED = (503, "stopped", "the server had to stop at once; what became of the request is not known")
+"""Status, code and sentence."""
 
 
 class RequestError(Exception):
@@ -85,7 +94,7 @@ def error_reply(
 
 
 def bare_error(status: int, code: str, message: str) -> bytes:
-    """The whole answer to what never reaches the application. Its connection ends with it."""
+    """The whole answer where the application gives none. Its connection ends with it."""
     body = json.dumps({"error": message, "code": code}).encode() + b"\n"
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -116,6 +125,12 @@ async def on_request_error(error: RequestError) -> Response:
 
 async def on_agent_error(error: AgentError) -> Response:
     return error_reply(STATUS[error.code], error.code, error.message, hint=error.hint, details=error.details)
+
+
+async def on_broken_journal(error: JournalBroken) -> Response:
+    """The disk is full or broken; the process ends."""
+    log.error("%s", error)
+    return error_reply(*STOPPED)
 
 
 async def on_http_exception(error: HTTPException) -> Response:

@@ -99,7 +99,9 @@ NO_APPROVAL = error(404, "`approval_not_found`")
 TOO_LARGE = error(413, "The body is larger than 1 MiB")
 KEY_REUSED = error(422, "`idempotency_key_reused`: the key came with another body before")
 FULL = error(429, "`queue_full`: too many messages wait in this conversation")
-STOPPING = error(503, "`shutting_down`; `accepted` says whether the request is on disk")
+STOPPING = error(
+    503, "`shutting_down`; `accepted` says whether the request is on disk. `stopped`: nobody knows"
+)
 ACCEPTED = Answer(
     202,
     "With `Prefer: respond-async`: on disk, `Location` tells where to look",

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx2
@@ -52,13 +52,22 @@ print(answer.status_code, answer.text)
 """A client in a process of its own, so that it can wait while the test goes on."""
 
 
+FILLING = """
+import resource, signal, sys
+from stopgo.gateway.cli.main import main
+signal.signal(signal.SIGUSR1, lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+sys.exit(main())
+"""
+"""A `stopgo` that finds its disk full from SIGUSR1 on."""
+
+
 class Served:
     """A `stopgo serve` that has said where it listens."""
 
-    def __init__(self, cwd: Path, *args: str) -> None:
+    def __init__(self, cwd: Path, *args: str, command: Sequence[str | Path] = (STOPGO,)) -> None:
         self.err = (cwd / "stderr").open("w+")
         self.process = subprocess.Popen(
-            [STOPGO, "serve", "--port", "0", *args],
+            [*command, "serve", "--port", "0", *args],
             cwd=cwd,
             stdout=subprocess.PIPE,
             stderr=self.err,
@@ -104,9 +113,9 @@ def agent_dir(tmp_path: Path) -> Path:
 def serve(agent_dir: Path) -> Iterator[Callable[..., Served]]:
     started: list[Served] = []
 
-    def serve(*args: str, config: bool = True) -> Served:
+    def serve(*args: str, config: bool = True, command: Sequence[str | Path] = (STOPGO,)) -> Served:
         file = ["--config", "agent.yaml"] if config else []
-        started.append(Served(agent_dir, *file, *args))
+        started.append(Served(agent_dir, *file, *args, command=command))
         return started[-1]
 
     yield serve
@@ -367,6 +376,29 @@ def test_a_signal_while_starting_stops_at_once(serve: Callable[..., Served], age
     assert served.end() == 143
     assert "Traceback" not in "\n".join(served.lines) + served.stderr()
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+
+
+def test_a_full_disk_is_told_to_everybody(serve: Callable[..., Served]) -> None:
+    served = serve(command=(sys.executable, "-c", FILLING))
+    url = served.url()
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", ASKING, f"{url}/conversations"], stdout=subprocess.PIPE, text=True
+    )
+    with httpx2.Client(base_url=url) as client:
+        while not client.get("/conversations").json()["conversations"]:
+            pass
+        served.process.send_signal(signal.SIGUSR1)
+        answer = client.post("/conversations")
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
+    out, _ = waiting.communicate(timeout=PATIENCE)
+    status, _, body = out.partition(" ")
+    assert (status, json.loads(body)["code"]) == ("503", "stopped")
+    assert served.end() == 1
+    [error] = [line for line in served.lines if "stopgo.gateway.errors" in line]
+    assert "ERROR stopgo.gateway.errors: a commit failed" in error
+    assert "Traceback" not in "\n".join(served.lines)
+    assert served.stderr().startswith("stopgo serve: a commit failed")
+    assert served.stderr().count("\n") == 1
 
 
 def test_a_process_that_hangs_is_ended(agent_dir: Path) -> None:

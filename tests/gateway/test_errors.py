@@ -9,6 +9,7 @@ import pytest
 from stopgo.actors.errors import ErrorCode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.errors import STATUS
+from stopgo.runtime.journal.errors import JournalBroken
 
 
 @pytest.mark.parametrize("group", [False, True])
@@ -26,6 +27,18 @@ async def test_a_fault_of_ours_has_an_id_that_is_in_the_log(
     [record] = [record for record in caplog.records if record.exc_info]
     assert body["id"] in record.getMessage()
     assert record.levelno == logging.ERROR
+
+
+async def test_a_journal_that_cannot_write_is_one_line_of_the_log(
+    client: httpx2.AsyncClient, agent: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.raises["get"] = JournalBroken("a commit failed: disk full")
+    answer = await client.get(f"/conversations/{ex.CONVERSATION_ID}")
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
+    assert answer.headers["Retry-After"] == "5"
+    assert "disk" not in answer.text
+    [record] = [record for record in caplog.records if record.name == "stopgo.gateway.errors"]
+    assert (record.getMessage(), record.exc_info) == ("a commit failed: disk full", None)
 
 
 def test_every_code_of_the_agent_has_a_status() -> None:

@@ -40,7 +40,9 @@ class Probe:
         self.app.add_url_rule("/large", view_func=self.large)
         self.app.add_url_rule("/flood", view_func=self.flood)
         self.app.add_url_rule("/spin", view_func=self.spin)
+        self.app.add_url_rule("/begun", view_func=self.begun)
         self.app.websocket("/socket")(self.socket)
+        self.app.websocket("/listening")(self.listening)
 
     async def quick(self) -> str:
         return "quick"
@@ -70,6 +72,16 @@ class Probe:
                 self.sent += 1
 
         return Response(body())
+
+    async def begun(self) -> Response:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"x"
+            await self.go.wait()
+
+        return Response(body())
+
+    async def listening(self) -> None:
+        await websocket.receive()
 
     async def socket(self) -> None:
         try:
@@ -342,12 +354,25 @@ async def test_a_connection_that_fails_harms_no_other(
         assert b"200" in await stream.receive_some()
 
 
-async def test_leaving_closes_what_is_still_open(probe: Probe) -> None:
+@pytest.mark.parametrize(
+    ("request_", "start", "told"),
+    [
+        (get("/slow"), b"HTTP/1.1 503 ", True),
+        (get("/begun"), b"HTTP/1.1 200 ", False),
+        (UPGRADE % b"/listening", b"HTTP/1.1 101 ", False),
+    ],
+    ids=["waiting", "answered", "websocket"],
+)
+async def test_leaving_closes_what_is_still_open(
+    probe: Probe, request_: bytes, start: bytes, told: bool
+) -> None:
     async with open_server(probe.app, bind("127.0.0.1", 0)) as server:
         stream = await trio.open_tcp_stream("127.0.0.1", server.port)
-        await stream.send_all(get("/slow"))
+        await stream.send_all(request_)
         await settled()
-    assert await stream.receive_some() == b""
+    received = b"".join([chunk async for chunk in stream])
+    assert received.startswith(start)
+    assert (b'"code": "stopped"' in received) == told
     await stream.aclose()
 
 
