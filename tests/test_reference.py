@@ -122,7 +122,7 @@ def codes_in(folder: str, pattern: str) -> set[tuple[str, ...]]:
 
 
 def test_every_error_of_a_request_is_described() -> None:
-    refused = codes_in("gateway", r'(?:RequestError|bare_error)\(\s*(\d+),\s*"(\w+)"')
+    refused = codes_in("gateway", r'(?:RequestError|bare_error|STOPPED = )\(\s*(\d+),\s*"(\w+)"')
     framework = codes_in("gateway", r'case (\d+):\s*code, message = "(\w+)"')
     expected = {(code, str(status)) for code, status in STATUS.items()}
     expected |= {(code, status) for status, code in refused | framework}
