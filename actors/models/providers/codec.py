@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import attrs
-
 from stopgo.actors.models.messages import (
     Emit,
     ModelFailed,
@@ -134,13 +132,3 @@ def with_final_arguments(
         same = problem is None and arguments == call.arguments
         final.append(None if same else call.arguments)
     return final
-
-
-@attrs.frozen
-class Refusal:
-    """Why a provider gave no answer though it could."""
-
-    sentence: str
-
-    def failed(self, usage: Usage | None, detail: str = "") -> ModelFailed:
-        return ModelFailed(f"{self.sentence}: {detail}" if detail else self.sentence, usage=usage)
