@@ -6,6 +6,7 @@ stderr), frames in linear time, survives what is not a message, and leaves no gr
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -156,17 +157,25 @@ class StdioTransport:
     async def _spawn(self) -> trio.Process:
         from mcp.client.stdio import get_default_environment
 
-        return await trio.lowlevel.open_process(
-            self._argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**get_default_environment(), **self._env},
-            cwd=None if self._cwd is None else str(self._cwd),  # an error quotes it
-            # A group of its own, to be stopped as one; and Ctrl-C at our terminal reaches only us,
-            # who still need the child to finish the calls in flight.
-            start_new_session=True,
-        )
+        cwd = None if self._cwd is None else str(self._cwd)  # an error has it as it is given
+        try:
+            return await trio.lowlevel.open_process(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**get_default_environment(), **self._env},
+                cwd=cwd,
+                # A group of its own, to be stopped as one; and Ctrl-C at our terminal reaches only us,
+                # who still need the child to finish the calls in flight.
+                start_new_session=True,
+            )
+        except OSError as error:
+            if cwd is not None and error.filename == cwd:
+                raise OSError(f"cwd {cwd}: {error.strerror}") from error
+            # The file is there, for it was looked up; who is not is the interpreter in its first line.
+            why = "its interpreter is not there" if error.errno == errno.ENOENT else error.strerror
+            raise OSError(f"{self._argv[0]} cannot be run: {why}") from error
 
     async def _pump_stdout(self, process: trio.Process, incoming: Incoming) -> None:
         assert process.stdout is not None

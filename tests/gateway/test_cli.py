@@ -210,6 +210,11 @@ def test_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
         (BARE, ("--host", "256.1.1.1"), "cannot listen on 256.1.1.1"),
         (BARE, ("--data-dir", "/proc/nowhere"), "/proc/nowhere"),
         (BARE + "mcp_servers: [{name: gone, command: no-such-program}]\n", (), "no-such-program"),
+        (
+            BARE + "mcp_servers: [{name: gone, command: no-such}, {name: too, command: ./no-such}]\n",
+            (),
+            '\nstopgo serve: MCP server "too" failed',
+        ),
     ],
 )
 def test_an_agent_that_cannot_start(agent_dir: Path, config: str, args: tuple[str, ...], why: str) -> None:

@@ -222,11 +222,21 @@ async def test_a_missing_command_fails_at_once(echo: Config, serving: Open) -> N
             pass
 
 
-async def test_a_command_that_cannot_run_fails_at_once(echo: Config, serving: Open, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x7fELF nonsense", "Exec format error"),
+        (b"#!/absent/python\n", "its interpreter is not there"),
+    ],
+)
+async def test_a_command_that_cannot_run_fails_at_once(
+    echo: Config, serving: Open, tmp_path: Path, content: bytes, why: str
+) -> None:
     command = tmp_path / "not-a-program"
-    command.write_bytes(b"\x7fELF nonsense")
+    command.write_bytes(content)
     command.chmod(0o755)
-    with trio.fail_after(5), pytest.raises(ServerStartFailed, match="Exec format error"):
+    said = f'MCP server "echo" failed to start: {command} cannot be run: {why}'
+    with trio.fail_after(5), pytest.raises(ServerStartFailed, match=f"^{re.escape(said)}$"):
         async with serving(echo(command=str(command))):
             pass
 
@@ -397,7 +407,7 @@ async def test_an_env_file_of_no_use_fails_the_start(unruly: Config, serving: Op
 async def test_a_child_runs_where_it_is_told_to(unruly: Config, serving: Open, tmp_path: Path) -> None:
     async with serving(unruly(cwd=tmp_path)) as server:
         assert (await server.ask(CallTool("directory", {}))).content == str(tmp_path)
-    with pytest.raises(ServerStartFailed, match=r"No such file or directory: .*nowhere"):
+    with pytest.raises(ServerStartFailed, match=r"cwd .*nowhere: No such file or directory$"):
         async with serving(unruly(cwd=tmp_path / "nowhere")):
             pass
 
