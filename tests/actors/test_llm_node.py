@@ -25,6 +25,7 @@ from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
     READ_ONLY,
+    SCHEMA,
     World,
     answer,
     call,
@@ -81,7 +82,8 @@ async def test_a_tool_is_called_at_once_and_its_result_told_in_the_same_answer(
 async def test_the_model_is_told_prompt_history_tools_and_results(
     world: World, autojump_clock: MockClock
 ) -> None:
-    world.tool("list", READ_ONLY, "a, b")
+    schema = {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}, "additionalProperties": False}
+    world.tool("list", READ_ONLY, "a, b", schema=schema, description="What there is")
     world.tool("other", HARMLESS)
     world.plan("agent", use(call("list"), text="Let me see."), say("done"))
     async with world.agent() as agent:
@@ -89,7 +91,9 @@ async def test_the_model_is_told_prompt_history_tools_and_results(
     first, second = world.requests
     assert first.prompt == "You help."
     assert first.messages == (UserMessage("list all"),)
-    assert [tool.name for tool in first.tools] == ["list", "other"]
+    assert [(tool.name, tool.input_schema) for tool in first.tools] == [("list", schema), ("other", SCHEMA)]
+    assert first.tools[0].description == "[MCP:tools] What there is"
+    assert second.tools == first.tools
     asked = second.messages[1]
     assert isinstance(asked, AssistantMessage)
     assert (asked.text, asked.tool_calls[0].name) == ("Let me see.", "list")

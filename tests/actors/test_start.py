@@ -75,7 +75,8 @@ async def test_a_call_reaches_the_server_that_has_the_tool(world: World, autojum
     world.plan("agent", use(call("b"), call("a")), say("done"))
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
-    assert [m.call.server for m in turn.conversation.messages if m.call] == ["two", "one"]
+    calls = [m.call for m in turn.conversation.messages if m.call]
+    assert [(each.server, each.result) for each in calls] == [("two", "b ok"), ("one", "a ok")]
 
 
 @pytest.mark.repeat(5)

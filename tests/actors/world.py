@@ -216,7 +216,8 @@ class World:
                         return await self._authenticate(name, bearer)
                     case ListTools():
                         return self._listed(name)
-                    case CallTool():
+                    case CallTool(tool=tool):
+                        assert self.tools[tool][0].server == name
                         return await self._call(message)
 
             self.running.append(name)
