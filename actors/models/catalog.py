@@ -28,16 +28,10 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 
     Reads the script or imports what the provider needs, so for start-up only. Raises `ModelUnusable`.
     """
-    wrong = sorted(_OURS & spec.options.keys())
-    if wrong:
-        raise InvalidOptions(f'options of model "{spec.name}" may not set {", ".join(wrong)}')
+    _check_options(spec)
     match spec.provider:
-        case "offline":
-            if spec.model != "rules":
-                raise UnknownProvider(f'unknown model "{spec.name}": the only offline model is offline:rules')
-            return RulesModel()
-        case "script":
-            return ScriptModel(load_script(folder / spec.model))
+        case "offline" | "script":
+            return _open_offline(spec, folder)
         case "openai" | "mistral" | "openrouter" | "ollama" | "openai_compatible":
             from stopgo.actors.models.providers.http_model import openai_model
 
@@ -50,3 +44,24 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
             from stopgo.actors.models.providers.anthropic_model import anthropic_model
 
             return anthropic_model(spec, os.environ, client)
+
+
+def check_model(spec: ModelSpec, *, folder: Path) -> None:
+    """Raise what `open_model` would, as far as that shows without keys: `ModelUnusable`."""
+    _check_options(spec)
+    if spec.provider in ("offline", "script"):
+        _open_offline(spec, folder)
+
+
+def _check_options(spec: ModelSpec) -> None:
+    wrong = sorted(_OURS & spec.options.keys())
+    if wrong:
+        raise InvalidOptions(f'options of model "{spec.name}" may not set {", ".join(wrong)}')
+
+
+def _open_offline(spec: ModelSpec, folder: Path) -> Model:
+    if spec.provider == "script":
+        return ScriptModel(load_script(folder / spec.model))
+    if spec.model != "rules":
+        raise UnknownProvider(f'unknown model "{spec.name}": the only offline model is offline:rules')
+    return RulesModel()

@@ -33,14 +33,14 @@ def print_schema(args: argparse.Namespace) -> int:
 
 
 def check_file(args: argparse.Namespace) -> int:
-    """Exit code 0 when the file can be used, and the scripts of its models, 1 when not. Variables are those
-    of this process."""
+    """Exit code 0 when the file and the scripts it names can be used, 1 when not. Variables are those of this
+    process."""
     try:
         config = load_config(args.file)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
-    problems = _script_problems(config, args.file.parent)
+    problems = _model_problems(config, args.file.parent)
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
@@ -50,19 +50,15 @@ def check_file(args: argparse.Namespace) -> int:
     return 0
 
 
-def _script_problems(config: AgentConfig, folder: Path) -> list[str]:
-    """What the start would say of the scripts that models are."""
-    from stopgo.actors.models.errors import InvalidScript
-    from stopgo.actors.models.script_reader import load_script
+def _model_problems(config: AgentConfig, folder: Path) -> list[str]:
+    """What the start would say of the models, as far as that shows without keys."""
+    from stopgo.actors.models.catalog import check_model
+    from stopgo.actors.models.errors import ModelUnusable
 
-    specs = [
-        resolve_model(name, config.llm, config.models)
-        for name in reachable_models(config.agent, config.llm, config.models)
-    ]
     problems: list[str] = []
-    for file in dict.fromkeys(spec.model for spec in specs if spec.provider == "script"):
+    for name in reachable_models(config.agent, config.llm, config.models):
         try:
-            load_script(folder / file)
-        except InvalidScript as error:
-            problems += error.problems
-    return problems
+            check_model(resolve_model(name, config.llm, config.models), folder=folder)
+        except ModelUnusable as error:
+            problems += str(error).splitlines()
+    return list(dict.fromkeys(problems))

@@ -53,6 +53,21 @@ def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "there is no such file" in capsys.readouterr().err
 
 
+def test_models_that_the_start_would_refuse_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("llm: {model: 'offline:magic', fallbacks: ['openai:x'], options: {stream: false}}")
+    assert run("check", str(path)) == 1
+    refused = [f'options of model "{name}" may not set stream' for name in ("offline:magic", "openai:x")]
+    assert capsys.readouterr().err.splitlines() == refused
+    path.write_text("llm: {model: 'offline:magic', fallbacks: ['openai:x']}")  # without a key
+    assert run("check", str(path)) == 1
+    assert capsys.readouterr().err == (
+        'unknown model "offline:magic": the only offline model is offline:rules\n'
+    )
+
+
 SCRIPTED = """
 llm: {model: "script:replies.yaml", fallbacks: ["script:more/spare.yaml"]}
 models: {unused: {provider: script, model: nowhere.yaml}}
