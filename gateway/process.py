@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 import os
 import signal
 import sqlite3
@@ -23,6 +22,7 @@ from stopgo.gateway.app import make_app
 from stopgo.gateway.log import configure
 from stopgo.gateway.loopback import is_loopback
 from stopgo.gateway.server import BindError, Server, bind, open_server
+from stopgo.gateway.signals import wishes
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
 
@@ -32,9 +32,6 @@ LAST_RESORT = 15.0
 """Seconds after which a process that should have ended is ended, whatever it hangs in."""
 ANSWERING = 0.1
 """Part of the grace that is kept for telling those who still wait that we stop."""
-SAME_WISH = 0.5
-"""Seconds after the first signal in which another one says nothing new: Ctrl-C reaches all of a terminal, and
-whoever started us may send it on."""
 YOUNG_OBJECTS = 10_000
 """New objects before the garbage collector looks at them; a turn makes some hundred that all die with it."""
 
@@ -108,8 +105,6 @@ class Shutdown:
     code: int = 0
     """The exit code."""
     _serving: bool = False
-    _first: float = -math.inf
-    """When the first signal came."""
     _asked: trio.Event = attrs.field(factory=trio.Event)
 
     async def asked(self) -> None:
@@ -118,15 +113,14 @@ class Shutdown:
         await self._asked.wait()
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
-        async for number in signals:
+        async for number in wishes(signals):
             name = signal.Signals(number).name
             if self._serving and not self._asked.is_set():
                 log.info("%s: stopping within %gs, a second signal stops at once", name, self.grace)
                 self._asked.set()
-                self._first = trio.current_time()
-                self.scope.deadline = self._first + self.grace
+                self.scope.deadline = trio.current_time() + self.grace
                 _exit_at_last(self.grace + LAST_RESORT, 1)
-            elif trio.current_time() >= self._first + SAME_WISH:
+            else:
                 log.info("%s: stopping at once", name)
                 self.code = 128 + number
                 self.scope.cancel()

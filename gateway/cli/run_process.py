@@ -18,6 +18,7 @@ from stopgo.config.model import AgentConfig
 from stopgo.gateway.cli.one_turn import OneTurn, Outcome
 from stopgo.gateway.cli.progress import asked_text
 from stopgo.gateway.cli.terminal import LogToTerminal, Terminal
+from stopgo.gateway.signals import wishes
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.protocol import Question
@@ -94,7 +95,7 @@ class Interrupt:
     """The exit code of a run that was cancelled."""
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
-        async for number in signals:
+        async for number in wishes(signals):
             self.code = 128 + number
             if not self.running or self.stop.is_set():
                 self.scope.cancel()

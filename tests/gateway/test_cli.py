@@ -14,7 +14,7 @@ import httpx2
 import psutil
 import pytest
 
-from stopgo.gateway.process import SAME_WISH
+from stopgo.gateway.signals import SAME_WISH
 
 STOPGO = Path(sys.executable).with_name("stopgo")
 PATIENCE = 30.0

@@ -1,0 +1,34 @@
+"""Signals come in twos and threes; people mean one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.gateway.cli.run_process import Interrupt
+from stopgo.gateway.signals import SAME_WISH, wishes
+
+
+async def signals(*pauses: float) -> AsyncIterator[int]:
+    for number, pause in enumerate(pauses):
+        await trio.sleep(pause)
+        yield number
+
+
+async def test_what_comes_together_is_one_wish(autojump_clock: MockClock) -> None:
+    almost = SAME_WISH * 0.9
+    heard = [number async for number in wishes(signals(0, 0, almost, almost, almost, 10, 0))]
+    assert heard == [0, 3, 5]
+
+
+@pytest.mark.parametrize(("pause", "at_once"), [(0, False), (SAME_WISH, True)])
+async def test_a_run_is_cancelled_in_good_order_unless_it_is_asked_twice(
+    autojump_clock: MockClock, pause: float, at_once: bool
+) -> None:
+    interrupt = Interrupt(running=True)
+    await interrupt.listen(signals(0, pause))
+    assert interrupt.stop.is_set()
+    assert interrupt.scope.cancel_called == at_once
