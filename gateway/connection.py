@@ -234,6 +234,9 @@ class HTTP1(H11Protocol):
             # Of two framings a proxy may go by the other one, and would take for its next client's what is
             # this one's (RFC 9112, section 6.1).
             await self._refuse(HTTPStatus.BAD_REQUEST)
+        elif _head_size(request) > self.config.h11_max_incomplete_size:
+            # h11 looks only at what is not complete: a head that came in few pieces would pass.
+            await self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         else:
             await super()._create_stream(request)
 
@@ -359,6 +362,12 @@ class RequestTask:
         await self._send({"type": "http.response.body", "body": data, "more_body": not self._answered})
         if not self._answered:
             await trio.lowlevel.checkpoint()
+
+
+def _head_size(request: h11.Request) -> int:
+    """Bytes of the first line and the headers, each with its line's end."""
+    first = len(request.method) + len(request.target) + len(b"  HTTP/1.1\r\n")
+    return first + sum(len(name) + len(value) + len(b": \r\n") for name, value in request.headers)
 
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:

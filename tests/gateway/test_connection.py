@@ -11,7 +11,7 @@ import trio
 
 from stopgo.gateway import examples as ex
 from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, MAX_UNWANTED, Connection
-from stopgo.gateway.server import bind, open_server
+from stopgo.gateway.server import MAX_HEAD, bind, open_server
 
 HEALTHY = b'{"status":"ok"}\n'
 POST = b"POST /conversations HTTP/1.1\r\nHost: x\r\n"
@@ -96,6 +96,17 @@ async def test_a_head_may_come_in_pieces(raw: Any) -> None:
         await trio.testing.wait_all_tasks_blocked()
     await stream.send_all(b"\r\n\r\n")
     assert (await read(stream, HEALTHY)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_head_that_is_too_large_is_refused_in_one_piece_as_in_many(raw: Any) -> None:
+    head = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Large: " + b"x" * MAX_HEAD + b"\r\n\r\n"
+    for size in (len(head), 10_000):
+        stream = await raw(b"")
+        for at in range(0, len(head), size):
+            await stream.send_all(head[at : at + size])
+            await trio.testing.wait_all_tasks_blocked()
+        answer = await read(stream, b'"request_header_fields_too_large"}\n')
+        assert answer.startswith(b"HTTP/1.1 431 ")
 
 
 async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
