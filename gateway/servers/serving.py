@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import trio
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from stopgo.actors.mcp.framing import LineFramer
 
@@ -26,15 +32,19 @@ SHUTDOWN_GRACE = 5.0
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve the process's stdin and stdout until stdin ends, or SIGINT or SIGTERM comes."""
+    """Serve the process's stdin and stdout until stdin ends, or SIGINT or SIGTERM comes.
+
+    Who pipes requests in ends stdin with the last of them, and gets the answers all the same.
+    """
     incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     writes, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
     stdin, stdout = _take_standard_streams()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with stdin, stdout, incoming, reads, writes, outgoing, trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
-            nursery.start_soon(_read, stdin, incoming)
-            nursery.start_soon(_write, outgoing, stdout)
+            unanswered = _Unanswered()
+            nursery.start_soon(_read, stdin, incoming, unanswered)
+            nursery.start_soon(_write, outgoing, stdout, unanswered)
             await server.run(reads, writes, server.create_initialization_options())
             nursery.cancel_scope.cancel()
 
@@ -52,8 +62,45 @@ def _take_standard_streams() -> tuple[trio.lowlevel.FdStream, trio.lowlevel.FdSt
     return trio.lowlevel.FdStream(stdin), trio.lowlevel.FdStream(stdout)
 
 
+class _Unanswered:
+    """The requests that have come and have no answer yet."""
+
+    def __init__(self) -> None:
+        self._ids: set[object] = set()
+        self._none = trio.Event()
+
+    def asked(self, message: SessionMessage | Exception) -> None:
+        if isinstance(message, Exception):
+            return
+        match message.message:
+            case JSONRPCRequest(id=id):
+                self._ids.add(id)
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": id}):
+                self._settle(id)
+            case _:
+                pass
+
+    def answered(self, message: SessionMessage) -> None:
+        match message.message:
+            case JSONRPCResponse(id=id) | JSONRPCError(id=id):
+                self._settle(id)
+            case _:
+                pass
+
+    async def none(self) -> None:
+        while self._ids:
+            await self._none.wait()
+
+    def _settle(self, id: object) -> None:
+        self._ids.discard(id)
+        self._none.set()
+        self._none = trio.Event()
+
+
 async def _read(
-    stdin: trio.lowlevel.FdStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    stdin: trio.lowlevel.FdStream,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    unanswered: _Unanswered,
 ) -> None:
     framer = LineFramer()
     async with incoming:
@@ -62,7 +109,11 @@ async def _read(
             async for chunk in stdin:
                 for line in framer.feed(chunk):
                     if line.strip():
-                        await incoming.send(_parse(line))
+                        message = _parse(line)
+                        unanswered.asked(message)
+                        await incoming.send(message)
+            with trio.move_on_after(SHUTDOWN_GRACE):
+                await unanswered.none()
 
 
 def _parse(line: bytes) -> SessionMessage | Exception:
@@ -74,12 +125,17 @@ def _parse(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-async def _write(outgoing: MemoryObjectReceiveStream[SessionMessage], stdout: trio.lowlevel.FdStream) -> None:
-    # A client that has gone closes our stdin as well, and that is what ends the session.
-    with suppress(trio.BrokenResourceError):
-        async for item in outgoing:
-            body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+async def _write(
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    stdout: trio.lowlevel.FdStream,
+    unanswered: _Unanswered,
+) -> None:
+    async for item in outgoing:
+        body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        # A client that has gone closes our stdin as well, and that is what ends the session.
+        with suppress(trio.BrokenResourceError):
             await stdout.send_all(body.encode() + b"\n")
+        unanswered.answered(item)
 
 
 async def serve_http(

@@ -209,6 +209,26 @@ def test_a_signal_ends_stdio_quietly(tmp_path: Path, number: int) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
+def test_requests_that_are_piped_in_are_all_answered(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    add = {"name": "resources_add", "arguments": {"name": "lamp", "value": 3}}
+    requests: list[dict[str, Any]] = [
+        {"id": 0, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        *({"id": number, "method": "tools/call", "params": add} for number in range(1, 6)),
+    ]
+    done = subprocess.run(
+        command("--db", str(tmp_path / "r.db")),
+        input="".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests),
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == list(range(6))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path) -> None:
     store = ResourceStore(tmp_path / "r.db")
     store.add("more than a socket takes", "x" * 20_000_000)
