@@ -1,8 +1,8 @@
 """Questions to humans and what may be answered to them. Pure.
 
-A decision is kept in one of two forms, whatever words it came in:
+A decision is kept in one of three forms, whatever words it came in:
 
-* for a tool call: ``{"approved": bool, "arguments"?, "reason"?, "decided_by"?, "token"?}``
+* for a tool call or a checkpoint: ``{"approved": bool, "arguments"?, "reason"?, "decided_by"?, "token"?}``
 * for an unknown outcome: ``{"action": "retry" | "done" | "failed", "result"?, "reason"?, ...}``
 * for a server's question: ``{"action": "accept" | "decline" | "cancel", "content"?, ...}``
 """

@@ -94,7 +94,7 @@ def waiting(run: RunHead, pending: Sequence[Question]) -> Result:
 
 def _asks(question: Question) -> str:
     text = question.body["description"]
-    if question.kind == "elicitation":
+    if question.kind in ("elicitation", "outcome_unknown"):
         return f"{text}\n\nPlease answer using the approval UUID: {question.id}"
     return (
         f"This action requires approval:\n\n{text}\n\n"

@@ -139,6 +139,8 @@ async def test_what_outlasts_the_grace_is_unknown_in_the_next_life_and_a_human_d
         asked = await agent.approval(unknown)
         assert asked.kind == "outcome_unknown"
         assert asked.body["tool_name"] == "wipe"
+        said = answer(turn).response
+        assert said == f"{asked.body['description']}\n\nPlease answer using the approval UUID: {unknown}"
         assert world.called("wipe") == 1  # never sent again by itself
         for words in ({"approved": True}, {"answer": "yes"}):
             with pytest.raises(AgentError) as caught:
