@@ -12,6 +12,7 @@ from stopgo.config.load import load_config
 from stopgo.config.model import AgentConfig
 from stopgo.config.resolve import reachable_models, resolve_model
 from stopgo.config.schema import json_schema
+from stopgo.gateway.cli.path_argument import path
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,7 +24,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     schema.set_defaults(run=print_schema)
 
     check = commands.add_parser("check", help="report everything that is wrong with an agent file")
-    check.add_argument("file", type=Path, metavar="FILE", help="the agent file")
+    check.add_argument("file", type=path, metavar="FILE", help="the agent file")
     check.set_defaults(run=check_file)
 
 

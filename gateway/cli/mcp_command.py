@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stopgo.gateway.cli.mcp_option import add_mcp_option
+from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
     from stopgo.config.model import AgentConfig, McpServerConfig
@@ -52,7 +52,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     ):
         command.add_argument(
             "--config",
-            type=Path,
+            type=path,
             metavar="FILE",
             help="the agent file; default: config/agent.yaml, else the one that comes with the package",
         )

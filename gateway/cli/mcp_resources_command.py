@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -16,7 +17,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `mcp-resources` to the command line."""
     command = subparsers.add_parser("mcp-resources", help="serve named values in a SQLite file as MCP tools")
     command.add_argument(
-        "--db", type=Path, required=True, metavar="FILE", help="the SQLite file; created if missing"
+        "--db", type=path, required=True, metavar="FILE", help="the SQLite file; created if missing"
     )
     command.add_argument(
         "--http",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
     from stopgo.actors.gate import Action, Place
@@ -30,7 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     explain.add_argument(
         "--config",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="the agent file; default: config/agent.yaml, else the one that comes with the package",
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from stopgo.gateway.cli.mcp_option import add_mcp_option
+from stopgo.gateway.cli.path_argument import path
 
 _EPILOG = (
     "Progress goes to stderr, the answer alone to stdout. What asks is decided at the terminal. "
@@ -22,12 +22,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument(
         "--config",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="the agent file; default: config/agent.yaml, else the one that comes with the package",
     )
     command.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="where everything durable lives, in place of the file's"
+        "--data-dir", type=path, metavar="DIR", help="where everything durable lives, in place of the file's"
     )
     command.add_argument(
         "--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stopgo.gateway.cli.mcp_option import add_mcp_option
+from stopgo.gateway.cli.path_argument import path
 from stopgo.gateway.loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     serve = subparsers.add_parser("serve", help="serve an agent over HTTP")
     serve.add_argument(
         "--config",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="the agent file; default: config/agent.yaml, else the one that comes with the package",
     )
     serve.add_argument("--host", type=_host, help="address to listen on, in place of the file's")
     serve.add_argument("--port", type=_port, help="port to listen on, in place of the file's; 0: any")
     serve.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="where everything durable lives, in place of the file's"
+        "--data-dir", type=path, metavar="DIR", help="where everything durable lives, in place of the file's"
     )
     serve.add_argument("--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's")
     serve.add_argument(
         "--record",
-        type=Path,
+        type=path,
         metavar="DIR",
         help="write what the models say in each conversation to DIR, as a file for --model script:FILE",
     )

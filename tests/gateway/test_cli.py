@@ -146,6 +146,10 @@ def test_version(tmp_path: Path) -> None:
         ("serve", "--port", "65536"),
         ("serve", "--port", "-1"),
         ("serve", "--host", ""),
+        ("serve", "--data-dir", ""),
+        ("serve", "--config", ""),
+        ("serve", "--record", ""),
+        ("mcp-resources", "--db", ""),
         ("serve", "more"),
     ],
 )
