@@ -23,6 +23,7 @@ _MAX_DEPTH = 32
 """Of the values of arguments."""
 _MAX_VALUES = 100_000
 """In all arguments of a file; YAML's aliases multiply."""
+_ESCAPE = "a literal `${` is written `$${`"
 _JSON_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 
 
@@ -70,6 +71,8 @@ class _Reader:
     file: str
     problems: list[tuple[int, str]] = attrs.field(factory=list)
     values: int = 0
+    key: str = "this"
+    """What a sentence calls the value that is being read."""
 
     def note(self, node: yaml.Node | None, sentence: str) -> None:
         line = node.start_mark.line + 1 if node is not None else 1
@@ -142,7 +145,7 @@ class _Reader:
         if "name" not in keys:
             raise self.wrong(node, "a tool call needs `name`")
         return ScriptedCall(
-            name=self.string(keys["name"]),
+            name=self.field(keys, "name", self.string, ""),
             arguments=self.field(keys, "arguments", self.arguments, {}),
             problem=self.field(keys, "problem", self.string, None),
         )
@@ -162,7 +165,9 @@ class _Reader:
         keys = self.mapping(node, "`error`", ("status", "message"))
         if "message" not in keys:
             raise self.wrong(node, "`error` needs `message`")
-        return ScriptedError(self.string(keys["message"]), self.field(keys, "status", self.status, None))
+        return ScriptedError(
+            self.field(keys, "message", self.string, ""), self.field(keys, "status", self.status, None)
+        )
 
     def check_references(self, keys: dict[str, yaml.Node], entry: Entry) -> None:
         """Every `${name}` is a named group of exactly one regex of the same reply."""
@@ -180,7 +185,9 @@ class _Reader:
                     sentence = f"`${{{name}}}` is a number: groups are used by name, (?P<name>...)"
                 else:
                     sentence = f"`${{{name}}}` is no named group of this reply's patterns"
-                self.note(keys[key], sentence + "; a literal `${` is written `$${`")
+                self.note(keys[key], f"{sentence}; {_ESCAPE}")
+            if any("${" in REFERENCE.sub(" ", text) for text in _texts(values)):
+                self.note(keys[key], f"`{key}` has a `${{` without its `}}`; {_ESCAPE}")
 
     def mapping(self, node: yaml.Node | None, what: str, known: tuple[str, ...]) -> dict[str, yaml.Node]:
         if not isinstance(node, yaml.MappingNode):
@@ -206,7 +213,9 @@ class _Reader:
     def field(self, keys: dict[str, yaml.Node], key: str, read: Callable[[yaml.Node], T], default: T) -> T:
         if key not in keys:
             return default
+        outer, self.key = self.key, f"`{key}`"
         value = self.optional(read, keys[key])
+        self.key = outer
         return default if value is None else value
 
     def optional(self, read: Callable[[yaml.Node], T], node: yaml.Node) -> T | None:
@@ -236,7 +245,9 @@ class _Reader:
     def json_object(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in node.value:
+            outer, self.key = self.key, f"a key in {self.key}"
             name = self.string(key)
+            self.key = outer
             if name in found:
                 raise self.wrong(key, f"`{name}` stands twice")
             found[name] = self.json(value, depth + 1)
@@ -246,11 +257,11 @@ class _Reader:
         try:
             return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
         except (yaml.YAMLError, ValueError) as error:
-            raise self.wrong(node, "this value cannot be read; quote it") from error
+            raise self.wrong(node, f"{self.key} cannot be read; quote it") from error
 
     def string(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
-            raise self.wrong(node, "this must be a text; quote what YAML reads as something else")
+            raise self.wrong(node, f"{self.key} must be a text; quote what YAML reads as something else")
         return str(node.value)
 
     def pattern(self, node: yaml.Node) -> regex.Pattern[str]:
@@ -258,12 +269,12 @@ class _Reader:
         try:
             return regex.compile(source)
         except (regex.error, OverflowError, RecursionError) as error:
-            raise self.wrong(node, f"not a regular expression: {error}") from error
+            raise self.wrong(node, f"{self.key} is not a regular expression: {error}") from error
 
     def whole(self, node: yaml.Node, least: int, most: float, what: str) -> int:
         value = self.scalar(node) if isinstance(node, yaml.ScalarNode) else None
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.wrong(node, f"this must be {what}")
+            raise self.wrong(node, f"{self.key} must be {what}")
         return value
 
     def count(self, node: yaml.Node) -> int:
@@ -278,17 +289,23 @@ class _Reader:
     def seconds(self, node: yaml.Node) -> float:
         value = self.scalar(node) if isinstance(node, yaml.ScalarNode) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise self.wrong(node, "`delay` must be seconds, not negative")
+            raise self.wrong(node, f"{self.key} must be seconds, not negative")
         return float(value)
 
 
 def _references(value: Any) -> Iterator[str]:
     """The names of all `${name}` in a value, at any depth."""
+    for text in _texts(value):
+        yield from (found["name"] for found in REFERENCE.finditer(text) if found["name"] is not None)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value, at any depth."""
     if isinstance(value, str):
-        yield from (found["name"] for found in REFERENCE.finditer(value) if found["name"] is not None)
+        yield value
     elif isinstance(value, dict):
         for each in value.values():
-            yield from _references(each)
+            yield from _texts(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _references(each)
+            yield from _texts(each)
