@@ -35,6 +35,8 @@ class _Ready:
     checker: Checker | None = None
     """None: its schema is not to be applied."""
     warned: bool = False
+    nothing_fits: bool = False
+    """Whether no arguments at all were found to fit, as they mostly do where a call is made without any."""
 
 
 @attrs.define(eq=False)
@@ -49,7 +51,7 @@ class Arguments:
         """The arguments as they count from here on."""
         ready = self._kept.get(tool.fingerprint) or self._prepare(tool)
         self._kept.move_to_end(tool.fingerprint)
-        if ready.checker is None:
+        if ready.checker is None or (ready.nothing_fits and not arguments):
             return arguments
         try:
             mistakes = await find_mistakes(arguments, ready.checker)
@@ -60,7 +62,10 @@ class Arguments:
                 ready.checker = None
             _warn(tool, ready, error)
             return arguments
-        return Unfit(tuple(mistakes)) if mistakes else arguments
+        if mistakes:
+            return Unfit(tuple(mistakes))
+        ready.nothing_fits = ready.nothing_fits or not arguments
+        return arguments
 
     def _prepare(self, tool: Tool) -> _Ready:
         ready = self._kept[tool.fingerprint] = _Ready()

@@ -14,27 +14,42 @@ from stopgo.actors.tools import Tool
 from stopgo.config.wording import one_of
 
 
+@attrs.frozen
+class Offer:
+    """What the model of a node may call, and is told of it."""
+
+    tools: tuple[ModelTool, ...]
+    line: str
+    """Which servers there are, for the system prompt; empty without any."""
+
+
 @attrs.frozen(eq=False)
 class Menu:
-    """Made once for each change of the catalogue: a model call only picks."""
+    """Made once for each change of the catalogue; each of its offers once, when first asked for: a model call
+    only picks."""
 
     shelves: tuple[Shelf, ...] = ()
     told: tuple[tuple[tuple[Tool, ModelTool], ...], ...] = ()
     """For each shelf, its tools as models see them; empty for a server that is one tool."""
+    _offers: dict[object, Offer] = attrs.field(factory=dict)
+    """By all of a place that `offered` goes by."""
 
-    def at(self, place: Place) -> tuple[ModelTool, ...]:
-        """What a node at this place may call."""
-        return tuple(self._at(place))
+    def at(self, place: Place) -> Offer:
+        """What is offered to a node at this place."""
+        filters = (place.servers, place.tools)
+        offer = self._offers.get(filters)
+        if offer is None:
+            offer = self._offers[filters] = Offer(tuple(self._tools(place)), self._line(place))
+        return offer
 
-    def _at(self, place: Place) -> Iterator[ModelTool]:
+    def _tools(self, place: Place) -> Iterator[ModelTool]:
         for shelf, told in zip(self.shelves, self.told, strict=True):
             if shelf.facade is None:
                 yield from (model_tool for tool, model_tool in told if offered(tool, place))
             elif seen := tuple(tool for tool in shelf.tools if offered(tool, place)):
                 yield _facade(facade_tool(shelf.facade, shelf.server.name, seen))
 
-    def line(self, place: Place) -> str:
-        """Which servers there are for a node at this place, for its system prompt; empty without any."""
+    def _line(self, place: Place) -> str:
         marks, tools = [], []
         for shelf in self.shelves:
             if not any(offered(tool, place) for tool in shelf.tools):

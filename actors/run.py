@@ -12,7 +12,6 @@ import attrs
 
 from stopgo.actors import events as e
 from stopgo.actors import result as results
-from stopgo.actors.gate import root_place
 from stopgo.actors.head import RunHead, fold_head
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.needs import Wanted
@@ -50,7 +49,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
         return tree
     run = log.run
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
-    root = Execute(f"{run.turn}/", (), {}, root_place(services.config))
+    root = Execute(f"{run.turn}/", (), {}, services.place)
     await services.authorization.present(services.tokens.get(log.state.id, run.mover))
     try:
         return (await _within_limit(ctx, scope, tree, root)).text

@@ -9,6 +9,7 @@ import attrs
 from stopgo.actors.arguments import Arguments
 from stopgo.actors.authorization import Authorization
 from stopgo.actors.flusher import Flusher
+from stopgo.actors.gate import Place, root_place
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.menu import Menu
 from stopgo.actors.models.actors import StartedModel
@@ -66,6 +67,10 @@ class Services:
     authorization: Authorization
     menu: Callable[[], Menu]
     """What models are told of the tools, as the registry last published them."""
+    place: Place = attrs.field(
+        init=False, default=attrs.Factory(lambda self: root_place(self.config), takes_self=True)
+    )
+    """What holds above the root of every tree."""
     flusher: Flusher = attrs.field(factory=Flusher)
     arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)

@@ -10,6 +10,7 @@ from typing import Any
 from stopgo.actors import events as e
 from stopgo.actors.batch import Tally
 from stopgo.actors.gate import Place, descend
+from stopgo.actors.menu import Offer
 from stopgo.actors.models.messages import ModelTool, ToolCall
 from stopgo.actors.nodes.ask_model import ask_model
 from stopgo.actors.nodes.call import EXIT_LOOP, CallEnd, Calls
@@ -52,16 +53,17 @@ class _Llm:
         messages = [*earlier, *this_turn(scope, spec, execute)]
         for number in range(1, spec.max_turns + 1):
             await self._unlock(f"{execute.key}:{number}", execute, place)
+            offer = scope.services.menu().at(place)
             recorded = await ask_model(
                 scope,
                 execute,
                 spec,
                 call=number,
                 system=system,
-                routing=scope.services.menu().line(place),
+                routing=offer.line,
                 messages=tuple(messages),
                 earlier=len(earlier),
-                tools=self._tools(place),
+                tools=self._tools(offer),
             )
             asked = tuple(ToolCall(**call) for call in recorded["tool_calls"])
             if not asked:
@@ -88,11 +90,10 @@ class _Llm:
             await log.credential(wanted, execute.meters)
             await authorization.present(tokens.get(log.state.id, log.run.mover))
 
-    def _tools(self, place: Place) -> tuple[ModelTool, ...]:
-        seen = self._scope.services.menu().at(place)
+    def _tools(self, offer: Offer) -> tuple[ModelTool, ...]:
         if not self._spec.can_exit_loop:
-            return seen
-        return (*(tool for tool in seen if tool.name != EXIT_LOOP), EXIT_TOOL)
+            return offer.tools
+        return (*(tool for tool in offer.tools if tool.name != EXIT_LOOP), EXIT_TOOL)
 
     def _bound(self, calls: int) -> None:
         self._called += calls

@@ -34,6 +34,24 @@ async def test_what_does_not_fit_is_told_as_it_would_be_used() -> None:
     assert await Arguments().fit(COUNT, {}) == Unfit(("'n' is a required property",))
 
 
+async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Any] = []
+    mistakes = Checker.mistakes
+
+    def counted(checker: Checker, value: Any, work: Any) -> list[str]:
+        checked.append(value)
+        return mistakes(checker, value, work)
+
+    monkeypatch.setattr(Checker, "mistakes", counted)
+    arguments, optional = Arguments(), tool({"properties": {"n": {"type": "integer"}}})
+    for _ in range(3):
+        assert await arguments.fit(optional, {}) == {}
+    assert isinstance(await arguments.fit(optional, {"n": "one"}), Unfit)
+    assert isinstance(await arguments.fit(COUNT, {}), Unfit)
+    assert isinstance(await arguments.fit(COUNT, {}), Unfit)
+    assert checked == [{}, {"n": "one"}, {}, {}]
+
+
 @pytest.mark.parametrize(
     "schema",
     [
