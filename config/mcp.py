@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from stopgo.config.shape import About, about
+from stopgo.config.shape import NO_TILDE, About, about
 
 _DAY = 86_400.0
 
@@ -95,6 +95,7 @@ class McpServerConfig:
             "Program of a server that speaks over stdin and stdout. A bare name is looked up beside the "
             "running interpreter, then on PATH; a relative path is relative to this file.",
             not_empty=True,
+            **NO_TILDE,
         ),
     )
     args: tuple[str, ...] = attrs.field(
@@ -132,6 +133,7 @@ class McpServerConfig:
             "File of `KEY=VALUE` lines that go before `env`; a relative path is relative to this file.",
             needs="command",
             not_empty=True,
+            **NO_TILDE,
         ),
     )
     cwd: Path | None = attrs.field(
@@ -141,6 +143,7 @@ class McpServerConfig:
             "Working directory of `command`; a relative path is relative to this file. Default: the agent's.",
             needs="command",
             not_empty=True,
+            **NO_TILDE,
         ),
     )
     headers: Mapping[str, str] = attrs.field(

@@ -29,7 +29,7 @@ from stopgo.config.nodes import (
     SequentialNode,
     children_of,
 )
-from stopgo.config.shape import about
+from stopgo.config.shape import NO_TILDE, about
 
 __all__ = [
     "DEFAULT_NAME",
@@ -162,6 +162,7 @@ class AgentConfig:
             "Where everything durable lives; a relative path is relative to the working directory. "
             "`${data_dir}` stands for it in other values.",
             not_empty=True,
+            **NO_TILDE,
         ),
     )
     shutdown_grace: float = attrs.field(

@@ -62,6 +62,10 @@ def about(text: str, **limits: Any) -> Mapping[str, About]:
     return {_ABOUT: About(text, **limits)}
 
 
+NO_TILDE = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
+"""Limits of a path: a shell knows what `~` stands for, the system would make a folder of that name."""
+
+
 @attrs.frozen
 class Text:
     pattern: str | None = None

@@ -179,6 +179,11 @@ def said(problem: Problem) -> str:
             "1:15: not valid YAML: while parsing a flow mapping, expected ',' or '}', but got '{' "
             "(within { } and [ ] a value with ${NAME} in it needs quotes)",
         ),
+        (
+            "data_dir: ~/agent",
+            "bad_format",
+            "1:11: data_dir: expected a path (for ~ write ${HOME}), found other text",
+        ),
         ("data_dir: ${data_dir}/x", "variable_unset", "1:11: data_dir: ${data_dir} has no value here"),
         # Servers
         ("mcp_servers: [{url: 'http://x'}]", "missing_key", "1:15: mcp_servers[0]: name is required"),
