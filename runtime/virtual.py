@@ -60,8 +60,8 @@ class VirtualActors(Generic[A]):
 
     A crash disturbs nobody else: the key is activated again after a back-off. After `attempts`
     crashes in a row, none of these lives having called `Context.progress`, `poisoned(key,
-    last_error)` takes the behaviour's place for one life. When that crashes too the key stays
-    down until its next wake.
+    last_error)` takes the behaviour's place for one life. When that crashes too, without
+    progress, the key stays down until its next wake.
 
     All of them end in this group's turn when the supervisor closes; wakes are ignored from then
     on. Raises ValueError if the supervisor has something named `prefix`.
@@ -134,7 +134,8 @@ class VirtualActors(Generic[A]):
                         continue
                     life = activation.begin_woken(self._bus, self._nursery)
                     crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
-                if not activation.woken_since(life):
+                lived_on = crash is not None and life.progressed
+                if not (lived_on or activation.woken_since(life)):
                     return
                 if crash is not None:
                     await self._rest(activation, failures, crash)

@@ -231,6 +231,17 @@ async def test_a_command_that_always_crashes_is_refused(
         assert [m.content for m in turn.conversation.messages if m.role == "user"][-1] == "fine"
 
 
+async def test_a_conversation_that_was_given_up_survives_the_next_crash(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent:
+        id = await begin(agent, failing, "step.finished", 1000)
+        assert answer(await agent.send(id, "go")).code == "internal_error"
+        failing.fails[id] = ("step.finished", 1)  # before it has left memory
+        assert answer(await agent.send(id, "next")).response == "second"
+
+
 async def test_a_node_that_crashes_is_an_internal_error_with_an_id(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

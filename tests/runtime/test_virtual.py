@@ -269,6 +269,29 @@ async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
 
 
 @pytest.mark.repeat(10)
+async def test_a_poisoned_life_that_lived_on_is_activated_again_when_it_crashes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox()
+
+    def poisoned(key: str, error: Exception) -> Behaviour[Wake]:
+        async def behaviour(ctx: Context[Wake]) -> None:
+            inbox.waiting[key][:] = ["a"]
+            ctx.progress()
+            raise OSError("something else")
+
+        return behaviour
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = inbox.actors(supervisor, poisoned=poisoned, attempts=1)
+        inbox.put(actors, "k", "crash")
+        await trio.sleep(0.5)
+        assert (inbox.activations, inbox.done) == (1, [])  # not without a back-off
+        await trio.sleep(1)
+        assert (inbox.activations, inbox.done) == (2, ["a"])
+
+
+@pytest.mark.repeat(10)
 @pytest.mark.parametrize("poison_crashes", [False, True])
 async def test_a_wake_during_the_poisoned_life_is_not_lost(
     autojump_clock: trio.testing.MockClock, poison_crashes: bool
