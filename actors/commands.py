@@ -318,15 +318,22 @@ class Commands:
         """Fail the run that keeps crashing this conversation, be it one that did so before its start was on
         disk; without one, it must be the next command."""
         failure = internal_error(crash)
-        if not self._run_is_live():
-            for command in (await self._services.journal.inbox(self._log.state.id))[:1]:
-                if command.body.get("message") is not None:
-                    with suppress(JournalError):
-                        await self._log.save(*self._begun(command), ack=[command.key])
-                if not self._run_is_live():
-                    await self._refuse(command, "internal_error", failure.message)
-        if self._run_is_live():
+        first = (await self._services.journal.inbox(self._log.state.id))[:1]
+        for command in filter(self._begins_run, first):
+            with suppress(JournalError):
+                await self._log.save(*self._begun(command), ack=[command.key])
+        if self._run_is_live() and not self._log.state.read_only:
             await self._close_with(failure)
+            return
+        for command in first:
+            await self._refuse(command, "internal_error", failure.message)
+
+    def _begins_run(self, command: Command) -> bool:
+        state = self._log.state
+        if state.read_only or state.head.completed or self._run_is_live():
+            return False
+        new = command.kind == "create" and not state.last_seq
+        return (new or command.kind == "message") and command.body["message"] is not None
 
 
 _READ_ONLY = "the conversation was written by a newer version of the agent; this one can only read it"

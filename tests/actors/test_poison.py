@@ -156,7 +156,7 @@ async def test_an_approval_of_a_read_only_conversation_runs_nothing(
 
 
 class Failing(MemoryJournal):
-    """Refuses to save certain events of certain conversations, as often as it is told."""
+    """Refuses to save certain events of certain conversations, or refusals, as often as it is told."""
 
     def __init__(self) -> None:
         super().__init__(wall)
@@ -164,7 +164,8 @@ class Failing(MemoryJournal):
 
     async def save(self, fence: Any, expected_seq: int, events: Any = (), **more: Any) -> Any:
         type, left = self.fails.get(fence.stream, ("", 0))
-        if left and any(event.type == type for event in events):
+        written = [*(event.type for event in events), *(["refusal"] if more.get("forget") else [])]
+        if left and type in written:
             self.fails[fence.stream] = (type, left - 1)
             await trio.lowlevel.checkpoint()
             raise JournalError("this row is cursed")
@@ -240,6 +241,34 @@ async def test_a_conversation_that_was_given_up_survives_the_next_crash(
         assert answer(await agent.send(id, "go")).code == "internal_error"
         failing.fails[id] = ("step.finished", 1)  # before it has left memory
         assert answer(await agent.send(id, "next")).response == "second"
+
+
+@pytest.mark.parametrize("last", [e.conversation_completed(), NewEvent("branch.merged", {})])
+async def test_what_takes_no_message_is_given_none_when_it_is_given_up(
+    world: World, autojump_clock: MockClock, failing: Failing, last: NewEvent
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one")).conversation.id
+    await write(world, id, last)
+    failing.fails[id] = ("refusal", 3)
+    async with world.agent() as agent:
+        assert await code_of(agent.send(id, "two")) == "internal_error"
+    assert (await types(world.journal, id))[-1] == last.type
+
+
+async def test_a_run_with_an_event_of_a_newer_version_is_not_given_up(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.plan("agent", after(20, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one", wait=False)).conversation.id
+        await trio.sleep(1)
+        await agent.drain(0)
+    await write(world, id, NewEvent("branch.merged", {}))
+    failing.fails[id] = ("refusal", 3)
+    async with world.agent() as agent:
+        assert await code_of(agent.send(id, "two")) == "internal_error"
+    assert (await types(world.journal, id))[-1] == "branch.merged"
 
 
 async def test_a_node_that_crashes_is_an_internal_error_with_an_id(
