@@ -19,6 +19,7 @@ from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.errors import StartError
 from stopgo.config.model import AgentConfig
 from stopgo.gateway.app import make_app
+from stopgo.gateway.failures import sentences
 from stopgo.gateway.log import configure
 from stopgo.gateway.loopback import is_loopback
 from stopgo.gateway.server import BindError, Server, bind, open_server
@@ -46,7 +47,7 @@ def run_process(
     try:
         code = trio.run(_serve, config, host, port, record)
     except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
-        failures = tuple(_sentences(group))
+        failures = tuple(sentences(group))
     return code, failures
 
 
@@ -132,9 +133,3 @@ def _exit_at_last(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, os._exit, (code,))
     timer.daemon = True
     timer.start()
-
-
-def _sentences(error: BaseException) -> list[str]:
-    if isinstance(error, BaseExceptionGroup):
-        return [sentence for inner in error.exceptions for sentence in _sentences(inner)]
-    return [str(error) or type(error).__name__]

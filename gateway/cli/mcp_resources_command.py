@@ -54,16 +54,16 @@ def run(args: argparse.Namespace) -> int:
 def _serve_http(server: Server[Any], address: tuple[str, int]) -> int:
     import trio
 
+    from stopgo.gateway.failures import sentences
     from stopgo.gateway.server import BindError
     from stopgo.gateway.servers.serving import serve_http
-    from stopgo.runtime.errors import leaf
 
-    refusal = None
+    failures: list[str] = []
     try:
         trio.run(serve_http, server, address, _announce)
     except* BindError as group:
-        refusal = str(leaf(group))
-    return 0 if refusal is None else _fail(refusal)
+        failures = sentences(group)
+    return _fail("; ".join(failures)) if failures else 0
 
 
 def _announce(address: str) -> None:

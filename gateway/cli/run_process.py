@@ -18,6 +18,7 @@ from stopgo.config.model import AgentConfig
 from stopgo.gateway.cli.one_turn import OneTurn, Outcome
 from stopgo.gateway.cli.progress import asked_text
 from stopgo.gateway.cli.terminal import LogToTerminal, Terminal
+from stopgo.gateway.failures import sentences
 from stopgo.gateway.signals import wishes
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
@@ -121,8 +122,5 @@ def _an_answer(question: Question) -> dict[str, object]:
 
 
 def _say_why(terminal: Terminal, error: BaseException) -> None:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            _say_why(terminal, inner)
-        return
-    terminal.tell(f"stopgo run: {str(error) or type(error).__name__}", "bad")
+    for sentence in sentences(error):
+        terminal.tell(f"stopgo run: {sentence}", "bad")

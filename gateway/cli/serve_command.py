@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.reconfigure(line_buffering=True)
     _say_what_is_served(config, host)
     code, failures = run_process(config, host, port, args.record)
-    for line in "\n".join(failures).splitlines():
-        print(f"stopgo serve: {line}", file=sys.stderr)
+    for failure in failures:
+        print(f"stopgo serve: {failure}", file=sys.stderr)
     return code
 
 

@@ -398,6 +398,12 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
         ("nmae: x", "hi", 2, 'unknown key "nmae"'),
         ("llm: {model: script:none.yaml}", "hi", 1, "stopgo run: there is no script"),
         ("llm: {model: nobody:knows}", "hi", 2, 'there is no model "nobody:knows"'),
+        (
+            "llm: {model: offline:rules}\nmcp_servers: {one: {command: no-such}, two: {command: no-such}}",
+            "hi",
+            1,
+            '\nstopgo run: MCP server "two" failed to start',
+        ),
     ],
 )
 def test_what_cannot_be_run_is_explained(
