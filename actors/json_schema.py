@@ -7,6 +7,7 @@ every step is counted; what takes more steps than it was given is left, to be do
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -190,10 +191,20 @@ def _has_unbounded_patterns(schema: Any) -> bool:
 
 def _mistake(error: Any) -> str:
     where = ".".join(str(part) for part in error.absolute_path)
-    text = f"{where}: {error.message}" if where else str(error.message)
+    text = f"{where}: {_message(error)}" if where else _message(error)
     if error.context:  # of alternatives: why none of them fits
-        text = f"{_cut(text, MAX_MISTAKE // 2)} ({'; '.join(each.message for each in error.context[:5])})"
+        text = f"{_cut(text, MAX_MISTAKE // 2)} ({'; '.join(map(_message, error.context[:5]))})"
     return _cut(text)
+
+
+def _message(error: Any) -> str:
+    """What the library says, but `true` and `null` as JSON has them and not as Python does."""
+    message, value = str(error.message), error.instance
+    if isinstance(value, bool | Mapping | list) or value is None:
+        rest = message.removeprefix(repr(value))
+        if rest != message:
+            return json.dumps(value, ensure_ascii=False) + rest
+    return message
 
 
 def _cut(text: str, limit: int = MAX_MISTAKE) -> str:

@@ -46,6 +46,17 @@ def test_every_mistake_is_told_with_its_place() -> None:
     assert mistakes({"rows": [{"name": "a"}, {}]}, inner) == ["rows.1: 'name' is a required property"]
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(True, "true"), (None, "null"), ({"a": [None]}, '{"a": [null]}'), ([False], "[false]")],
+)
+def test_values_are_told_as_they_were_sent(value: Any, said: str) -> None:
+    told = f"{said} is not of type 'string'"
+    assert mistakes({"v": value}, {"properties": {"v": {"type": "string"}}}) == [f"v: {told}"]
+    [found] = mistakes({"v": value}, {"properties": {"v": {"anyOf": [{"type": "string"}]}}})
+    assert found.endswith(f"({told})")
+
+
 def test_of_alternatives_it_is_told_why_none_fits() -> None:
     maybe = {"properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}
     [found] = mistakes({"n": "x"}, maybe)
