@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from stopgo.config.models import Prices, Provider
-from stopgo.config.shape import about
+from stopgo.config.shape import SOME_TEXT, about
 
 _DAY = 86_400.0
 _STREAM = "Whether replies are asked for in pieces, so that they can be followed as they come."
@@ -31,7 +31,8 @@ class LlmConfig:
         ),
     )
     fallbacks: tuple[str, ...] = attrs.field(
-        default=(), metadata=about("Models that are asked in its place, in order, when it fails.")
+        default=(),
+        metadata=about("Models that are asked in its place, in order, when it fails.", items=SOME_TEXT),
     )
     stream: bool = attrs.field(default=True, metadata=about(_STREAM))
     timeout: float = attrs.field(default=60.0, metadata=about(_TIMEOUT, above=0, maximum=_DAY))
@@ -94,7 +95,8 @@ class ModelConfig:
         default=None,
         metadata=about(
             "Models that are asked in its place, in order, when it fails; `[]`: none. Default: "
-            "`llm.fallbacks`."
+            "`llm.fallbacks`.",
+            items=SOME_TEXT,
         ),
     )
     stream: bool | None = attrs.field(default=None, metadata=about(_STREAM))

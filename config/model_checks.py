@@ -31,7 +31,7 @@ def _check(
     reader: Reader, value: Value, path: KeyPath, named: Collection[str], own_providers: Collection[str]
 ) -> None:
     name = reader.text_of(value)
-    if not isinstance(value, Scalar) or name is None or name in named:
+    if not isinstance(value, Scalar) or not name or name in named:
         return
     if name.partition(":")[0] in own_providers:
         return

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 import attrs
 
 from stopgo.config.approval import ApprovalOverride, Condition
-from stopgo.config.shape import about
+from stopgo.config.shape import SOME_TEXT, about
 
 _MONTH = 31 * 86_400.0
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -109,7 +109,8 @@ class LlmNode(FallibleNode):
         default=None,
         metadata=about(
             "Models that are asked in its place, in order, when it fails; `[]`: none. Default: those it has "
-            "under `models`, else `llm.fallbacks`."
+            "under `models`, else `llm.fallbacks`.",
+            items=SOME_TEXT,
         ),
     )
     max_turns: int = attrs.field(
@@ -209,7 +210,8 @@ class RouterNode(FallibleNode):
         default=None,
         metadata=about(
             "Models that are asked in its place, in order, when it fails; `[]`: none. Default: those it has "
-            "under `models`, else `llm.fallbacks`."
+            "under `models`, else `llm.fallbacks`.",
+            items=SOME_TEXT,
         ),
     )
     prompt: str | None = attrs.field(

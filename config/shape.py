@@ -62,6 +62,8 @@ def about(text: str, **limits: Any) -> Mapping[str, About]:
     return {_ABOUT: About(text, **limits)}
 
 
+SOME_TEXT = About("", not_empty=True)
+"""An item that is a text, and not an empty one."""
 NO_TILDE = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
 """Limits of a path: a shell knows what `~` stands for, the system would make a folder of that name."""
 

@@ -329,6 +329,7 @@ def test_both_accept(load: Load, data: object) -> None:
         {"name": None},
         {"port": "80"},
         {"data_dir": "~/agent"},
+        {"llm": {"fallbacks": [""]}},
         {"mcp_servers": [{"name": "a", "command": "~/bin/server"}]},
         {"mcp_servers": [{"name": "a", "command": "b", "cwd": "~"}]},
         {"mcp_servers": [{"name": "a", "command": "b", "env_file": "~/.env"}]},
