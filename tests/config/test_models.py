@@ -157,7 +157,7 @@ def test_a_model_given_on_the_command_line_stands_in_for_fallbacks_too(load: Loa
             "unknown_model",
             '1:35: llm.fallbacks[1]: there is no model "openai:" (write openai:NAME)',
         ),
-        ("llm: {fallbacks: ['']}", "empty_value", "1:18: llm.fallbacks[0]: must not be empty"),
+        ("llm: {fallbacks: ['']}", "empty_value", "1:19: llm.fallbacks[0]: must not be empty"),
         ("llm: {model: ''}", "empty_value", "1:14: llm.model: must not be empty"),
         (
             "models:\n  m: {provider: google, model: x, fallbacks: ['xyz:y']}",
