@@ -128,7 +128,9 @@ class Reading:
             texts += not numeric
 
     def _bind_optional(self) -> None:
-        for word in [word for word in self.free if word.is_value or self.changes]:
+        # What looks like a value first: it is the other words that want to be explained.
+        open_words = [word for word in self.free if word.is_value or self.changes]
+        for word in sorted(open_words, key=lambda word: not word.is_value):
             is_id = "id" in self.parameters and _LOOKS_LIKE_ID.fullmatch(word.text)
             for name in ("id",) if is_id else _BY_POSITION:
                 open_to_it = name in self.parameters and name not in self.arguments

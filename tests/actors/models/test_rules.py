@@ -257,6 +257,7 @@ def test_arguments_go_by_the_type_of_the_schema(sentence: str, name: str, argume
         ("please, could I remove test-1?", "'could'"),
         ("remove the last resource", "'last'"),
         ("remove nothing", "'nothing'"),
+        ("you must remove test-1", "'must'"),
         ("list resources with value 3", "'3'"),
         ("list resources whose name contains test", "'contains'"),
         ("list resources starting with test", "'starting'"),
