@@ -103,11 +103,12 @@ def resource_server(store: ResourceStore) -> Server[Any]:
 
     async def ids_to_remove(arguments: Mapping[str, Any]) -> list[str]:
         id, pattern = _text(arguments, "id"), _text(arguments, "pattern")
-        if id is not None:
-            return [id]
-        if pattern is None:
+        if pattern is not None:
+            # With both, what only one of them means is spared.
+            return [resource.id for resource in await named(pattern) if id in (None, resource.id)]
+        if id is None:
             raise _BadArguments("either id or pattern is required")
-        return [resource.id for resource in await named(pattern)]
+        return [id]
 
     async def named(pattern: str | None) -> list[Resource]:
         resources = await in_thread(store.all)

@@ -100,6 +100,16 @@ async def test_resources_live_from_add_to_remove(connected: Any, tmp_path: Path)
         assert json.loads(removed) == {"removed_count": 1, "removed_ids": [other["id"]]}
 
 
+async def test_with_an_id_and_a_pattern_what_fits_both_is_removed(tmp_path: Path) -> None:
+    async with over_stdio(tmp_path / "r.db") as client:
+        lamp = json.loads(await text(client, "resources_add", {"name": "lamp", "value": 1}))["id"]
+        desk = json.loads(await text(client, "resources_add", {"name": "desk", "value": 2}))["id"]
+        removed = await text(client, "resources_remove", {"id": desk, "pattern": "^lamp$"})
+        assert json.loads(removed) == {"removed_count": 0, "removed_ids": None}
+        removed = await text(client, "resources_remove", {"id": lamp, "pattern": "^lamp$"})
+        assert json.loads(removed) == {"removed_count": 1, "removed_ids": [lamp]}
+
+
 async def test_what_is_not_there_is_null(tmp_path: Path) -> None:
     async with over_stdio(tmp_path / "r.db") as client:
         assert json.loads(await text(client, "resources_list")) == {"resources": None, "count": 0}
