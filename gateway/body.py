@@ -138,7 +138,7 @@ def _depth(value: object) -> int:
     return depth
 
 
-_HINT = 'Send one JSON object, such as {"message": "..."}, whatever the content type.'
+_HINT = 'Send one JSON object: {"message": "..."} to say something, {"approved": true} to decide.'
 
 
 def _invalid(why: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None) -> RequestError:

@@ -72,8 +72,10 @@ async def test_a_body_that_is_no_json_object(
 
 @pytest.mark.parametrize("body", [b"approved=true", b"{'message': 'x'}", b"[]"])
 async def test_who_sends_something_else_is_told_what_to_send(client: httpx2.AsyncClient, body: bytes) -> None:
-    answer = await client.post("/conversations", content=body)
-    assert answer.json()["hint"].startswith("Send one JSON object")
+    for path, example in (("/conversations", "message"), (f"/approvals/{ex.APPROVAL_ID}", "approved")):
+        answer = await client.post(path, content=body)
+        assert answer.json()["hint"].startswith("Send one JSON object")
+        assert f'{{"{example}": ' in answer.json()["hint"]
 
 
 @pytest.mark.parametrize("path", POSTS)
