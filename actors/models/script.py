@@ -208,7 +208,8 @@ def substitute_text(text: str, groups: Groups) -> str:
 
 
 def describe(request: ModelRequest) -> str:
-    """The request as the conditions see it, long texts cut."""
+    """The request as the conditions see it, long texts cut, and without the prompt: a variable in it may hold
+    what is secret."""
     results = request.results
     parts = [
         f"node={request.node!r}",
@@ -216,6 +217,7 @@ def describe(request: ModelRequest) -> str:
         f"turn={request.turn}",
         f"iteration={request.iteration}",
         f"attempt={request.attempt}",
+        f"step={request.step!r}",
         f"user={_shortened(request.user)}",
     ]
     if results:

@@ -96,14 +96,29 @@ async def test_an_error_is_a_failure_with_its_status() -> None:
 
 async def test_no_reply_shows_the_request_and_the_script() -> None:
     asked = attrs.evolve(
-        with_results(ToolMessage("c", "resources_list", "x" * 5000)), user="sing", node="poet", turn=7
+        with_results(ToolMessage("c", "resources_list", "x" * 5000)),
+        user="sing",
+        node="poet",
+        turn=7,
+        step="7/:2",
+        prompt="The key is sk-1",
     )
     with pytest.raises(ModelFailed) as failed:
         await reply(EXAMPLE, asked)
     text = str(failed.value)
-    shown = ("demo.yaml", "node='poet'", "call=2", "turn=7", "'sing'", "resources_list", "attempt=1")
+    shown = (
+        "demo.yaml",
+        "node='poet'",
+        "call=2",
+        "turn=7",
+        "'sing'",
+        "resources_list",
+        "attempt=1",
+        "step='7/:2'",
+    )
     for part in shown:
         assert part in text
+    assert "sk-1" not in text
     assert len(text) < 600
     assert not failed.value.retryable
 
