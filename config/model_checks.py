@@ -42,9 +42,9 @@ def _check(
         written = str(value.value)
         provider, _, rest = written.partition(":")
         if provider in PROVIDERS:
-            hint: str | None = f"write {provider}:NAME"
+            hint = f"write {provider}:NAME"
         else:
-            known = (*named, *(f"{each}:{rest}" for each in PROVIDERS))
+            known = () if "${" in written else (*named, *(f"{each}:{rest}" for each in PROVIDERS))
             hint = nearest(written, known) or f"providers: {', '.join(PROVIDERS)}"
         reader.report("unknown_model", f"there is no model {quoted(written)}", value.mark, path, hint=hint)
 

@@ -160,6 +160,12 @@ def test_a_model_given_on_the_command_line_stands_in_for_fallbacks_too(load: Loa
         ("llm: {fallbacks: ['']}", "empty_value", "1:19: llm.fallbacks[0]: must not be empty"),
         ("llm: {model: ''}", "empty_value", "1:14: llm.model: must not be empty"),
         (
+            "llm: {model: '${SECRET:-offline:rules}:x'}",
+            "unknown_model",
+            '1:14: llm.model: there is no model "${SECRET:-offline:rules}:x" (providers: anthropic, google, '
+            "openai, mistral, openrouter, ollama, openai_compatible, offline, script)",
+        ),
+        (
             "models:\n  m: {provider: google, model: x, fallbacks: ['xyz:y']}",
             "unknown_model",
             '2:47: models.m.fallbacks[0]: there is no model "xyz:y" (providers: anthropic, google, openai, '
