@@ -74,7 +74,7 @@ class Person:
             while self.left and not self.deleting and not agent.draining.is_set():
                 await trio.sleep(self.rng.choice([0.0, 0.01, 0.4, 2.0, 10.0]))
                 row = await agent._journal.row(self.id)
-                if row is not None and row.last_seq and not agent.draining.is_set():
+                if row is not None and not agent.draining.is_set():
                     self.left -= 1
                     await self._next(agent, nursery)
             await self._settle(agent)
@@ -259,10 +259,11 @@ class Person:
                     continue
                 if self.deleted:
                     return
+                waiting = await agent._journal.inbox(self.id)  # first: what leaves it begins a run
                 row = await agent._journal.row(self.id)
-                run = row.summary.body["run"] if row is not None else None
+                run = row.summary.body.get("run") if row is not None else None
                 if run is None or run["state"] in ("finished", "failed", "cancelled"):
-                    if not await agent._journal.inbox(self.id):
+                    if not waiting:
                         return
                 elif run["state"] == "auth_required":
                     self._authorize(agent, nursery)

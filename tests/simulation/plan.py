@@ -67,6 +67,8 @@ class Plan:
     """What each person says and does, before only answering what they are asked."""
     rounds: int
     """Of the flusher: from none, so that hardly anything is ever ahead, to all that move anything else."""
+    late: float
+    """Seconds by which the flusher is late, so that much else happens meanwhile; 0: it goes by its rounds."""
     saves_fail: bool
     """Now and then, with nothing written: then the conversation crashes and starts again."""
 
@@ -109,6 +111,7 @@ def plan(seed: int) -> Plan:
         commands=rng.randint(1, 8),
         rounds=rng.choice([0, 1, ROUNDS, ROUNDS, 300]),
         saves_fail=rng.random() < 0.2,
+        late=rng.choice([0.0, 0.0, 0.02, 1.0, 30.0]),
     )
 
 
