@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 
 from stopgo.actors.gate import unasked
 from stopgo.actors.published import Published
+from stopgo.actors.tools import Tool
+from stopgo.config.approval import Rule
 from stopgo.config.model import AgentConfig, Node, children_of
 from stopgo.config.values import quoted
 from stopgo.config.wording import nearest
@@ -20,18 +22,38 @@ def review(config: AgentConfig, published: Published) -> Iterator[str]:
         if status.state == "connected":
             names = [tool.name for tool in status.tools]
             patterns = (*(server.tools.include or ()), *server.tools.exclude)
-            yield from _unknown(f'MCP server "{server.name}"', patterns, names)
+            yield from _unknown(f'MCP server "{server.name}": tools', patterns, names)
     if all(status.state == "connected" for status in listed):
-        known = dict.fromkeys(name for tool in published.catalogue.tools for name in tool.names)
+        tools = published.catalogue.tools
         for node in _nodes(config.agent):
-            yield from _unknown(f'node "{node.name}"', node.tools or (), known)
+            yield from _unknown(f'node "{node.name}": tools', node.tools or (), _names(tools))
+        for where, rule in _rules(config):
+            # A server that there is not is the file's own mistake, and told with it.
+            of_server = [tool for tool in tools if fnmatchcase(tool.server, rule.server or "*")]
+            if rule.tool is not None and of_server:
+                yield from _unknown(f"{where}.tool", (rule.tool,), _names(of_server))
 
 
 def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             hint = nearest(pattern, known)
-            yield f"{where}: tools: no tool is called {quoted(pattern)}" + (f" ({hint})" if hint else "")
+            yield f"{where}: no tool is called {quoted(pattern)}" + (f" ({hint})" if hint else "")
+
+
+def _names(tools: Iterable[Tool]) -> list[str]:
+    """Whatever the tools may be called, each once."""
+    return list(dict.fromkeys(name for tool in tools for name in tool.names))
+
+
+def _rules(config: AgentConfig) -> Iterator[tuple[str, Rule]]:
+    """Every rule, and where it stands."""
+    for index, rule in enumerate(config.approval.rules):
+        yield f"approval.rules[{index}]", rule
+    for node in _nodes(config.agent):
+        own = node.approval.rules if node.approval is not None else None
+        for index, rule in enumerate(own or ()):
+            yield f'node "{node.name}": approval.rules[{index}]', rule
 
 
 def _nodes(node: Node) -> Iterator[Node]:

@@ -437,7 +437,16 @@ async def test_names_that_no_tool_has_are_warned_of(
     ]
     world.tool("read", READ_ONLY, server="one")
     world.tool("write", READ_ONLY, server="one")
-    world.settings["agent"] = llm("a", tools=["read", "rade", "zzz*", "mcp_*"])
+    world.settings["approval"] = {
+        "rules": [
+            {"then": "ask", "tool": "raed"},
+            {"then": "ask", "tool": "r*"},
+            {"then": "deny", "server": "one", "tool": "write"},
+            {"then": "deny", "server": "absent", "tool": "write"},
+        ]
+    }
+    own = {"rules": [{"then": "deny", "tool": "drop_*"}, {"then": "run"}]}
+    world.settings["agent"] = llm("a", tools=["read", "rade", "zzz*", "mcp_*"], approval=own)
     async with world.agent():
         pass
     assert [record.getMessage() for record in caplog.records if "no tool" in record.getMessage()] == [
@@ -445,4 +454,7 @@ async def test_names_that_no_tool_has_are_warned_of(
         'node "a": tools: no tool is called "rade" (did you mean "read"?)',
         'node "a": tools: no tool is called "zzz*"',
         'node "a": tools: no tool is called "mcp_*"',
+        'approval.rules[0].tool: no tool is called "raed" (did you mean "read"?)',
+        'approval.rules[2].tool: no tool is called "write"',
+        'node "a": approval.rules[0].tool: no tool is called "drop_*"',
     ]
