@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from stopgo.actors.gate import unasked
@@ -28,17 +28,35 @@ def review(config: AgentConfig, published: Published) -> Iterator[str]:
         for node in _nodes(config.agent):
             yield from _unknown(f'node "{node.name}": tools', node.tools or (), _names(tools))
         for where, rule in _rules(config):
-            # A server that there is not is the file's own mistake, and told with it.
-            of_server = [tool for tool in tools if fnmatchcase(tool.server, rule.server or "*")]
-            if rule.tool is not None and of_server:
-                yield from _unknown(f"{where}.tool", (rule.tool,), _names(of_server))
+            yield from _rule(where, rule, tools)
+
+
+def _rule(where: str, rule: Rule, tools: Iterable[Tool]) -> Iterator[str]:
+    # A server that there is not is the file's own mistake, and told with it.
+    of_server = [tool for tool in tools if fnmatchcase(tool.server, rule.server or "*")]
+    if rule.tool is not None and of_server:
+        yield from _unknown(f"{where}.tool", (rule.tool,), _names(of_server))
+    meant = [tool for tool in of_server if any(fnmatchcase(name, rule.tool or "*") for name in tool.names)]
+    declared = [tool.input_schema.get("properties") for tool in meant]
+    known = [str(name) for properties in declared if isinstance(properties, Mapping) for name in properties]
+    # One that does not say what it takes may take anything.
+    if meant and all(isinstance(properties, Mapping) for properties in declared):
+        for path in rule.arguments:
+            name = path.partition(".")[0]
+            if path not in known and name not in known:
+                yield f"{where}.arguments: no tool that it is about takes {_named(name, known)}"
 
 
 def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
-            hint = nearest(pattern, known)
-            yield f"{where}: no tool is called {quoted(pattern)}" + (f" ({hint})" if hint else "")
+            yield f"{where}: no tool is called {_named(pattern, known)}"
+
+
+def _named(name: str, known: Iterable[str]) -> str:
+    """A name that nobody has, with a hint at the one that was probably meant."""
+    hint = nearest(name, known)
+    return quoted(name) + (f" ({hint})" if hint else "")
 
 
 def _names(tools: Iterable[Tool]) -> list[str]:

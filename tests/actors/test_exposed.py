@@ -429,6 +429,29 @@ async def test_a_line_in_the_prompt_tells_the_servers(world: World, autojump_clo
     assert turn.conversation.messages[0].content == "You help."
 
 
+async def test_arguments_that_no_tool_takes_are_warned_of(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.tool("read", READ_ONLY, schema={"properties": {"path": {}, "a.b": {}}})
+    world.tool("write", READ_ONLY, schema={"properties": {"path": {}, "text": {}}})
+    world.tool("any", READ_ONLY, schema={})
+    rules: list[dict[str, Any]] = [
+        {"tool": "read", "arguments": {"pahts": "x", "path.to": "x", "a.b": "x"}},
+        {"tool": "read", "arguments": {"text": "x"}},
+        {"tool": "*e*", "arguments": {"text": "x", "zzz.a": "x"}},
+        {"arguments": {"zzz": "x"}},
+        {"tool": "absent", "arguments": {"zzz": "x"}},
+    ]
+    world.settings["approval"] = {"rules": [{"then": "deny", **rule} for rule in rules]}
+    async with world.agent():
+        pass
+    assert [record.getMessage() for record in caplog.records if "takes" in record.getMessage()] == [
+        'approval.rules[0].arguments: no tool that it is about takes "pahts" (did you mean "path"?)',
+        'approval.rules[1].arguments: no tool that it is about takes "text"',
+        'approval.rules[2].arguments: no tool that it is about takes "zzz"',
+    ]
+
+
 async def test_names_that_no_tool_has_are_warned_of(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
