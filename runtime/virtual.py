@@ -136,6 +136,8 @@ class VirtualActors(Generic[A]):
                     crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
                 lived_on = crash is not None and life.progressed
                 if not (lived_on or activation.woken_since(life)):
+                    if crash is not None:
+                        logger.error("%s stays down until it is woken", activation.name, exc_info=crash)
                     return
                 if crash is not None:
                     await self._rest(activation, failures, crash)

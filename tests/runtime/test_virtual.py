@@ -244,7 +244,7 @@ async def test_progress_starts_the_count_anew(autojump_clock: trio.testing.MockC
 
 @pytest.mark.repeat(10)
 async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
     poisonings = 0
@@ -259,6 +259,8 @@ async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
         inbox.put(actors, "k", "crash")
         await trio.sleep(1000)
         assert (inbox.activations, poisonings, actors.active) == (3, 1, 0)
+        assert "k stays down" in caplog.records[-1].getMessage()
+        assert "even this" in caplog.text
         actors.wake("k", Wake())
         await trio.sleep(1000)
         assert (inbox.activations, poisonings, actors.active) == (6, 2, 0)
