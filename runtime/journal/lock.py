@@ -34,4 +34,8 @@ def locked(directory: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            # People end the process that it names; the number will be somebody else's.
+            file.truncate(0)

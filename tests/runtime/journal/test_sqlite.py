@@ -205,6 +205,13 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+async def test_a_directory_that_nobody_keeps_names_nobody(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with open_sqlite(tmp_path):
+            assert (tmp_path / "journal.lock").read_text() == str(os.getpid())
+        assert (tmp_path / "journal.lock").read_text() == ""
+
+
 async def test_another_process_is_kept_out_until_it_is_dead(
     tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
