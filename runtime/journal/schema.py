@@ -119,12 +119,15 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
 
     Raises:
         JournalTooNew: a newer program wrote it.
-        JournalError: the file system cannot keep a write-ahead log.
+        JournalError: the file system cannot keep a write-ahead log, or the file is another program's.
     """
     # Whoever made the directory may let others look into it. SQLite gives its other files the same rights.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     db = _connect(file.absolute().as_uri())
     try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == 0 and db.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            raise JournalError(f"{file} is the database of another program")
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise JournalError(f"{file.parent} is on a file system that cannot keep a write-ahead log")

@@ -238,6 +238,17 @@ async def test_a_newer_journal_is_left_alone(tmp_path: Path) -> None:
             pass
 
 
+async def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / "journal.db")
+    db.execute("CREATE TABLE theirs (n)")
+    db.close()
+    before = (tmp_path / "journal.db").read_bytes()
+    with pytest.raises(JournalError, match="is the database of another program"):
+        async with open_sqlite(tmp_path):
+            pass
+    assert (tmp_path / "journal.db").read_bytes() == before
+
+
 LATER = ("ALTER TABLE stream ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'", "CREATE TABLE later (n)")
 
 
