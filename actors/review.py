@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from stopgo.actors.gate import unasked
 from stopgo.actors.published import Published
@@ -12,6 +13,9 @@ from stopgo.config.approval import Rule
 from stopgo.config.model import AgentConfig, Node, children_of
 from stopgo.config.values import quoted
 from stopgo.config.wording import nearest
+
+_ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
+"""Keywords of a JSON Schema that may name arguments besides its `properties`."""
 
 
 def review(config: AgentConfig, published: Published) -> Iterator[str]:
@@ -37,14 +41,20 @@ def _rule(where: str, rule: Rule, tools: Iterable[Tool]) -> Iterator[str]:
     if rule.tool is not None and of_server:
         yield from _unknown(f"{where}.tool", (rule.tool,), _names(of_server))
     meant = [tool for tool in of_server if any(fnmatchcase(name, rule.tool or "*") for name in tool.names)]
-    declared = [tool.input_schema.get("properties") for tool in meant]
-    known = [str(name) for properties in declared if isinstance(properties, Mapping) for name in properties]
-    # One that does not say what it takes may take anything.
-    if meant and all(isinstance(properties, Mapping) for properties in declared):
-        for path in rule.arguments:
-            name = path.partition(".")[0]
-            if path not in known and name not in known:
-                yield f"{where}.arguments: no tool that it is about takes {_named(name, known)}"
+    if not meant or any(_takes_anything(tool.input_schema) for tool in meant):
+        return
+    known = [str(name) for tool in meant for name in tool.input_schema["properties"]]
+    for path in rule.arguments:
+        name = path.partition(".")[0]
+        if path not in known and name not in known:
+            yield f"{where}.arguments: no tool that it is about takes {_named(name, known)}"
+
+
+def _takes_anything(schema: Mapping[str, Any]) -> bool:
+    """Whether a tool may take arguments that are not among its `properties`."""
+    if not isinstance(schema.get("properties"), Mapping):
+        return True
+    return schema.get("additionalProperties", False) is not False or not _ELSEWHERE.isdisjoint(schema)
 
 
 def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Iterator[str]:

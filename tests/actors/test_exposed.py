@@ -452,6 +452,30 @@ async def test_arguments_that_no_tool_takes_are_warned_of(
     ]
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"additionalProperties": False}, True),
+        ({"additionalProperties": {}}, False),
+        ({"patternProperties": {"^label_": {}}}, False),
+        ({"allOf": [{"properties": {"zzz": {}}}]}, False),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+async def test_a_tool_that_takes_other_arguments_too_is_not_warned_of(
+    world: World,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    more: dict[str, Any],
+    told: bool,
+) -> None:
+    world.tool("read", READ_ONLY, schema={"properties": {"path": {}}, **more})
+    world.settings["approval"] = {"rules": [{"arguments": {"zzz": "x"}, "then": "deny"}]}
+    async with world.agent():
+        pass
+    assert ("approval.rules[0].arguments: " in caplog.text) == told
+
+
 async def test_names_that_no_tool_has_are_warned_of(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
