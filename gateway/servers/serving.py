@@ -141,7 +141,7 @@ async def _write(
 async def serve_http(
     server: Server[Any], address: tuple[str, int], on_listening: Callable[[str], None]
 ) -> None:
-    """Serve `/mcp` and `/health` until SIGINT or SIGTERM comes; a second one stops at once.
+    """Serve `/mcp` and `/health` until SIGINT or SIGTERM comes; a second one stops at once (see `wishes`).
 
     `on_listening` is told the URL. Raises `BindError`, maybe in a group.
     """
@@ -150,6 +150,7 @@ async def serve_http(
     from starlette.routing import Route
 
     from stopgo.gateway.server import bind, open_server
+    from stopgo.gateway.signals import wishes
 
     async def health(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("ok")
@@ -171,8 +172,9 @@ async def serve_http(
             open_server(cast("ASGIFramework", app), sockets) as http,
         ):
             on_listening(http.url)
-            await anext(signals)
-            nursery.start_soon(_cancel_on_signal, signals, nursery.cancel_scope)
+            wanted = wishes(signals)
+            await anext(wanted)
+            nursery.start_soon(_cancel_on_signal, wanted, nursery.cancel_scope)
             with trio.move_on_after(SHUTDOWN_GRACE):
                 await http.drain()
             nursery.cancel_scope.cancel()

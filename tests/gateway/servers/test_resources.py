@@ -23,6 +23,8 @@ from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.gateway.servers.resource_store import ResourceStore
+from stopgo.gateway.servers.serving import SHUTDOWN_GRACE
+from stopgo.gateway.signals import SAME_WISH
 
 Call = Callable[..., Any]
 LAUNCH = (
@@ -244,18 +246,21 @@ def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path)
     store.add("more than a socket takes", "x" * 20_000_000)
     store.close()
     body = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "resources_list"}}'
-    head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\n"
-    request = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
     with launch("--db", str(tmp_path / "r.db"), "--http", "127.0.0.1:0") as process:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline().rpartition(":")[2])
             with socket.create_connection(("127.0.0.1", port)) as client:
-                client.sendall(request.encode())
-                assert client.recv(8) == b"HTTP/1.1"
+                head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(body)}\r\n"
+                types = "Accept: application/json\r\nContent-Type: application/json\r\n"
+                client.sendall(f"{head}{types}\r\n{body}".encode())
+                assert client.recv(12) == b"HTTP/1.1 200"
                 process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGINT)  # Ctrl-C at a terminal comes from several sides
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(SAME_WISH + 0.1)
                 process.send_signal(signal.SIGINT)
-                assert process.wait(20) == 0
+                assert process.wait(SHUTDOWN_GRACE - 2 * SAME_WISH) == 0
         finally:
             process.kill()
 
