@@ -295,7 +295,8 @@ class RequestTask:
 
     def _stopped(self) -> None:
         """Tell a client that waits, for there will be no answer any more."""
-        if self._scope["type"] == "http" and not self._status:
+        nothing_left = not self._status or self._head is not None
+        if self._scope["type"] == "http" and nothing_left:
             self._connection.write_last(bare_error(*STOPPED))
 
     async def put(self, message: ASGIReceiveEvent) -> None:
@@ -335,12 +336,12 @@ class RequestTask:
             await trio.lowlevel.checkpoint()
 
     async def _start(self, head: HTTPResponseStartEvent) -> None:
+        self._head = head
         self._status, self._missing = head["status"], _content_length(head["headers"])
         if self._status not in BODY_GIVEN_UP and not self._arrived.is_set():
             self._forget_queue()
             with trio.move_on_after(BODY_GRACE):
                 await self._arrived.wait()
-        self._head = head
 
     def _forget_queue(self) -> None:
         with suppress(trio.WouldBlock):

@@ -358,10 +358,11 @@ async def test_a_connection_that_fails_harms_no_other(
     ("request_", "start", "told"),
     [
         (get("/slow"), b"HTTP/1.1 503 ", True),
+        (b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", b"HTTP/1.1 503 ", True),
         (get("/begun"), b"HTTP/1.1 200 ", False),
         (UPGRADE % b"/listening", b"HTTP/1.1 101 ", False),
     ],
-    ids=["waiting", "answered", "websocket"],
+    ids=["waiting", "waiting for the body", "answered", "websocket"],
 )
 async def test_leaving_closes_what_is_still_open(
     probe: Probe, request_: bytes, start: bytes, told: bool
