@@ -57,8 +57,8 @@ class Flight:
                 self.scope.deadline = trio.current_time() + self._left
 
 
-def withdrawn() -> None:
-    """Note for the call that is made from here that its request was taken back before any of it left."""
+def note_withdrawal() -> None:
+    """Tell the call that is made from here that its request was taken back before any of it left."""
     flight = _current.get()
     if flight is not None:
         flight.withdrawn = True

@@ -20,7 +20,7 @@ import anyio
 import trio
 
 from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.flight import withdrawn
+from stopgo.actors.mcp.flight import note_withdrawal
 from stopgo.actors.mcp.framing import LineFramer
 from stopgo.actors.mcp.line_writer import LineWriter
 from stopgo.actors.mcp.message import error_reply, parse_message
@@ -111,7 +111,7 @@ class StdioTransport:
                 return await request.result()
             except trio.Cancelled:
                 if self._writer.withdraw(ticket):
-                    withdrawn()
+                    note_withdrawal()
                 else:
                     self._writer.put(request.cancellation())
                 raise

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
 from stopgo.actors.mcp.content import tool_from_wire
-from stopgo.actors.mcp.flight import Flights, withdrawn
+from stopgo.actors.mcp.flight import Flights, note_withdrawal
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.tool_calls import ToolCalls
@@ -134,7 +134,7 @@ class Congested(Stubborn):
         try:
             await trio.sleep_forever()
         finally:
-            withdrawn()
+            note_withdrawal()
 
 
 async def test_a_call_that_did_not_get_out_in_time_was_not_made(autojump_clock: MockClock) -> None:

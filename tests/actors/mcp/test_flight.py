@@ -8,7 +8,7 @@ from contextvars import Context
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.flight import Flight, Flights, withdrawn
+from stopgo.actors.mcp.flight import Flight, Flights, note_withdrawal
 from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
 
 
@@ -54,7 +54,7 @@ async def test_only_what_may_be_at_the_server_makes_its_questions_ambiguous() ->
     for left in (False, True):
         with trio.CancelScope() as scope, flights.one(CallTool("given up", {}), 60):
             if not left:
-                withdrawn()
+                note_withdrawal()
             scope.cancel()
             await trio.lowlevel.checkpoint()
         with flights.one(CallTool("t", {}), 60) as flight:
