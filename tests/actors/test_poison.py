@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors import events as e
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent import _NAMESPACE, Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.log import reply_topic
 from stopgo.actors.nodes import llm as module
@@ -241,6 +242,33 @@ async def test_a_conversation_that_was_given_up_survives_the_next_crash(
         assert answer(await agent.send(id, "go")).code == "internal_error"
         failing.fails[id] = ("step.finished", 1)  # before it has left memory
         assert answer(await agent.send(id, "next")).response == "second"
+
+
+async def test_a_message_behind_a_run_that_is_given_up_has_its_own(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.tool("put", HARMLESS)
+    world.plan("agent", after(5, use(call("put"))), turn=1)
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent:
+        id = await begin(agent, failing, "tool.started", 1000)
+        await agent.send(id, "go", wait=False)
+        await trio.sleep(1)
+        assert (await types(world.journal, id))[-1] == "run.started"
+        assert answer(await agent.send(id, "next")).response == "second"
+    assert (await types(world.journal, id)).count("run.failed") == 1
+
+
+async def test_a_conversation_that_crashes_as_it_begins_fails_its_first_run(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.plan("agent", say("never said"), turn=1)
+    id = str(uuid.uuid5(_NAMESPACE, "first"))
+    failing.fails[id] = ("step.finished", 1000)
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("go", key="first")).code == "internal_error"
+    begun = ["conversation.created", "message.added", "run.started", "run.failed"]
+    assert [*await types(world.journal, id)] == begun
 
 
 @pytest.mark.parametrize("last", [e.conversation_completed(), NewEvent("branch.merged", {})])
