@@ -47,9 +47,10 @@ async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch
     for _ in range(3):
         assert await arguments.fit(optional, {}) == {}
     assert isinstance(await arguments.fit(optional, {"n": "one"}), Unfit)
+    assert await arguments.fit(COUNT, {"n": 1}) == {"n": 1}
     assert isinstance(await arguments.fit(COUNT, {}), Unfit)
     assert isinstance(await arguments.fit(COUNT, {}), Unfit)
-    assert checked == [{}, {"n": "one"}, {}, {}]
+    assert checked == [{}, {"n": "one"}, {"n": 1}, {}, {}]
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ async def test_a_command_that_cannot_run_fails_at_once(
     command.chmod(0o755)
     said = f'MCP server "echo" failed to start: {command} cannot be run: {why}'
     with trio.fail_after(5), pytest.raises(ServerStartFailed, match=f"^{re.escape(said)}$"):
-        async with serving(echo(command=str(command))):
+        async with serving(echo(command=str(command), cwd=tmp_path)):
             pass
 
 
