@@ -320,7 +320,7 @@ class Commands:
         failure = internal_error(crash)
         first = (await self._services.journal.inbox(self._log.state.id))[:1]
         for command in filter(self._begins_run, first):
-            with suppress(JournalError):
+            with suppress(JournalError):  # it may be its start that cannot be saved: then it is refused
                 await self._log.save(*self._begun(command), ack=[command.key])
         if self._run_is_live() and not self._log.state.read_only:
             await self._close_with(failure)

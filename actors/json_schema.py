@@ -200,7 +200,7 @@ def _mistake(error: Any) -> str:
 def _message(error: Any) -> str:
     """What the library says, but `true` and `null` as JSON has them and not as Python does."""
     message, value = str(error.message), error.instance
-    if isinstance(value, bool | Mapping | list) or value is None:
+    if isinstance(value, bool | dict | list) or value is None:
         rest = message.removeprefix(repr(value))
         if rest != message:
             return json.dumps(value, ensure_ascii=False) + rest
