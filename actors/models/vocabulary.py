@@ -35,7 +35,7 @@ NOUNS = {
 FILLERS = _words(
     "a an the this that these those it its them me us my our your i i'd i'm you we please kindly "
     "could can would will want need like to of in on at into by from for with and is are be as do does did "
-    "have has here there now just all every each any some everything anything whole new one ones "
+    "have has here there whose now just all every each any some everything anything whole new one ones "
     "let let's thanks thank ok also then ="
 )
 """Words without weight."""

@@ -159,6 +159,7 @@ ALL = RESOURCES + FILES + OTHERS
         ("destroy the resource called 'a.b*'", "resources_remove", {"pattern": r"^a\.b\*$"}),
         ("delete 1763763763763763763", "resources_remove", {"id": "1763763763763763763"}),
         ("delete resource with id 42", "resources_remove", {"id": "42"}),
+        ("delete the resource whose id is 42", "resources_remove", {"id": "42"}),
         ("erase resource 42", "resources_remove", {"pattern": "^42$"}),
         ("remove resources matching ^tmp-", "resources_remove", {"pattern": "^tmp-"}),
         ('remove resources matching "^a{1,2}$"', "resources_remove", {"pattern": "^a{1,2}$"}),
