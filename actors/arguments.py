@@ -35,8 +35,8 @@ class _Ready:
     checker: Checker | None = None
     """None: its schema is not to be applied."""
     warned: bool = False
-    nothing_fits: bool = False
-    """Whether no arguments at all were found to fit, as they mostly do where a call is made without any."""
+    empty_fits: bool = False
+    """Whether a call without arguments was found to fit: that need not be looked at for each such call."""
 
 
 @attrs.define(eq=False)
@@ -51,7 +51,7 @@ class Arguments:
         """The arguments as they count from here on."""
         ready = self._kept.get(tool.fingerprint) or self._prepare(tool)
         self._kept.move_to_end(tool.fingerprint)
-        if ready.checker is None or (ready.nothing_fits and not arguments):
+        if ready.checker is None or (ready.empty_fits and not arguments):
             return arguments
         try:
             mistakes = await find_mistakes(arguments, ready.checker)
@@ -64,7 +64,7 @@ class Arguments:
             return arguments
         if mistakes:
             return Unfit(tuple(mistakes))
-        ready.nothing_fits = ready.nothing_fits or not arguments
+        ready.empty_fits = ready.empty_fits or not arguments
         return arguments
 
     def _prepare(self, tool: Tool) -> _Ready:
