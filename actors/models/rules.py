@@ -129,7 +129,7 @@ class Reading:
 
     def _bind_optional(self) -> None:
         # What looks like a value first: it is the other words that want to be explained.
-        open_words = [word for word in self.free if word.is_value or self.changes]
+        open_words = [word for word in self.free if _may_be_value(word, self.changes)]
         for word in sorted(open_words, key=lambda word: not word.is_value):
             is_id = "id" in self.parameters and _LOOKS_LIKE_ID.fullmatch(word.text)
             for name in ("id",) if is_id else _BY_POSITION:
@@ -140,8 +140,8 @@ class Reading:
 
     def _fits(self, name: str, word: Word, numeric: bool) -> bool:
         value = _convert(word, self.parameters.get(name, {}))
-        meant = word.is_value or self.changes or self.mentioned
-        return bool(meant) and isinstance(value, int | float if numeric else str)
+        meant = _may_be_value(word, self.changes or bool(self.mentioned))
+        return meant and isinstance(value, int | float if numeric else str)
 
     def _bind(self, name: str, word: Word, *, literal: bool) -> bool:
         """Take a word as an argument if its type fits; a literal one matches nothing but itself."""
@@ -219,6 +219,11 @@ def _question(reading: Reading, words: list[Word]) -> str | None:
             f"I would call {call}, but what about {words_left}? One thing at a time, long values in quotes."
         )
     return None
+
+
+def _may_be_value(word: Word, any_word: bool) -> bool:
+    """Whether a word can be an argument: one that looks like it, or any but what asks for a kind of match."""
+    return word.is_value or (any_word and word.key not in vocabulary.MATCHING)
 
 
 def _unlikeliness(name: str, word: Word) -> tuple[bool, bool]:
