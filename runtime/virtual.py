@@ -136,7 +136,7 @@ class VirtualActors(Generic[A]):
                     crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
                 lived_on = crash is not None and life.progressed
                 if not (lived_on or activation.woken_since(life)):
-                    if crash is not None:
+                    if crash is not None and not activation.stopping:
                         logger.error("%s stays down until it is woken", activation.name, exc_info=crash)
                     return
                 if crash is not None:

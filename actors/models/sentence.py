@@ -63,4 +63,4 @@ def doubt(words: Sequence[Word], verb: str) -> str | None:
 
 
 def _is_polite(keys: Sequence[str]) -> bool:
-    return keys[0] in ("can", "could") and keys[1:] in (["you"], ["we"])
+    return keys[0] in ("can", "could", "would") and keys[1:] in (["you"], ["we"])

@@ -48,7 +48,7 @@ DOUBTS = _words(
 )
 """Words that turn a sentence round, make it a question or mean something that only the past could tell: with
 one of them nothing is changed."""
-QUESTIONS = _words("do does did is are was were has have had am may shall can could")
+QUESTIONS = _words("do does did is are was were has have had am may shall can could would")
 """Words that make a sentence a question when they stand before its verb."""
 MATCHING = _words("contains containing starts starting begins beginning ends ending")
 """Words that say how a name is to be matched, in ways that nobody here understands."""
