@@ -156,7 +156,7 @@ ALL = RESOURCES + FILES + OTHERS
         ("remove test-1", "resources_remove", {"pattern": r"^test\-1$"}),
         ("delete resource test-2", "resources_remove", {"pattern": r"^test\-2$"}),
         ("Could you please drop the server alpha?", "resources_remove", {"pattern": "^alpha$"}),
-        ("Would you remove test-1?", "resources_remove", {"pattern": "^test-1$"}),
+        ("Would you remove alpha?", "resources_remove", {"pattern": "^alpha$"}),
         ("destroy the resource called 'a.b*'", "resources_remove", {"pattern": r"^a\.b\*$"}),
         ("delete 1763763763763763763", "resources_remove", {"id": "1763763763763763763"}),
         ("delete resource with id 42", "resources_remove", {"id": "42"}),
