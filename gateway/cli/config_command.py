@@ -41,12 +41,12 @@ def check_file(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
+    for warning in config.warnings:
+        print(f"{args.file}: warning: {warning}", file=sys.stderr)
     problems = _model_problems(config, args.file.parent)
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
-    for warning in config.warnings:
-        print(f"{args.file}: warning: {warning}", file=sys.stderr)
     print(f"{args.file}: ok")
     return 0
 

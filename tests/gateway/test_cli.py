@@ -412,7 +412,7 @@ def test_a_full_disk_is_told_to_everybody(serve: Callable[..., Served]) -> None:
 
 def test_a_process_that_hangs_is_ended(agent_dir: Path) -> None:
     program = """
-import os, signal, threading, time
+import os, signal, threading
 import trio
 from pathlib import Path
 from stopgo.config.load import load_config
@@ -424,7 +424,7 @@ def hang(config, server):
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
 process._announce = hang
 async def drain(agent, server, grace):
-    time.sleep(3600)
+    threading.Event().wait()
 process._drain = drain
 print(process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
 """

@@ -37,6 +37,17 @@ def test_warnings_do_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFi
     assert err.startswith(f"{path}: warning: agent.prompt: {{user}} stays as it is")
 
 
+def test_warnings_are_told_beside_what_the_start_would_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("prompt: Hello {user}\nllm: {model: 'offline:magic'}")
+    assert run("check", str(path)) == 1
+    warning, refusal = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"{path}: warning: ")
+    assert refusal.startswith('unknown model "offline:magic"')
+
+
 def test_every_problem_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text("naem: x\nport: y\n")
