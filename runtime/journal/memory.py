@@ -246,7 +246,7 @@ class MemoryJournal:
         kept = self._streams.get(fence.stream)
         if kept is None:
             raise UnknownStream(f"there is no stream {fence.stream!r}")
-        if kept.fence != fence:
+        if kept.fence is not fence:
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
         return kept
 

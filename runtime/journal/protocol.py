@@ -158,9 +158,9 @@ class Row:
 # -------------------------------------------------------------- answers of calls
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Fence:
-    """The right to write to a stream, until somebody else claims it."""
+    """The right to write to a stream, until somebody else claims it. No other is equal to it."""
 
     stream: str
     owner: str

@@ -28,8 +28,6 @@ _FIRST: Step = (
         open INTEGER NOT NULL DEFAULT 0,
         body TEXT NOT NULL DEFAULT '{}',
         last_seq INTEGER NOT NULL DEFAULT 0,
-        owner TEXT,
-        epoch INTEGER NOT NULL DEFAULT 0,
         created REAL NOT NULL,
         updated REAL NOT NULL)""",
     # Not only for those that were written to: a condition on last_seq would cost every save a page.
@@ -37,10 +35,6 @@ _FIRST: Step = (
     "CREATE INDEX stream_open ON stream (open) WHERE open = 1",
     # How many listed streams have each status, kept by every save: counting them takes too long.
     "CREATE TABLE tally (status TEXT PRIMARY KEY, streams INTEGER NOT NULL) WITHOUT ROWID",
-    # The last epoch given out. One for all streams: a stream that is deleted and made again must not
-    # repeat an epoch that an old owner may still hold.
-    "CREATE TABLE last_epoch (epoch INTEGER NOT NULL)",
-    "INSERT INTO last_epoch VALUES (0)",
     """CREATE TABLE event (
         id INTEGER PRIMARY KEY,
         stream_id INTEGER NOT NULL REFERENCES stream ON DELETE CASCADE,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from functools import cache
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -28,19 +30,21 @@ class Head:
     title: str
     body: str
     """Title and body as the text that is stored."""
-    owner: str | None
-    epoch: int
 
 
 class Streams:
     """The streams as their only writer sees them: their rows, and in memory the heads of those in use.
 
-    That holds as long as whoever rolls back calls `forget`.
+    That holds as long as whoever rolls back calls `forget`. Who owns a stream is in memory alone: nobody but
+    this process could write to it, and a fence that nobody holds any more keeps nobody out.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._heads: dict[str, Head] = {}
+        self._fences: WeakValueDictionary[str, Fence] = WeakValueDictionary()
+        """The newest of each stream, while somebody holds it."""
+        self._epochs = count(1)
 
     def forget(self) -> None:
         """Look at the rows again: they may have been rolled back."""
@@ -50,7 +54,7 @@ class Streams:
         head = self._heads.get(name)
         if head is None:
             found = self._db.execute(
-                "SELECT id, last_seq, status, open, title, body, owner, epoch FROM stream WHERE name = ?",
+                "SELECT id, last_seq, status, open, title, body FROM stream WHERE name = ?",
                 (name,),
             ).fetchone()
             if found is not None:
@@ -60,21 +64,18 @@ class Streams:
         return head
 
     def create(self, name: str, now: float) -> Head:
-        """Make a stream nobody has written to."""
+        """Make a stream nobody has written to, nor owns, should there have been one of this name."""
+        self._fences.pop(name, None)
         self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
         made = self.find(name)
         assert made is not None
         return made
 
     def claim(self, name: str, owner: str) -> Fence:
-        head = self.find(name)
-        if head is None:
+        if self.find(name) is None:
             raise UnknownStream(f"there is no stream {name!r}")
-        self._db.execute("UPDATE last_epoch SET epoch = epoch + 1")
-        (epoch,) = self._db.execute("SELECT epoch FROM last_epoch").fetchone()
-        self._db.execute("UPDATE stream SET owner = ?, epoch = ? WHERE id = ?", (owner, epoch, head.id))
-        head.owner, head.epoch = owner, epoch
-        return Fence(name, owner, epoch)
+        fence = self._fences[name] = Fence(name, owner, next(self._epochs))
+        return fence
 
     def owned(self, fence: Fence) -> Head:
         """The stream, if the fence is still its newest.
@@ -85,7 +86,7 @@ class Streams:
         head = self.find(fence.stream)
         if head is None:
             raise UnknownStream(f"there is no stream {fence.stream!r}")
-        if head.epoch != fence.epoch or head.owner != fence.owner:
+        if self._fences.get(fence.stream) is not fence:
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
         return head
 
@@ -195,7 +196,7 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
 
 def check(db: sqlite3.Connection) -> None:
     """Return if the tables can be read."""
-    db.execute("SELECT epoch FROM last_epoch").fetchone()
+    db.execute("SELECT 1 FROM stream LIMIT 1").fetchone()
 
 
 def open_work(db: sqlite3.Connection) -> tuple[str, ...]:

@@ -186,7 +186,7 @@ class SqliteJournal:
     # -------------------------------------------------------------- writing
 
     async def claim(self, stream: str, owner: str) -> Fence:
-        return await self._writer.submit(lambda _: self._streams.claim(stream, owner))
+        return await self._writer.inspect(lambda _: self._streams.claim(stream, owner))
 
     async def save(
         self,

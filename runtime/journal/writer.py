@@ -15,7 +15,8 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
@@ -52,6 +53,14 @@ class Writer(Protocol):
 
         Raises:
             JournalBroken: a commit failed, this one or one before.
+        """
+        ...
+
+    async def inspect(self, operation: Operation[T]) -> T:
+        """Run an operation that writes nothing, when all that ran before it is on disk.
+
+        Raises:
+            JournalBroken: a commit failed, or the database cannot be read.
         """
         ...
 
@@ -125,19 +134,29 @@ class InlineWriter:
     async def submit(self, operation: Operation[T]) -> T:
         await trio.lowlevel.checkpoint()
         job = _Job(operation, trio.lowlevel.current_task())
-        if self._cause is None:
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                _run_apart(self._db, [job], self._on_rollback)
-                self._db.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._cause = error
-                self._on_broken(_broken(error))
-        if self._cause is not None:
-            raise _broken(self._cause)
+        with self._broken_by_errors():
+            self._db.execute("BEGIN IMMEDIATE")
+            _run_apart(self._db, [job], self._on_rollback)
+            self._db.execute("COMMIT")
         # Others may run between a commit and its answer, as they do when a thread commits.
         await trio.lowlevel.cancel_shielded_checkpoint()
         return job.outcome()
+
+    async def inspect(self, operation: Operation[T]) -> T:
+        await trio.lowlevel.checkpoint()
+        with self._broken_by_errors():
+            return operation(self._db)
+
+    @contextmanager
+    def _broken_by_errors(self) -> Iterator[None]:
+        if self._cause is not None:
+            raise _broken(self._cause)
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._cause = error
+            self._on_broken(_broken(error))
+            raise _broken(error) from error
 
     async def aclose(self) -> None:
         self._db.close()
@@ -158,7 +177,12 @@ class GroupWriter:
         self._cause: Exception | None = None
         self._closed = False
         self._waiting: deque[_Job[Any]] = deque()
+        self._inspections: list[_Job[Any]] = []
+        """What waits for the commit that is under way."""
+        self._gathering = False
+        """What waits is about to be run."""
         self._committing = False
+        """The thread has the database."""
         self._trio = trio.lowlevel.current_trio_token()
         self._batches: queue.SimpleQueue[tuple[list[_Job[Any]], Exception | None] | None]
         self._batches = queue.SimpleQueue()
@@ -170,29 +194,55 @@ class GroupWriter:
     @trio.lowlevel.enable_ki_protection
     async def submit(self, operation: Operation[T]) -> T:
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._cause is not None:
-            raise _broken(self._cause)
-        if self._closed:
-            raise JournalError("the journal is closed")
+        self._refuse_when_over()
         job = _Job(operation, trio.lowlevel.current_task())
         self._waiting.append(job)
-        if not self._committing:
-            self._committing = True
+        if not (self._committing or self._gathering):
+            self._gathering = True
             # Who is ready at the same moment shares the commit.
             await trio.lowlevel.cancel_shielded_checkpoint()
+            self._gathering = False
             self._run_waiting()
         # A cancelled caller could not know what is on disk: it waits for the outcome.
         await trio.lowlevel.wait_task_rescheduled(_stay)
         return job.outcome()
 
+    @trio.lowlevel.enable_ki_protection
+    async def inspect(self, operation: Operation[T]) -> T:
+        await trio.lowlevel.checkpoint()
+        self._refuse_when_over()
+        job = _Job(operation, trio.lowlevel.current_task())
+        if self._committing:
+            self._inspections.append(job)
+            await trio.lowlevel.wait_task_rescheduled(_stay)
+        else:
+            self._inspect(job)
+        return job.outcome()
+
     async def aclose(self) -> None:
         """Let the last commit finish, then close the database."""
         self._closed = True
-        if not self._committing:
+        if not (self._committing or self._gathering):
             self._batches.put(None)
         # The limit is real time: a clock of a test must not run ahead of a disk.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._thread.join, _CLOSE_SECONDS, limiter=trio.CapacityLimiter(1))
+
+    def _refuse_when_over(self) -> None:
+        if self._cause is not None:
+            raise _broken(self._cause)
+        if self._closed:
+            raise JournalError("the journal is closed")
+
+    def _inspect(self, job: _Job[Any]) -> None:
+        try:
+            job.value = job.operation(self._db)
+        except sqlite3.Error as error:
+            self._cause = error
+            job.failure = _broken(error)
+            self._on_broken(_broken(error))
+        except Exception as error:
+            job.failure = error
 
     def _run_waiting(self) -> None:
         """Run what waits in one transaction and hand it to the thread."""
@@ -247,15 +297,20 @@ class GroupWriter:
     def _settle(self, batch: list[_Job[Any]], failure: Exception | None) -> None:
         """Answer a batch that was committed, or everybody if it was not."""
         self._committing = False
+        inspections, self._inspections = self._inspections, []
+        batch += inspections
         if failure is not None:
             self._cause = failure
-            batch = [*batch, *self._waiting]
+            batch += self._waiting
             self._waiting.clear()
             for job in batch:
                 job.failure = _broken(failure)
             self._on_broken(_broken(failure))
-        elif self._waiting:
-            self._run_waiting()
+        else:
+            for job in inspections:
+                self._inspect(job)
+            if self._waiting:
+                self._run_waiting()
         if self._closed and not self._committing:
             self._batches.put(None)
         for job in batch:

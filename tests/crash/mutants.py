@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant(
         "the fence: an owner that was replaced may write",
         (
-            Edit(MEMORY, "if kept.fence != fence:", "if False:"),
-            Edit(SQL_STREAM, "if head.epoch != fence.epoch or head.owner != fence.owner:", "if False:"),
+            Edit(MEMORY, "if kept.fence is not fence:", "if False:"),
+            Edit(SQL_STREAM, "if self._fences.get(fence.stream) is not fence:", "if False:"),
         ),
         (SAVES,),
     ),

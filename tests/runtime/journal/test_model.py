@@ -90,7 +90,7 @@ class Driver:
             case ("claim", stream):
                 fence = await self.journal.claim(stream, "me")
                 self.fences.setdefault(stream, []).insert(0, fence)
-                return fence
+                return fence.owner, fence.epoch
             case ("save", stream, stale, parts):
                 row = await self.journal.row(stream)
                 seq = row.last_seq if row else 0

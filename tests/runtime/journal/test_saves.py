@@ -13,6 +13,7 @@ from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, Qu
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Event,
+    Fence,
     Intent,
     Journal,
     NewEvent,
@@ -73,6 +74,27 @@ async def test_only_the_newest_owner_writes(journal: Journal, begin: Any) -> Non
             await write
     await journal.save(new, 1, [NewEvent("b", {})])
     assert [each.type for each in await journal.events_since("s", 0)] == ["created", "b"]
+
+
+async def test_what_an_owner_finds_nobody_else_changes(journal: Journal, begin: Any) -> None:
+    fence, seq, lost = await begin(), 1, 0
+
+    async def save(fence: Fence, seq: int) -> None:
+        nonlocal lost
+        try:
+            await journal.save(fence, seq, [NewEvent("a", {})])
+        except Fenced:
+            lost += 1
+
+    for attempt in range(40):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(save, fence, seq)
+            for _ in range(attempt % 4):
+                await trio.lowlevel.checkpoint()
+            fence = await journal.claim("s", "me")
+            seq = len(await journal.events_since("s", 0))
+        assert len(await journal.events_since("s", 0)) == seq
+    assert 0 < lost < 40
 
 
 @pytest.mark.parametrize("expected", [0, 2])

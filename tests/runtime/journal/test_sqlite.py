@@ -168,7 +168,7 @@ async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
     assert {"stream", "event", "inbox", "question", "intent"} <= set(tables)
     kept = {name for name in tables if db.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)}
     db.close()
-    assert kept == {"last_epoch", "sqlite_sequence", "tally"}
+    assert kept == {"sqlite_sequence", "tally"}
 
 
 # ------------------------------------------------------------- one process at a time

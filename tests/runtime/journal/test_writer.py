@@ -104,6 +104,42 @@ async def test_what_fails_takes_only_itself_back(bench: Bench) -> None:
     assert bench.broken == []
 
 
+async def test_who_inspects_finds_on_disk_what_ran_before(bench: Bench) -> None:
+    seen: list[tuple[list[int], list[int]]] = []
+
+    def look(db: sqlite3.Connection) -> None:
+        assert not db.in_transaction
+        seen.append(([n for (n,) in db.execute("SELECT n FROM kept ORDER BY n")], bench.kept()))
+
+    async with trio.open_nursery() as nursery:
+        for n in range(100):
+            nursery.start_soon(bench.insert, n)
+            nursery.start_soon(bench.writer.inspect, look)
+    assert len(seen) == 100
+    for inside, outside in seen:
+        assert inside == outside
+
+
+async def test_inspecting_commits_nothing(bench: Bench) -> None:
+    def fail(_: sqlite3.Connection) -> None:
+        raise LookupError("mine")
+
+    assert await bench.writer.inspect(lambda _: 7) == 7
+    with pytest.raises(LookupError, match="mine"):
+        await bench.writer.inspect(fail)
+    assert bench.commits == 0
+    assert bench.broken == []
+
+
+async def test_what_cannot_be_inspected_is_broken(bench: Bench) -> None:
+    with pytest.raises(JournalBroken, match="no such table"):
+        await bench.writer.inspect(lambda db: db.execute("SELECT * FROM gone"))
+    for call in (bench.insert(1), bench.writer.inspect(lambda _: 1)):
+        with pytest.raises(JournalBroken):
+            await call
+    assert len(bench.broken) == 1
+
+
 async def test_after_a_failed_transaction_nobody_is_answered_well(bench: Bench) -> None:
     def fail(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO kept VALUES (1000)")
@@ -156,8 +192,9 @@ async def test_closing_lets_the_last_commits_finish(tmp_path: Path) -> None:
             await trio.testing.wait_all_tasks_blocked()
             await bench.writer.aclose()
         assert sorted(answered) == bench.kept() == list(range(10))
-        with pytest.raises(JournalError, match="closed"):
-            await bench.insert(10)
+        for call in (bench.insert(10), bench.writer.inspect(lambda _: 10)):
+            with pytest.raises(JournalError, match="closed"):
+                await call
     assert "journal" not in {each.name for each in threading.enumerate()}
 
 
