@@ -119,10 +119,12 @@ async def test_there_must_be_a_stream_to_write_to(journal: Journal, begin: Any) 
 async def test_a_fence_does_not_outlive_its_stream(journal: Journal, begin: Any) -> None:
     old = await begin()
     await journal.delete(old)
-    new = await begin()
-    assert new != old
+    await journal.deliver("s", "again", "message", {}, new=True)
     with pytest.raises(Fenced):
-        await journal.save(old, 1, [NewEvent("a", {})])
+        await journal.save(old, 0, [NewEvent("a", {})])
+    assert await journal.claim("s", "me") != old
+    with pytest.raises(Fenced):
+        await journal.save(old, 0, [NewEvent("a", {})])
 
 
 async def test_a_hundred_writers_leave_no_gap(journal: Journal) -> None:
