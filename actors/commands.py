@@ -71,6 +71,7 @@ class Commands:
                 await self._refuse(command, "conversation_read_only", _READ_ONLY)
             elif command.kind == "message" and self._run_is_live():
                 waiting.append(command)
+                self._queued = True  # at once: the run may end while what came after it is carried out
             else:
                 await self._carry_out(command)
         self._queued = bool(waiting)

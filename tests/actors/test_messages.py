@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import QUEUE_LIMIT, Agent
 from stopgo.actors.errors import AgentError
+from stopgo.actors.events import RUN_FINISHED
 from stopgo.actors.result import Turn
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     World,
@@ -24,6 +28,7 @@ from tests.actors.world import (
     say,
     types,
     use,
+    wall,
 )
 
 
@@ -181,6 +186,48 @@ async def test_a_message_queued_behind_a_question_survives_passivation_and_cance
         conversation = await agent.get(id)
         assert conversation.messages[-1].content == "second"
         assert world.called("wipe") == 0
+
+
+class OneCommit(MemoryJournal):
+    """The first run ends when it may; from then on, two commands share a commit, as they do on a busy disk."""
+
+    def __init__(self) -> None:
+        super().__init__(wall)
+        self.ends, self.may_end, self.both = trio.Event(), trio.Event(), trio.Event()
+        self.delivered = 0
+
+    async def deliver(self, *command: Any, **rules: Any) -> Any:
+        outcome = await super().deliver(*command, **rules)
+        if self.ends.is_set() and not self.both.is_set():
+            self.delivered += 1
+            if self.delivered == 2:
+                self.both.set()
+            await self.both.wait()
+        return outcome
+
+    async def save(self, fence: Fence, seq: int, new: Sequence[NewEvent] = (), **more: Any) -> Saved:
+        if any(event.type == RUN_FINISHED for event in new):
+            self.ends.set()
+            await self.may_end.wait()
+        return await super().save(fence, seq, new, **more)
+
+
+async def test_a_message_is_not_forgotten_when_the_run_ends_while_the_next_command_is_carried_out(
+    world: World, autojump_clock: MockClock
+) -> None:
+    journal = world.journal = OneCommit()
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent, trio.open_nursery() as nursery:
+        id = (await agent.start_conversation()).conversation.id
+        nursery.start_soon(agent.send, id, "first")
+        await journal.ends.wait()
+        nursery.start_soon(agent.send, id, "queued")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(code_of, agent.complete(id))  # refused, behind the end of the run
+        await trio.testing.wait_all_tasks_blocked()
+        journal.may_end.set()
+        await trio.sleep(60)
+        assert (await agent.get(id)).messages[-1].content == "second"
 
 
 # ------------------------------------------------------------------------ while it waits
