@@ -214,12 +214,16 @@ class Agent:
         log = self._cast.services.live.get(id)
         if log is not None and (live := log.snapshot()) is not None:
             return live  # spares reading and folding what its actor has folded
-        if await self._journal.row(id) is None:
+        row = await self._journal.row(id)
+        if row is None:
             raise errors.no_conversation(id)
         try:
-            return await read(self._journal, id)
+            found = await read(self._journal, id)
         except BrokenConversation as error:
             raise AgentError("conversation_broken", "the conversation's log cannot be read") from error
+        if found.last_seq < row.last_seq:  # it was deleted meanwhile
+            raise errors.no_conversation(id)
+        return found
 
     async def _readable(self, id: str) -> Conversation | None:
         """None for what cannot be shown: it was deleted meanwhile, or its log makes no sense."""

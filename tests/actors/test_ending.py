@@ -16,6 +16,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.state import fold
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Row
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -24,6 +25,7 @@ from tests.actors.world import (
     after,
     answer,
     call,
+    code_of,
     events,
     llm,
     parallel,
@@ -31,6 +33,7 @@ from tests.actors.world import (
     sequential,
     types,
     use,
+    wall,
 )
 
 STATES = ["new", "model", "tool", "waiting", "parked", "finished", "failed", "cancelled"]
@@ -286,6 +289,30 @@ async def test_a_message_and_a_delete_at_once_both_end(
         assert id not in everything(world.journal)
         # Whatever its actor still does, a conversation made anew is heard.
         await agent.start_conversation(key="k")
+
+
+class DeletedAfterRow(MemoryJournal):
+    """A conversation is gone when whoever has seen its row comes for its events."""
+
+    agent: Agent | None = None
+
+    async def row(self, stream: str) -> Row | None:
+        found = await super().row(stream)
+        if self.agent is not None:
+            agent, self.agent = self.agent, None
+            await agent.delete(stream)
+        return found
+
+
+async def test_who_reads_a_conversation_while_it_is_deleted_is_told(
+    world: World, autojump_clock: MockClock
+) -> None:
+    journal = world.journal = DeletedAfterRow(wall)
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("hi")).conversation.id
+        await trio.sleep(60)  # it has left memory
+        journal.agent = agent
+        assert await code_of(agent.get(id)) == "conversation_not_found"
 
 
 @pytest.mark.repeat(10)
