@@ -85,9 +85,13 @@ class Sender:
         lent = self._lend(id, key, token)
         # Subscribed first: what is answered between the commit and the wait must not be missed.
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
-            outcome = await put()
-            if lent and not _is_open(outcome):
-                services.tokens.drop(id, [key])
+            needed = False
+            try:
+                outcome = await put()
+                needed = _is_open(outcome)
+            finally:  # who is cancelled before the command is handed over leaves no token behind, either
+                if lent and not needed:
+                    services.tokens.drop(id, [key])
             match outcome:
                 case Accepted() | Won() | Repeated(reply=None):
                     services.wake(id)

@@ -275,6 +275,9 @@ async def test_no_token_is_kept_when_nothing_needs_it(http: World, autojump_cloc
         await agent.complete(id)
         with pytest.raises(AgentError):
             await agent.send(id, "hi", token=SECRET)
+        with trio.CancelScope() as left:  # before the command is handed over
+            left.cancel()
+            await agent.start_conversation("hi", token=SECRET)
         assert not vars_of(agent)
 
 
