@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+import regex
 import trio
 
 from stopgo.actors.conditions import Undecided, all_hold
@@ -80,7 +81,8 @@ def _described(children: Sequence[Node]) -> str:
 
 
 def named_in(answer: str, spec: RouterNode) -> int:
-    """The child that a model's answer names: exactly, else as the only name found in it.
+    """The child that a model's answer names: exactly, else as the only name found in it. `with` does not name
+    an agent called `it`.
 
     Raises `NodeFailed` ``no_route``.
     """
@@ -88,9 +90,15 @@ def named_in(answer: str, spec: RouterNode) -> int:
     names = [child.name.lower() for child in spec.agents]
     if said in names:
         return names.index(said)
-    found = [index for index, name in enumerate(names) if name in said]
+    found = [index for index, name in enumerate(names) if _is_named(name, said)]
     # A name that is part of a longer one that was said is not what was said.
     found = [i for i in found if not any(names[i] in names[j] for j in found if j != i)]
     if len(found) == 1:
         return found[0]
     raise NodeFailed("no_route", f'the model of "{spec.name}" named none of its agents: {answer[:200]!r}')
+
+
+def _is_named(name: str, said: str) -> bool:
+    """Whether a name stands there by itself; scripts without upper and lower case do not part words."""
+    inside = r"[\p{Ll}\p{N}]"
+    return regex.search(f"(?<!{inside}){regex.escape(name)}(?!{inside})", said) is not None

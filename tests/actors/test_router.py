@@ -1,0 +1,49 @@
+"""Which of its agents a router's model has named."""
+
+from __future__ import annotations
+
+import pytest
+
+from stopgo.actors.nodes.node import NodeFailed
+from stopgo.actors.nodes.router import named_in
+from stopgo.config.nodes import LlmNode, RouterNode
+
+
+def router(*names: str) -> RouterNode:
+    agents = tuple(LlmNode(name=name, prompt="", model="test:model") for name in names)
+    return RouterNode(name="pick", agents=agents, model="test:model")
+
+
+@pytest.mark.parametrize(
+    ("answer", "names", "named"),
+    [
+        ("it", ("it", "hr"), "it"),
+        (" **HR**. ", ("it", "hr"), "hr"),
+        ("I would go with hr.", ("it", "hr"), "hr"),
+        ("Through which door? `it`!", ("it", "hr"), "it"),
+        ("agent: _hr_", ("it", "hr"), "hr"),
+        ("db-admin, of course", ("db", "db-admin"), "db-admin"),
+        ("the db, of course", ("db", "db-admin"), "db"),
+        ("我选择客服部门", ("客服", "销售"), "客服"),
+        ("c++ it is", ("c++", "c"), "c++"),
+    ],
+)
+def test_an_answer_names_one_agent(answer: str, names: tuple[str, ...], named: str) -> None:
+    assert names[named_in(answer, router(*names))] == named
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        ("I cannot help with that.", ("it", "hr")),
+        ("Through the door.", ("it", "hr")),
+        ("hr, or rather it", ("it", "hr")),
+        ("hr2", ("hr", "it")),
+        ("für wen?", ("r", "it")),
+        ("", ("it", "hr")),
+    ],
+)
+def test_an_answer_that_names_none_or_several_is_no_route(answer: str, names: tuple[str, ...]) -> None:
+    with pytest.raises(NodeFailed) as failed:
+        named_in(answer, router(*names))
+    assert failed.value.failure == "no_route"
