@@ -121,12 +121,21 @@ def test_a_schema_that_refers_to_itself() -> None:
         {"$schema": "http://[bad"},
         {"$id": 7},
         {"$dynamicRef": "#nowhere"},
+        {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"name": {"type": "mine"}}},
+        {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"name": {"$ref": 7}}},
     ],
     ids=str,
 )
 def test_a_broken_schema_is_an_answer_not_a_crash(schema: dict[str, Any]) -> None:
     with pytest.raises(Uncheckable):
         mistakes({"name": "x"}, schema)
+
+
+def test_what_cannot_be_applied_does_not_quote_the_value() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"name": {"type": "mine"}}}
+    with pytest.raises(Uncheckable, match=r"^it cannot be applied: Unknown type 'mine'.*$") as caught:
+        mistakes({"name": "secret"}, schema)
+    assert "secret" not in str(caught.value)
 
 
 def test_arguments_without_end_are_an_answer_not_a_crash() -> None:

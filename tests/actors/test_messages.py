@@ -189,7 +189,7 @@ async def test_a_message_queued_behind_a_question_survives_passivation_and_cance
 
 
 class OneCommit(MemoryJournal):
-    """The first run ends when it may; from then on, two commands share a commit, as they do on a busy disk."""
+    """The first run ends when it may. While it waits for that, two commands share a commit."""
 
     def __init__(self) -> None:
         super().__init__(wall)
