@@ -6,6 +6,7 @@ Here as long as it takes little, which is nearly always; else in a process of it
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -50,7 +51,12 @@ async def _in_process(request: bytes) -> list[str]:
     # -P: the working directory is nobody's place to bring modules from.
     command = [sys.executable, "-P", "-m", schema_process.__name__]
     with trio.move_on_after(schema_process.PATIENCE):
-        done = await trio.run_process(command, stdin=request, capture_stdout=True)
+        try:
+            done = await trio.run_process(command, stdin=request, capture_stdout=True)
+        except OSError as error:
+            raise Uncheckable(f"the process for it does not start: {error.strerror}") from error
+        except subprocess.CalledProcessError as error:  # for want of memory, most likely
+            raise Uncheckable(f"the process for it ended with code {error.returncode}") from error
         answer = json.loads(done.stdout)
         if "uncheckable" in answer:
             raise Uncheckable(answer["uncheckable"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import psutil
@@ -61,3 +62,10 @@ async def test_what_cannot_even_be_written_down_is_an_answer() -> None:
         deep = {"next": deep}
     with pytest.raises(Uncheckable):
         await find_mistakes({"v": deep}, Checker({"patternProperties": {"x": {}}}))
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/nobody/has/this"])
+async def test_a_process_that_fails_is_an_answer(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(Uncheckable, match="the process for it"):
+        await find_mistakes({"v": 1}, Checker({"patternProperties": {"x": {}}}))
