@@ -205,11 +205,13 @@ class OneCommit(MemoryJournal):
             await self.both.wait()
         return outcome
 
-    async def save(self, fence: Fence, seq: int, new: Sequence[NewEvent] = (), **more: Any) -> Saved:
-        if any(event.type == RUN_FINISHED for event in new):
+    async def save(
+        self, fence: Fence, expected_seq: int, events: Sequence[NewEvent] = (), **more: Any
+    ) -> Saved:
+        if any(event.type == RUN_FINISHED for event in events):
             self.ends.set()
             await self.may_end.wait()
-        return await super().save(fence, seq, new, **more)
+        return await super().save(fence, expected_seq, events, **more)
 
 
 async def test_a_message_is_not_forgotten_when_the_run_ends_while_the_next_command_is_carried_out(
