@@ -12,6 +12,7 @@ from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent
 from quart import request
 from quart_trio.wrappers import TrioRequest
 
+from stopgo.actors.nesting import MAX_DEPTH, depth
 from stopgo.gateway.errors import RequestError
 
 MAX_BODY = 1024 * 1024
@@ -20,9 +21,6 @@ MAX_DISCARDED = 16 * MAX_BODY
 """Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
 BODY_TIMEOUT = 60
 """Seconds a request's body may take to arrive."""
-MAX_DEPTH = 100
-"""Objects and arrays within one another. Parsers and writers of JSON give up somewhere above that, each at
-another depth: what is taken in here has to come out everywhere else."""
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -107,7 +105,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise _invalid(str(error)) from None
     if not isinstance(value, dict):
         raise _invalid(f"expected an object, not {kind(value)}", hint=_HINT)
-    if _depth(value) > MAX_DEPTH:
+    if depth(value) > MAX_DEPTH:
         raise _invalid(f"nested more than {MAX_DEPTH} deep")
     return value
 
@@ -128,14 +126,6 @@ _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean
 def kind(value: object) -> str:
     """What a JSON value is called."""
     return _KINDS.get(type(value), "a number")
-
-
-def _depth(value: object) -> int:
-    level, depth = [value], 0
-    while level := [each for each in level if isinstance(each, dict | list)]:
-        depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return depth
 
 
 _HINT = 'Send one JSON object: {"message": "..."} to say something, {"approved": true} to decide.'

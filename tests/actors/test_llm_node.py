@@ -18,6 +18,7 @@ from stopgo.actors.models.messages import (
     Usage,
     UserMessage,
 )
+from stopgo.actors.nesting import MAX_DEPTH, depth
 from stopgo.actors.tools import ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from stopgo.actors.usage import Spent
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
@@ -399,6 +400,21 @@ async def test_gate_human_journal_and_tool_see_arguments_of_the_types_the_tool_a
     said = world.requests[-1].messages[1]
     assert isinstance(said, AssistantMessage)
     assert said.tool_calls[0].arguments == right
+
+
+async def test_arguments_that_are_nested_as_deep_as_they_may_be_come_through(
+    world: World, autojump_clock: MockClock
+) -> None:
+    deep: list[Any] = []
+    for _ in range(MAX_DEPTH - 2):
+        deep = [deep]
+    world.tool("wipe", DESTRUCTIVE, schema={"type": "object"})
+    world.plan("agent", use(call("wipe", v=deep)), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+    assert answer(turn).response == "done"
+    assert (depth({"v": deep}), world.ledger) == (MAX_DEPTH, [("wipe", {"v": deep})])
 
 
 async def test_a_loop_is_not_left_by_a_call_with_useless_arguments(

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from stopgo.actors.nesting import MAX_DEPTH, depth
+
 MOST = 2**53
 """Nothing is counted beyond it: a number that is longer still could not even be multiplied with a price."""
 _ARGUMENTS_SHOWN = 120
@@ -44,10 +46,17 @@ def dump(value: object) -> bytes:
 
 
 def load(raw: bytes | str) -> Any:
-    """The value of a JSON text, halves of surrogate pairs replaced. Raises `ValueError` if it has none."""
+    """The value of a JSON text, halves of surrogate pairs replaced.
+
+    Raises:
+        ValueError: it has none, or one that is nested more than `MAX_DEPTH` deep.
+    """
     text = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
     try:
         value = _DECODER.decode(text)
+        # Counted first, for hardly any text has so many.
+        if text.count("{") + text.count("[") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+            raise ValueError("nested too deeply")
         # Halves can only come from escapes: what was decoded holds none.
         return value if "\\u" not in text else _DECODER.decode(_repaired(_ENCODER.encode(value)))
     except RecursionError:

@@ -6,6 +6,7 @@ import types
 import pytest
 
 from stopgo.actors.models.providers.wire_json import MOST, count, dump, load, load_arguments
+from stopgo.actors.nesting import MAX_DEPTH
 
 HALF = "\ud83d"
 
@@ -29,6 +30,16 @@ def test_what_is_not_json_is_not_written(value: object) -> None:
 def test_what_is_not_json_is_not_read(raw: str | bytes) -> None:
     with pytest.raises(ValueError):
         load(raw)
+
+
+def test_what_others_could_not_write_down_again_is_not_read() -> None:
+    assert load("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    assert load(json.dumps([{}] * 2 * MAX_DEPTH))
+    deeper = "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        load(deeper)
+    arguments, problem = load_arguments(f'{{"a": {deeper}}}')
+    assert (arguments, problem and problem[:40]) == ({}, "the arguments are not valid JSON (nested")
 
 
 @pytest.mark.parametrize("raw", [None, "", "{}", {}])
