@@ -47,7 +47,7 @@ from hypercorn.typing import (
 from hypercorn.utils import parse_socket_addr
 
 from stopgo.gateway.errors import STOPPED, bare_error, bare_refusal
-from stopgo.gateway.log import ANSWERED
+from stopgo.gateway.log import ANSWERED, log_request
 
 if TYPE_CHECKING:
     import h11
@@ -272,6 +272,7 @@ class RequestTask:
         self._queue, self._messages = trio.open_memory_channel[ASGIReceiveEvent](MAX_QUEUED)
         self._arrived = trio.Event()
         """The body of the request is here, or will not come."""
+        self._began = trio.current_time()
         self._status = 0
         self._head: HTTPResponseStartEvent | None = None
         """Kept until there is something of the body: then both leave together."""
@@ -296,8 +297,11 @@ class RequestTask:
     def _stopped(self) -> None:
         """Tell a client that waits, for there will be no answer any more."""
         nothing_left = not self._status or self._head is not None
-        if self._scope["type"] == "http" and nothing_left:
-            self._connection.write_last(bare_error(*STOPPED))
+        if self._scope["type"] == "http":
+            if nothing_left:
+                self._connection.write_last(bare_error(*STOPPED))
+            status = STOPPED[0] if nothing_left else self._status
+            log_request(self._scope, status, trio.current_time() - self._began)
 
     async def put(self, message: ASGIReceiveEvent) -> None:
         """Take what comes from the client."""

@@ -59,21 +59,26 @@ class ServerLog(Logger):
     """What Hypercorn calls when a request is over, answered or not."""
 
     async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
-        known = request["state"]
-        # A client that leaves with the last byte of its answer is reported twice: as gone, and as answered.
-        if "logged" in known:
-            return
-        known["logged"] = True
-        status = int(response["status"]) if response is not None else known.get(ANSWERED, CLIENT_LEFT)
-        # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
-        path = request["raw_path"].decode("ascii", "replace")
-        access.log(
-            logging.ERROR if status >= 500 else logging.INFO,
-            "%s %s %d %.1fms conversation=%s sid=%s",
-            request.get("method", "GET"),
-            path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
-            status,
-            request_time * 1000,
-            known.get("conversation", "-"),
-            known.get("sid", "-"),
-        )
+        status = int(response["status"]) if response is not None else None
+        log_request(request, status or request["state"].get(ANSWERED, CLIENT_LEFT), request_time)
+
+
+def log_request(request: WWWScope, status: int, seconds: float) -> None:
+    """The line of a request; only the first counts."""
+    known = request["state"]
+    # A client that leaves with the last byte of its answer is reported twice: as gone, and as answered.
+    if "logged" in known:
+        return
+    known["logged"] = True
+    # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
+    path = request["raw_path"].decode("ascii", "replace")
+    access.log(
+        logging.ERROR if status >= 500 else logging.INFO,
+        "%s %s %d %.1fms conversation=%s sid=%s",
+        request.get("method", "GET"),
+        path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
+        status,
+        seconds * 1000,
+        known.get("conversation", "-"),
+        known.get("sid", "-"),
+    )

@@ -1,5 +1,6 @@
 """Connections: what clients that misbehave can hold up, and how the server stops."""
 
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -365,8 +366,9 @@ async def test_a_connection_that_fails_harms_no_other(
     ids=["waiting", "waiting for the body", "answered", "websocket"],
 )
 async def test_leaving_closes_what_is_still_open(
-    probe: Probe, request_: bytes, start: bytes, told: bool
+    probe: Probe, caplog: pytest.LogCaptureFixture, request_: bytes, start: bytes, told: bool
 ) -> None:
+    caplog.set_level(logging.INFO, logger="stopgo.access")
     async with open_server(probe.app, bind("127.0.0.1", 0)) as server:
         stream = await trio.open_tcp_stream("127.0.0.1", server.port)
         await stream.send_all(request_)
@@ -375,6 +377,10 @@ async def test_leaving_closes_what_is_still_open(
     assert received.startswith(start)
     assert (b'"code": "stopped"' in received) == told
     await stream.aclose()
+    lines = [record.getMessage().split() for record in caplog.records if record.name == "stopgo.access"]
+    assert [line[:3] for line in lines] == [
+        [word.decode() for word in (*request_.split()[:2], start.split()[1])]
+    ]
 
 
 async def test_one_connection_too_many_is_turned_away(
