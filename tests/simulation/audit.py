@@ -205,9 +205,9 @@ def _calls(run: _Run) -> Iterator[str]:
 
 
 def _answer(event: Event, question: Mapping[str, Any]) -> Iterator[str]:
-    expires, decided = question.get("expires"), event.body.get("decision", {}).get("decided_at")
-    if expires is not None and decided is not None and decided >= expires:
-        yield f"{question['id']} was decided at {decided}, and had expired at {expires}"
+    expires = question.get("expires")
+    if event.type == e.APPROVAL_RESOLVED and expires is not None and event.at >= expires:
+        yield f"{question['id']} was decided at {event.at}, and had expired at {expires}"
     if event.type == e.APPROVAL_EXPIRED and (expires is None or event.at < expires):
         yield f"{question['id']} expired at {event.at}, and was good until {expires}"
 
