@@ -23,7 +23,7 @@ class ListedTool:
     tools asks, else `run` when that of any runs."""
 
 
-_STRICTEST_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
+_TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
 
 
 def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
@@ -32,7 +32,7 @@ def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
     if shelf.facade is None:
         yield from map(ListedTool, shelf.tools, policies)
     elif shelf.tools:
-        policy = min(policies, key=_STRICTEST_FIRST.index)
+        policy = min(policies, key=_TELLING_FIRST.index)
         yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy)
 
 

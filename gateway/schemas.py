@@ -133,6 +133,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "action": STRING,
             "arguments": OBJECT,
             "content": OBJECT,
+            "result": STRING,
             "reason": STRING,
             "decided_by": STRING,
         },

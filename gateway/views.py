@@ -160,16 +160,15 @@ def approval_view(question: Question) -> Json:
     if question.expires is not None:
         view["expires_at"] = timestamp(question.expires)
     if question.decision is not None:
-        view["decision"] = _decision(question)
+        view["decision"] = _decision(question.decision, question.settled)
     return view
 
 
-def _decision(question: Question) -> Json:
-    decision = dict(question.decision or {})
-    decision.pop("token", None)  # that there was one is for the run to know
-    at = decision.get("decided_at", question.settled)
-    decision["decided_at"] = timestamp(at) if isinstance(at, int | float) else at
-    return decision
+def _decision(decision: Mapping[str, Any], settled: float | None) -> Json:
+    assert settled is not None  # with every decision there is
+    view = {**decision, "decided_at": timestamp(settled)}
+    view.pop("token", None)  # that there was one is for the run to know
+    return view
 
 
 def result_view(result: Result, approvals: Mapping[str, Question]) -> Json:
