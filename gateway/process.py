@@ -23,7 +23,7 @@ from stopgo.gateway.failures import sentences
 from stopgo.gateway.log import configure
 from stopgo.gateway.loopback import is_loopback
 from stopgo.gateway.server import BindError, Server, bind, open_server
-from stopgo.gateway.signals import wishes
+from stopgo.gateway.signals import until_the_end, wishes
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
 
@@ -52,7 +52,7 @@ def run_process(
 
 
 async def _serve(config: AgentConfig, host: str, port: int, record: Path | None) -> int:
-    with ExitStack() as stack, trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with ExitStack() as stack, until_the_end() as signals:
         sockets = bind(host, port)
         for sock in sockets:
             stack.enter_context(sock)

@@ -61,6 +61,17 @@ sys.exit(main())
 """A `stopgo` that finds its disk full from SIGUSR1 on."""
 
 
+SIGNALLED_AT_THE_END = """
+import os, signal, sys
+from stopgo.gateway.cli.main import main
+code = main()
+for number in (signal.SIGTERM, signal.SIGINT):
+    os.kill(os.getpid(), number)
+sys.exit(code)
+"""
+"""A `stopgo` that is sent signals when it has nothing left to do but to exit."""
+
+
 class Served:
     """A `stopgo serve` that has said where it listens."""
 
@@ -371,6 +382,14 @@ def test_a_second_signal_stops_at_once(
     assert served.end() == code
     assert served.stderr() == ""
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+
+
+def test_a_signal_that_comes_again_when_it_is_through_changes_nothing(serve: Callable[..., Served]) -> None:
+    served = serve(command=(sys.executable, "-c", SIGNALLED_AT_THE_END))
+    served.url()
+    served.process.terminate()
+    assert served.end() == 0
+    assert served.stderr() == ""
 
 
 def test_a_signal_while_starting_stops_at_once(serve: Callable[..., Served], agent_dir: Path) -> None:
