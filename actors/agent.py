@@ -116,6 +116,7 @@ class Agent:
         """
         _check_message(text)
         body = {"message": text, "token": token is not None}
+        log = self._cast.services.live.get(id)
         reply = await self._sender.command(
             id,
             key,
@@ -123,7 +124,7 @@ class Agent:
             body,
             token=token,
             wait=wait,
-            limit=QUEUE_LIMIT,
+            limit=QUEUE_LIMIT + (log.begun if log else 0),
             unless=frozenset({"waiting_approval", "completed"}),
         )
         return await self._turn(id, reply)

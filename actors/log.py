@@ -227,6 +227,12 @@ class ConversationLog(Branches):
         """Commands that are carried out, and in the inbox still, for that is not on disk yet."""
         return frozenset(self._ahead.ack)
 
+    @property
+    def begun(self) -> int:
+        """How many messages a run has begun with that are in the inbox still."""
+        made = len(self._ahead.events) == self.state.last_seq  # by the command that makes the conversation
+        return 0 if made else len(self._ahead.ack)
+
     async def _take_turn(self) -> None:
         # Free nearly always; and who finds it so need not let all others run first.
         try:

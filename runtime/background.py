@@ -73,9 +73,9 @@ class Background:
         """
         for scope in self._scopes:
             scope.cancel()
-        with trio.CancelScope(shield=True):
-            while self._scopes:  # once more for what was started after the last had gone, and before we heard
-                self._ended = trio.Event()
+        while self._scopes:  # once more for what was started after the last had gone, and before we heard
+            self._ended = trio.Event()
+            with trio.CancelScope(shield=True):
                 await self._ended.wait()
         self._closed = True
 

@@ -92,15 +92,23 @@ async def test_messages_sent_at_once_run_one_after_another(world: World, autojum
     assert [len(r.messages) for r in world.requests] == [1 + 2 * n for n in range(9)]
 
 
-async def test_sixteen_wait_and_the_next_is_refused(world: World, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("first", ["message", "create"])
+@pytest.mark.parametrize("since", [0, 1], ids=["the start is not written yet", "the start is written"])
+async def test_sixteen_wait_and_the_next_is_refused(
+    world: World, autojump_clock: MockClock, first: str, since: float
+) -> None:
     go = trio.Event()
     world.plan("agent", once(go, say("ok")))
     refused = []
     async with world.agent() as agent:
-        id = (await agent.start_conversation()).conversation.id
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(agent.send, id, "running")
+            if first == "create":
+                id = (await agent.start_conversation("running", wait=False)).conversation.id
+            else:
+                id = (await agent.start_conversation()).conversation.id
+                nursery.start_soon(agent.send, id, "running")
             await trio.testing.wait_all_tasks_blocked()
+            await trio.sleep(since)
             for n in range(QUEUE_LIMIT):
                 nursery.start_soon(agent.send, id, f"m{n}")
             await trio.testing.wait_all_tasks_blocked()

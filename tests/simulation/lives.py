@@ -254,19 +254,9 @@ def _in_one_order(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _flushed_after(plan: Plan) -> Iterator[None]:
-    async def late(self: flusher.Flusher) -> None:
-        while True:
-            await self._something.wait()
-            self._something = trio.Event()
-            await trio.sleep(plan.late)
-            due, self._asked = self._asked, {}
-            for flush in due.values():
-                flush()
-
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flusher, "MOMENT", plan.moment)
         patch.setattr(flusher, "ROUNDS", plan.rounds)
-        if plan.late:
-            patch.setattr(flusher.Flusher, "run", late)
         yield
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import attrs
 
-from stopgo.actors.flusher import ROUNDS
+from stopgo.actors.flusher import MOMENT, ROUNDS
 from stopgo.actors.tools import Hints
 from stopgo.config.model import (
     AgentConfig,
@@ -67,8 +67,8 @@ class Plan:
     """What each person says and does, before only answering what they are asked."""
     rounds: int
     """Of the flusher: from none, so that hardly anything is ever ahead, to all that move anything else."""
-    late: float
-    """Seconds by which the flusher is late, so that much else happens meanwhile; 0: it goes by its rounds."""
+    moment: float
+    """Of the flusher: seconds, some of them so many that much else happens meanwhile."""
     saves_fail: bool
     """Now and then, with nothing written: then the conversation crashes and starts again."""
 
@@ -111,7 +111,7 @@ def plan(seed: int) -> Plan:
         commands=rng.randint(1, 8),
         rounds=rng.choice([0, 1, ROUNDS, ROUNDS, 300]),
         saves_fail=rng.random() < 0.2,
-        late=rng.choice([0.0, 0.0, 0.02, 1.0, 30.0]),
+        moment=rng.choice([0.0, 0.0, MOMENT, 1.0, 30.0]),
     )
 
 
