@@ -9,6 +9,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from stopgo.actors import follow, stored
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.log import topic
@@ -223,3 +224,20 @@ async def test_a_publication_that_is_no_event_of_ours_is_passed_over(
             await agent.complete(id)
     assert [event.type for event in seen] == ["conversation.created", "conversation.completed"]
     assert not isinstance(seen[-1], NewEvent)
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+async def test_what_is_longer_than_a_page_is_read_to_its_end(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    for module in (follow, stored):
+        monkeypatch.setattr(module, "PAGE", page)
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("hi")).conversation.id
+    kept = list(await events(world.journal, id))
+    seen: list[Event] = []
+    async with world.agent() as agent:
+        assert (await agent.get(id)).last_seq == len(kept)
+        with trio.move_on_after(1):
+            await collect(agent, id, seen)
+    assert seen == kept

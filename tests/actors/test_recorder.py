@@ -13,10 +13,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors import recorder
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.errors import StartError
 from stopgo.actors.models.messages import ModelFailed, Usage
 from stopgo.actors.models.model import Model
+from stopgo.actors.models.recording import script_of
 from stopgo.actors.models.script import ScriptModel
 from stopgo.actors.models.script_reader import load_script
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -165,3 +167,13 @@ async def test_a_folder_that_is_none_is_told_at_the_start(tmp_path: Path, record
     with pytest.RaisesGroup(StartError, allow_unwrapped=True, flatten_subgroups=True):
         async with life(World(tmp_path), MemoryJournal(wall), record=recordings):
             pass
+
+
+async def test_a_conversation_longer_than_a_page_is_recorded_to_its_end(
+    world: World, recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "PAGE", 2)
+    async with life(world, world.journal, record=recordings) as agent:
+        id = (await agent.start_conversation("first")).conversation.id
+        await agent.send(id, "second")
+    assert (recordings / f"{id}.yaml").read_text() == script_of(await events(world.journal, id))

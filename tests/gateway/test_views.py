@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors import events
+from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.head import RunHead
+from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ListedTool
+from stopgo.actors.models.messages import ArgumentsDelta
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.tools import Hints, Tool
 from stopgo.actors.usage import Spent
@@ -182,3 +186,32 @@ def test_the_tally_counts_what_people_know() -> None:
         "waiting_approval": 0,
         "completed": 3,
     }
+
+
+def test_a_run_that_failed_or_wants_a_token_says_why() -> None:
+    run = RunHead("r", 1, "auth_required", code="auth_required", auth={"server": "s", "status": 401})
+    view = views.run_view(run)
+    assert (view["state"], view["code"], view["auth"]) == (
+        "auth_required",
+        "auth_required",
+        {"server": "s", "status": 401},
+    )
+    result = Result("said", "auth_required", run_id="r", auth={"server": "s", "status": 401})
+    assert views.result_view(result, {})["auth"] == {"server": "s", "status": 401}
+
+
+def test_what_is_not_ready_says_why() -> None:
+    broken = PartHealth("resources", "disconnected", "connection refused")
+    view = views.health_view(Health(False, (broken,), (), PartHealth("journal", "ready")))
+    assert view["status"] == "not_ready"
+    assert view["mcp_servers"] == [
+        {"name": "resources", "state": "disconnected", "error": "connection refused"}
+    ]
+    assert view["store"] == {"name": "journal", "state": "ready"}
+
+
+def test_a_piece_of_a_call_says_of_which() -> None:
+    piece = ModelDelta("c", 3, "1/:1", "agent", "m", 1, ArgumentsDelta(2, "resources_add", '{"na'))
+    view = views.delta_view(piece)
+    assert view["call"] == {"index": 2, "name": "resources_add", "json": '{"na'}
+    assert "text" not in view

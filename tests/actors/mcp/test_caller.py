@@ -14,6 +14,7 @@ import trio
 from mcp import MCPError
 from trio.testing import MockClock
 
+from stopgo.actors.mcp.asking import MAX_QUESTIONS
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
 from stopgo.actors.mcp.content import tool_from_wire
 from stopgo.actors.mcp.flight import Flights, note_withdrawal
@@ -25,6 +26,7 @@ from stopgo.actors.tools import (
     ElicitationAnswer,
     Tool,
     ToolChanged,
+    ToolInputRequired,
     ToolOutcomeUnknown,
     ToolUnavailable,
 )
@@ -69,6 +71,17 @@ class Stubborn:
         return self.says.pop(0) if len(self.says) > 1 else self.says[0]
 
 
+@attrs.define
+class Refusing(Stubborn):
+    """Answers with the error that names addresses to visit (MCP 2025-11-25)."""
+
+    data: object = None
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        raise MCPError(types.URL_ELICITATION_REQUIRED, "visit these first", self.data)
+
+
+VISIT = {"mode": "url", "message": "m", "url": "https://example.org", "elicitationId": "e"}
 DONE = {"content": [{"type": "text", "text": "moved"}]}
 
 
@@ -123,6 +136,47 @@ async def test_but_not_for_ever(autojump_clock: MockClock) -> None:
     assert result.is_error
     assert "does not come to an end" in result.content
     assert len(server.asked) == len(STATE_PAUSES) + 1
+
+
+def question(method: str) -> dict[str, Any]:
+    form = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+    sampled: dict[str, Any] = {"messages": [], "maxTokens": 1}
+    return {"method": method, "params": form if method == "elicitation/create" else sampled}
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [
+        (["elicitation/create", "sampling/createMessage"], "asks for sampling/createMessage, which"),
+        (["elicitation/create"] * (MAX_QUESTIONS + 1), f"asks {MAX_QUESTIONS + 1} questions at once"),
+    ],
+)
+async def test_what_nobody_here_answers_is_the_end_of_the_call(methods: list[str], said: str) -> None:
+    requests = {str(number): question(method) for number, method in enumerate(methods)}
+    server = Stubborn([{"resultType": "input_required", "inputRequests": requests}])
+    result = await calling(server).call(CallTool("move", {}))
+    assert result.is_error
+    assert said in result.content
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {"elicitations": []},
+        {"elicitations": [{"mode": "url"}]},
+        {"elicitations": [VISIT] * (MAX_QUESTIONS + 1)},
+    ],
+)
+async def test_addresses_that_are_none_or_too_many_are_an_error_like_any_other(data: Any) -> None:
+    result = await calling(Refusing([], data=data)).call(CallTool("move", {}))
+    assert (result.is_error, result.content) == (True, "visit these first")
+
+
+async def test_addresses_to_visit_come_before_the_call() -> None:
+    with pytest.raises(ToolInputRequired) as caught:
+        await calling(Refusing([], data={"elicitations": [VISIT]})).call(CallTool("move", {}))
+    assert [each.url for each in caught.value.requests.values()] == ["https://example.org"]
 
 
 class Congested(Stubborn):

@@ -50,6 +50,7 @@ async def test_a_reply_in_events(model: Model, provider: Provider) -> None:
     (sent,) = provider.heads
     assert sent.startswith(b"POST /chat/completions HTTP/1.1\r\n")
     assert f"authorization: bearer {KEY}".encode() in sent.lower()
+    assert b"content-type: application/json\r\n" in sent.lower()
     assert provider.bodies[0]["stream"] is True
 
 
