@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stopgo.actors import facade
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
@@ -57,6 +58,21 @@ async def test_models_see_one_tool(fs: World, autojump_clock: MockClock) -> None
     assert properties["tool"]["enum"] == ["read", "write"]
     assert properties["arguments"]["description"] == "Arguments of the tool. read(name?); write(name?)"
     assert (listed.tool.name, listed.tool.server, listed.policy) == ("mcp_fs", "fs", "ask")
+
+
+async def test_what_models_are_told_of_the_tools_behind_it_is_bounded(
+    fs: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facade, "MAX_SIGNATURES", len("read(name?); write(name?); sync(); "))
+    for name in ("sync", "wipe"):
+        fs.tool(name, DESTRUCTIVE, server="fs", schema={"type": "object"})
+    async with fs.agent() as agent:
+        await agent.start_conversation("go")
+    (tool,) = fs.requests[0].tools
+    properties = tool.input_schema["properties"]
+    assert properties["tool"]["enum"] == ["read", "write", "sync", "wipe"]
+    told = properties["arguments"]["description"]
+    assert told == "Arguments of the tool. read(name?); write(name?); sync(); ..."
 
 
 async def test_a_call_runs_as_the_tool_it_means_and_the_model_sees_its_own_words(

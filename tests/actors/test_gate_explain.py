@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors import conditions
 from stopgo.actors.explain import Step, explain
 from stopgo.actors.gate import Place, judge
 from stopgo.actors.tools import Hints, Tool
@@ -132,3 +133,18 @@ def test_a_long_value_is_cut() -> None:
     policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(equals=1)}),))
     _, steps = explain(Tool("t", "", {}, "s"), {"n": "x" * 10_000}, Place(policy=policy))
     assert len(steps[0].why) < 200
+
+
+def test_a_pattern_that_takes_too_long_is_what_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.01)
+    slow = Rule(then="run", arguments={"n": Condition(matches="^(?:a|aa)+$")})
+    policy = ApprovalConfig(rules=(Rule(then="deny", tool="x"), slow, Rule(then="deny")))
+    verdict, steps = explain(Tool("t", "", {}, "s"), {"n": "a" * 60 + "!"}, Place(policy=policy))
+    assert (verdict.action, [step.decides for step in steps]) == ("ask", [False, True])
+    assert "too long" in steps[-1].why
+
+
+def test_a_number_is_told_as_it_is_written() -> None:
+    policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(above=5.0)}),))
+    _, (step, *_) = explain(Tool("t", "", {}, "s"), {"n": 4.0}, Place(policy=policy))
+    assert step.why == "arguments.n is 4, which does not fit above 5"

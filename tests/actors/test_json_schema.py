@@ -73,6 +73,7 @@ def test_of_alternatives_it_is_told_why_none_fits() -> None:
         ({"unevaluatedProperties": False, "properties": {"a": True}}, {"a": 1}, {"b": 1}),
         ({"const": 1}, 1, 2),
         ({"pattern": "^[a-z]+$"}, "abc", "A"),
+        ({"pattern": "^[a-z]+$"}, 5, "5"),
         ({"pattern": r"^\p{Lu}"}, "Äpfel", "apfel"),
         ({"uniqueItems": True}, [{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 1}]),
     ],

@@ -11,7 +11,7 @@ import pytest
 from stopgo.actors import schema_process
 from stopgo.actors.errors import AgentError
 from stopgo.actors.json_schema import Checker, Uncheckable
-from stopgo.actors.schema_check import check_edit, find_mistakes
+from stopgo.actors.schema_check import check_answer, check_edit, find_mistakes
 
 NAME: dict[str, Any] = {
     "type": "object",
@@ -46,6 +46,13 @@ async def test_a_pattern_that_does_not_end_is_ended(place: str, monkeypatch: pyt
 async def test_an_edit_that_cannot_be_checked_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(AgentError, match="cannot be checked") as caught:
         await check_edit({"name": "x"}, schema)
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint
+
+
+async def test_an_answer_that_cannot_be_checked_is_refused() -> None:
+    with pytest.raises(AgentError, match="cannot be checked") as caught:
+        await check_answer({"name": "x"}, {"properties": {"name": {"pattern": "("}}})
     assert caught.value.code == "invalid_arguments"
     assert caught.value.hint
 

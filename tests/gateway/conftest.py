@@ -87,6 +87,8 @@ class FakeAgent:
     log: list[Event] = attrs.field(factory=history)
     deltas: list[Passing] = attrs.field(factory=list)
     """What is said after each event."""
+    more: str | None = None
+    """Where the next page of approvals begins."""
     ready: bool = True
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
@@ -160,7 +162,7 @@ class FakeAgent:
 
     async def approvals(self, **options: Any) -> QuestionPage:
         await self._read("approvals", (), options)
-        return QuestionPage(tuple(self.conversation.approvals.values()), None)
+        return QuestionPage(tuple(self.conversation.approvals.values()), self.more)
 
     async def approval(self, id: str) -> Question:
         await self._read("approval", (id,), {})

@@ -23,6 +23,13 @@ async def test_the_inbox_lists_approvals(agent: Any, client: httpx2.AsyncClient)
     assert agent.calls == [("approvals", (), {"state": "pending", "kind": None, "limit": 50, "cursor": None})]
 
 
+async def test_a_page_of_the_inbox_tells_where_the_next_begins(
+    agent: Any, client: httpx2.AsyncClient
+) -> None:
+    agent.more = "next"
+    assert (await client.get("/approvals?limit=1")).json()["next_cursor"] == "next"
+
+
 async def test_the_inbox_is_filtered(agent: Any, client: httpx2.AsyncClient) -> None:
     await client.get("/approvals?state=void&kind=outcome_unknown&limit=1&cursor=c")
     assert agent.calls[0][2] == {"state": "void", "kind": "outcome_unknown", "limit": 1, "cursor": "c"}

@@ -6,13 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import mcp_types as types
+import pytest
 import trio
 from mcp import MCPError
+from mcp.client.subscriptions import SubscriptionLost
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.asking import MAX_QUESTIONS
 from stopgo.actors.mcp.changes import listen_for_changes
-from stopgo.actors.mcp.failures import REQUEST_REFUSED
+from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
 from stopgo.actors.mcp.flight import Flight, Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
@@ -151,6 +153,42 @@ async def test_only_the_server_itself_ends_the_listening(autojump_clock: MockClo
     await listen_for_changes(link)
     assert answers == []
     assert link.loss is None
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (MCPError(UNREACHABLE, "refused", {"sent": False}), True),
+        (MCPError(-32000, "Connection closed"), True),
+        (MCPError(UNREACHABLE, "reset", {"sent": True}), False),
+        (SubscriptionLost("the stream ended"), False),
+    ],
+)
+async def test_a_connection_that_is_gone_is_lost_and_a_stream_that_ended_is_opened_again(
+    error: Exception, ends: bool, autojump_clock: MockClock
+) -> None:
+    answers = [error, MCPError(types.METHOD_NOT_FOUND, "no such method")]
+
+    class Ending:
+        @asynccontextmanager
+        async def listen(self, *, tools_list_changed: bool) -> AsyncIterator[None]:
+            raise answers.pop(0)
+            yield
+
+    link = Link(Flights(logging.getLogger("test")))
+    link.client = cast(Any, Ending())
+    await listen_for_changes(link)
+    assert (link.loss is not None, len(answers)) == (ends, int(ends))
+
+
+async def test_a_stream_that_begins_may_have_missed_what_the_server_announces() -> None:
+    link = Link(Flights(logging.getLogger("test")))
+    link.stream_begins()
+    assert not link.stale
+    link.announces = True
+    link.stream_begins()
+    assert link.stale
+    await link.wait_for_news()
 
 
 async def test_what_changed_before_anybody_listened_is_asked_for() -> None:

@@ -16,7 +16,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from stopgo.actors.mcp.failures import meaning
 from stopgo.actors.mcp.requests import Outgoing
-from stopgo.actors.mcp.streamable import StreamableHttp
+from stopgo.actors.mcp.streamable import RESUME_ATTEMPTS, StreamableHttp
 
 Answer: TypeAlias = Callable[[httpx2.Request], Coroutine[None, None, httpx2.Response]]
 
@@ -204,3 +204,32 @@ async def test_a_call_between_two_streams_learns_of_the_end_at_once(
         assert ended == []
     await trio.testing.wait_all_tasks_blocked()
     assert ended == [pytest.approx(trio.current_time())]
+
+
+async def taking_up(*answers: httpx2.Response) -> tuple[object, int]:
+    """What a call comes to whose stream ended without a reply, and how many of the answers were had; after
+    them comes the reply."""
+    left, posted = list(answers), list[int]()
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "POST":
+            posted.append(json.loads(request.content)["id"])
+            return in_stream("id: a\ndata:\n\n")
+        return left.pop(0) if left else in_stream(reply_to(posted[0]))
+
+    async with way_to(answer) as way:
+        outcome: object
+        try:
+            outcome = await way.request(call())
+        except MCPError as error:
+            outcome = meaning(error.code, error.message, error.data)
+    return outcome, len(answers) - len(left)
+
+
+async def test_a_stream_is_taken_up_again_until_that_fails_so_often_in_a_row(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    failed, alive = [httpx2.Response(503)] * (RESUME_ATTEMPTS - 1), in_stream("data:\n\n")
+    assert await taking_up(*failed, alive, *failed) == ({}, 2 * len(failed) + 1)
+    often = [httpx2.Response(503)] * (RESUME_ATTEMPTS + 1)
+    assert await taking_up(*often) == ("reply_lost", RESUME_ATTEMPTS)

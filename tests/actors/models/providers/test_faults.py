@@ -35,7 +35,7 @@ def failure(status: int, body: Any = None, **headers: str) -> ModelFailed:
         ("just a text", "just a text"),
         (b"upstream connect error", "upstream connect error"),
         (b"two\n\n lines", "two lines"),
-        (b"<html><h1>502 Bad Gateway</h1></html>", "Bad Gateway"),
+        (b"\n<html><h1>502 Bad Gateway</h1></html>", "Bad Gateway"),
         (b"", "Bad Gateway"),
         ({}, "Bad Gateway"),
         ([], "Bad Gateway"),
