@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 
 class JournalError(Exception):
     """Base of what a journal raises."""
@@ -37,3 +39,9 @@ class JournalBusy(JournalError):
 
 class JournalTooNew(JournalError):
     """The files were written by a newer version; refused rather than damaged."""
+
+
+def unreadable(error: sqlite3.Error) -> JournalError:
+    failed = JournalError(f"the journal cannot be read: {error}")
+    failed.__cause__ = error
+    return failed

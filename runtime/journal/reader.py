@@ -10,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from stopgo.runtime.journal import schema
-from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.errors import unreadable
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Reader:
         try:
             return query(self._db)
         except sqlite3.Error as error:
-            raise _unreadable(error) from error
+            raise unreadable(error) from error
 
     async def slow(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query that may take long.
@@ -54,7 +54,7 @@ class Reader:
         try:
             return await trio.to_thread.run_sync(self._with_idle, query, limiter=self._threads)
         except sqlite3.Error as error:
-            raise _unreadable(error) from error
+            raise unreadable(error) from error
 
     def _with_idle(self, query: Callable[[sqlite3.Connection], T]) -> T:
         db = self._idle.pop() if self._idle else schema.connect_reader(self._file)
@@ -66,7 +66,3 @@ class Reader:
     def close(self) -> None:
         for db in (self._db, *self._idle):
             db.close()
-
-
-def _unreadable(error: sqlite3.Error) -> JournalError:
-    return JournalError(f"the journal cannot be read: {error}")

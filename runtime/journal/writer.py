@@ -15,13 +15,12 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
 
-from stopgo.runtime.journal.errors import JournalBroken, JournalError
+from stopgo.runtime.journal.errors import JournalBroken, JournalError, unreadable
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -60,7 +59,8 @@ class Writer(Protocol):
         """Run an operation that writes nothing, when all that ran before it is on disk.
 
         Raises:
-            JournalBroken: a commit failed, or the database cannot be read.
+            JournalBroken: a commit failed before.
+            JournalError: the database cannot be read.
         """
         ...
 
@@ -134,29 +134,28 @@ class InlineWriter:
     async def submit(self, operation: Operation[T]) -> T:
         await trio.lowlevel.checkpoint()
         job = _Job(operation, trio.lowlevel.current_task())
-        with self._broken_by_errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            _run_apart(self._db, [job], self._on_rollback)
-            self._db.execute("COMMIT")
+        if self._cause is None:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                _run_apart(self._db, [job], self._on_rollback)
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._cause = error
+                self._on_broken(_broken(error))
+        if self._cause is not None:
+            raise _broken(self._cause)
         # Others may run between a commit and its answer, as they do when a thread commits.
         await trio.lowlevel.cancel_shielded_checkpoint()
         return job.outcome()
 
     async def inspect(self, operation: Operation[T]) -> T:
         await trio.lowlevel.checkpoint()
-        with self._broken_by_errors():
-            return operation(self._db)
-
-    @contextmanager
-    def _broken_by_errors(self) -> Iterator[None]:
         if self._cause is not None:
             raise _broken(self._cause)
         try:
-            yield
+            return operation(self._db)
         except sqlite3.Error as error:
-            self._cause = error
-            self._on_broken(_broken(error))
-            raise _broken(error) from error
+            raise unreadable(error) from error
 
     async def aclose(self) -> None:
         self._db.close()
@@ -237,12 +236,8 @@ class GroupWriter:
     def _inspect(self, job: _Job[Any]) -> None:
         try:
             job.value = job.operation(self._db)
-        except sqlite3.Error as error:
-            self._cause = error
-            job.failure = _broken(error)
-            self._on_broken(_broken(error))
         except Exception as error:
-            job.failure = error
+            job.failure = unreadable(error) if isinstance(error, sqlite3.Error) else error
 
     def _run_waiting(self) -> None:
         """Run what waits in one transaction and hand it to the thread."""

@@ -394,18 +394,22 @@ async def test_more_streams_than_are_remembered(tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claims fail as they do when the disk does."""
+    """Streams are not made, as when the disk fails."""
 
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(sql_stream.Streams, "claim", fail)
+    monkeypatch.setattr(sql_stream.Streams, "create", fail)
+
+
+async def deliver(journal: Journal) -> None:
+    await journal.deliver("s", "k", "message", {}, new=True)
 
 
 async def fail_and_wait(directory: Path, inline: bool) -> None:
     async with open_sqlite(directory, inline=inline) as journal:
         with pytest.raises(JournalBroken):
-            await journal.claim("s", "me")
+            await deliver(journal)
         await trio.sleep_forever()
 
 
@@ -413,7 +417,7 @@ async def fail_among_others(directory: Path, inline: bool) -> None:
     async with open_sqlite(directory, inline=inline) as journal:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
-            nursery.start_soon(journal.claim, "s", "me")
+            nursery.start_soon(deliver, journal)
 
 
 @pytest.mark.parametrize("block", [fail_and_wait, fail_among_others])
