@@ -179,9 +179,10 @@ class ConversationLog(Branches):
         try:
             if not when():
                 return False
-            at, seq = self.wall(), self.state.last_seq
+            now, seq = self.wall(), self.state.last_seq
             events = [
-                Event(self.state.id, seq + n, each.type, at, each.body) for n, each in enumerate(new, 1)
+                Event(self.state.id, seq + n, each.type, now if each.at is None else each.at, each.body)
+                for n, each in enumerate(new, 1)
             ]
             for event in events:
                 self.state.apply(event)

@@ -213,6 +213,7 @@ class MemoryJournal:
             for number, event in enumerate(events, expected_seq + 1):
                 happened = at if event.at is None else event.at
                 draft.events.append(Event(fence.stream, number, event.type, happened, event.body))
+                draft.updated = max(draft.updated, happened)
             self._intend(draft, fence.stream, intents, settle)
             for change in questions:
                 self._ask(draft, fence.stream, change, at)
@@ -224,7 +225,6 @@ class MemoryJournal:
             for key in set(forget) & draft.inbox.keys():
                 del draft.inbox[key]
             draft.summary = summary or draft.summary
-            draft.updated = at
             self._streams[fence.stream] = draft
             for change in questions:
                 if isinstance(change, NewQuestion):

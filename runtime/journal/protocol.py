@@ -153,6 +153,7 @@ class Row:
     last_seq: int
     created: float
     updated: float
+    """The time of its latest event."""
 
 
 # -------------------------------------------------------------- answers of calls

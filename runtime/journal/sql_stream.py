@@ -91,11 +91,14 @@ class Streams:
         return head
 
     def advance(
-        self, head: Head, last_seq: int, now: float, summary: Summary | None = None, body: str = ""
+        self, head: Head, last_seq: int, latest: float, summary: Summary | None = None, body: str = ""
     ) -> None:
-        """Move a stream on to `last_seq` and, if there is one, to its new summary, with its body's text."""
+        """Move a stream on to `last_seq` and, if there is one, to its new summary, with its body's text.
+
+        `latest` is the time of the latest of the new events, 0 without any.
+        """
         # Only what changes: an index is written for the same value, too, and texts are long.
-        changes: dict[str, object] = {"last_seq": last_seq, "updated": now}
+        changes: dict[str, object] = {"last_seq": last_seq, "updated": latest}
         status, open, title = head.status, head.open, head.title
         if summary is None:
             body = head.body
@@ -138,7 +141,9 @@ class Streams:
 
 @cache
 def _update(columns: tuple[str, ...]) -> str:
-    return f"UPDATE stream SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ?"
+    # An event may be older than those before it.
+    changes = (f"{name} = {'max(updated, ?)' if name == 'updated' else '?'}" for name in columns)
+    return f"UPDATE stream SET {', '.join(changes)} WHERE id = ?"
 
 
 # ------------------------------------------------------------------------ reads

@@ -242,7 +242,8 @@ class SqliteJournal:
             sql_event.append(db, head.id, expected_seq, event_texts, now)
             for change in more:
                 change(db, head.id, now)
-            self._streams.advance(head, expected_seq + len(event_texts), now, summary, summary_text)
+            latest = max((now if at is None else at for _, at, _ in event_texts), default=0.0)
+            self._streams.advance(head, expected_seq + len(event_texts), latest, summary, summary_text)
             return Saved(expected_seq + 1, now)
 
         return await self._writer.submit(write)

@@ -47,6 +47,8 @@ class Checked(MemoryJournal):
         kept = self._streams[fence.stream]
         conversation = fold(fence.stream, kept.events)
         assert kept.summary == conversation.head.summary()
+        if kept.events:
+            assert (kept.created, kept.updated) == (conversation.created, conversation.updated)
         assert list(kept.questions) == list(conversation.approvals)
         for id, question in kept.questions.items():
             folded = conversation.approvals[id]
@@ -136,6 +138,24 @@ async def test_indexes_agree_with_the_events_after_every_save(
     async with world.agent() as agent:
         await trio.sleep(5)
         assert await checked.open_work() == ()
+
+
+async def test_lists_date_conversations_like_their_events(
+    world: World, checked: Checked, autojump_clock: MockClock
+) -> None:
+    body = {"message": "go", "session_id": None, "token": False}
+    await checked.deliver("c", "k", "create", body, new=True)
+    asked_for = wall()
+    await trio.sleep(60)  # no process takes it up before
+    async with world.agent() as agent:
+        await trio.sleep(60)
+        await agent.cancel("c")
+        await trio.sleep(60)
+        await agent.cancel("c")  # there is nothing to cancel, so nothing happens
+        [item] = (await agent.conversations()).conversations
+        conversation = await agent.get("c")
+        assert (item.created, item.updated) == (conversation.created, conversation.updated)
+        assert (item.created, item.updated) == (asked_for, asked_for + 120)
 
 
 async def test_lists_say_what_conversations_say(

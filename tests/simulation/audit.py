@@ -59,6 +59,8 @@ def _indexes(record: Record) -> Iterator[str]:
         yield f"the questions are not what the events say: {kept} and {asked}"
     if plain(record.row.summary) != plain(folded.head.summary()):
         yield f"the summary is not what the events say: {record.row.summary} and {folded.head.summary()}"
+    if (record.row.created, record.row.updated) != (folded.created, folded.updated):
+        yield f"the row is dated {record.row}, and the events {folded.created} to {folded.updated}"
     if record.row.last_seq != len(record.events):
         yield f"last_seq is {record.row.last_seq}, with {len(record.events)} events"
     states = {

@@ -28,16 +28,16 @@ from stopgo.runtime.journal.protocol import (
 
 async def test_events_are_numbered_and_dated(journal: Journal, begin: Any, wall: Any) -> None:
     fence = await begin()
-    wall.now = 8.0
+    wall.now = 1008.0
     saved = await journal.save(fence, 1, [NewEvent("a", {"x": 1}), NewEvent("b", {})])
-    assert saved == Saved(first_seq=2, at=8.0)
+    assert saved == Saved(first_seq=2, at=1008.0)
     assert await journal.events_since("s", 1) == (
-        Event("s", 2, "a", 8.0, {"x": 1}),
-        Event("s", 3, "b", 8.0, {}),
+        Event("s", 2, "a", 1008.0, {"x": 1}),
+        Event("s", 3, "b", 1008.0, {}),
     )
     row = await journal.row("s")
     assert row is not None
-    assert (row.last_seq, row.created, row.updated) == (3, 1000.0, 8.0)
+    assert (row.last_seq, row.created, row.updated) == (3, 1000.0, 1008.0)
 
 
 async def test_an_event_may_say_when_it_happened(journal: Journal, begin: Any, wall: Any) -> None:
@@ -46,6 +46,19 @@ async def test_an_event_may_say_when_it_happened(journal: Journal, begin: Any, w
     saved = await journal.save(fence, 1, [NewEvent("a", {}, at=0.0), NewEvent("b", {})])
     assert saved.at == 8.0
     assert [event.at for event in await journal.events_since("s", 1)] == [0.0, 8.0]
+
+
+async def test_a_stream_was_updated_when_its_latest_event_happened(
+    journal: Journal, begin: Any, wall: Any
+) -> None:
+    fence = await begin()
+    wall.now = 1009.0
+    await journal.save(fence, 1, [NewEvent("a", {}, at=1005.0), NewEvent("b", {}, at=1004.0)])
+    await journal.save(fence, 3, [NewEvent("c", {}, at=1001.0)])
+    await journal.save(fence, 4, ack=["first"])
+    row = await journal.row("s")
+    assert row is not None
+    assert (row.last_seq, row.updated) == (4, 1005.0)
 
 
 async def test_a_save_may_hold_no_event(journal: Journal, begin: Any) -> None:
