@@ -20,8 +20,7 @@ from stopgo.actors.catalogue import DuplicateTool
 from stopgo.actors.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
 from stopgo.actors.mcp.bearer import forwards_bearer
-from stopgo.actors.mcp.server import ServerStartFailed
-from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.models.actors import ModelActors, OpenModel, most_calls
 from stopgo.actors.models.client import open_client
 from stopgo.actors.published import Published, tool_lists

@@ -11,13 +11,10 @@ from typing import assert_never
 
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
-from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
+from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.tools import Authenticate, CallTool, ListTools, ServerMessage
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
-
-__all__ = ["ServerStartFailed", "ServerState", "ServerStatus", "mcp_server"]
-
 
 HANDLERS = 1024
 """Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while

@@ -17,8 +17,8 @@ from stopgo.actors.arguments import Arguments, Unfit
 from stopgo.actors.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
 from stopgo.actors.description import describe
 from stopgo.actors.gate import Place, descend, judge, root_place
-from stopgo.actors.mcp.server import ServerStartFailed, mcp_server
-from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.mcp.server import mcp_server
+from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import (
     CallTool,
     ServerMessage,

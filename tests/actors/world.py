@@ -15,8 +15,8 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.errors import AgentError
-from stopgo.actors.mcp.server import HANDLERS, ServerStartFailed
-from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.mcp.server import HANDLERS
+from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.result import Result, Turn

@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 from stopgo.actors.mcp import connection
-from stopgo.actors.mcp.server import ServerStatus, mcp_server
+from stopgo.actors.mcp.server import mcp_server
+from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.tools import ServerMessage
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.events import EventBus

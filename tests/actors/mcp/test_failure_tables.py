@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from stopgo.actors.mcp import stdio
-from stopgo.actors.mcp.server import ServerStartFailed
+from stopgo.actors.mcp.status import ServerStartFailed
 from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef

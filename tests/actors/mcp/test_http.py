@@ -19,7 +19,7 @@ from mcp_types import HEADER_MISMATCH
 from stopgo.actors.mcp import http
 from stopgo.actors.mcp.content import EMPTY_RESULT
 from stopgo.actors.mcp.requests import FIRST_ID
-from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.model import McpServerConfig

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import trio
 
-from stopgo.actors.mcp.server import ServerStatus
+from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.tools import (
     CallTool,
     Elicitation,

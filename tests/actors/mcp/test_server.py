@@ -21,7 +21,7 @@ import trio
 from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.bearer import forwards_bearer
 from stopgo.actors.mcp.content import MAX_PROGRESS_MESSAGE
-from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import (
     CallTool,
     Hints,

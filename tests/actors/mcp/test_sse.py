@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.mcp.server import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.server import ServerStartFailed
+from stopgo.actors.mcp.status import ServerStartFailed
 from stopgo.actors.mcp.stderr import LINE_COST, MAX_LAST_WORDS, MAX_LOGGED, PERIOD, TAIL, Stderr
 from stopgo.actors.tools import ServerMessage
 from stopgo.config.model import McpServerConfig
