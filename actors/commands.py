@@ -25,7 +25,7 @@ from stopgo.actors.services import Services
 from stopgo.actors.void import save_over
 from stopgo.runtime.context import Context
 from stopgo.runtime.journal.errors import JournalError, QuestionTaken
-from stopgo.runtime.journal.protocol import CloseQuestion, Command, NewEvent
+from stopgo.runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class Commands:
                 return
             if command.key in acked:
                 continue
-            if self._log.state.read_only:
+            if self._log.state.read_only and command.kind != "delete":
                 await self._refuse(command, "conversation_read_only", _READ_ONLY)
             elif command.kind == "message" and self._run_is_live():
                 waiting.append(command)
@@ -259,16 +259,11 @@ class Commands:
     async def _delete(self) -> None:
         if self._run_is_live():
             await self._stop_run()
-        if self._run_is_live():
+        if self._run_is_live() and not self._log.state.read_only:
             await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
-        id, bus = self._log.state.id, self._services.bus
-        unanswered = await self._services.journal.delete(self._log.fence)
+        await erase(self._services, self._log.fence)
         self.deleted = True
-        del self._services.live[id]
-        self._services.tokens.forget(id)
-        bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
-        for key in unanswered:
-            bus.publish(reply_topic(id, key), None)
+        del self._services.live[self._log.state.id]
 
     # --------------------------------------------------------------------- runs
 
@@ -339,4 +334,16 @@ class Commands:
         return (new or command.kind == "message") and command.body["message"] is not None
 
 
-_READ_ONLY = "the conversation was written by a newer version of the agent; this one can only read it"
+async def erase(services: Services, fence: Fence) -> None:
+    """Forget a conversation; tell who follows it, and who waits for the answer to a command."""
+    id, bus = fence.stream, services.bus
+    unanswered = await services.journal.delete(fence)
+    services.tokens.forget(id)
+    bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
+    for key in unanswered:
+        bus.publish(reply_topic(id, key), None)
+
+
+_READ_ONLY = (
+    "the conversation was written by a newer version of the agent; this one can only read or delete it"
+)

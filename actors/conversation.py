@@ -13,7 +13,7 @@ from functools import partial
 
 import attrs
 
-from stopgo.actors.commands import Commands
+from stopgo.actors.commands import Commands, erase
 from stopgo.actors.log import open_log, reply_topic
 from stopgo.actors.result import refusal
 from stopgo.actors.run import internal_error
@@ -55,11 +55,7 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
                 await _live(ctx, services, id, error)
             except BrokenConversation as unfoldable:
                 internal_error(unfoldable)
-
-                async def refuse(_: Wake) -> None:
-                    await _refuse_all(services, id)
-
-                await ctx.serve(refuse, idle_timeout=IDLE)
+                await _live_broken(ctx, services, id)
 
         return behaviour
 
@@ -103,19 +99,34 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         services.live.pop(id, None)
 
 
-async def _refuse_all(services: Services, id: str) -> None:
-    """Answer everybody who waits for a conversation whose events do not make sense. It stays as it is."""
+async def _live_broken(ctx: Context[Wake], services: Services, id: str) -> None:
+    """Answer everybody who waits for a conversation whose events do not make sense. It stays as it is, unless
+    somebody deletes it."""
     journal = services.journal
-    row = await journal.row(id)
-    if row is None:
-        return
-    fence = await journal.claim(id, services.owner)
-    keys = [command.key for command in await journal.inbox(id)]
-    reply = refusal("conversation_broken", "the conversation cannot be read; its log has to be repaired")
-    services.tokens.drop(id, keys)
-    await journal.save(fence, row.last_seq, forget=keys)
-    for key in keys:
-        services.bus.publish(reply_topic(id, key), reply)
+    deleted = False
+
+    async def look(wake: Wake) -> None:
+        nonlocal deleted
+        row = await journal.row(id)
+        if row is None or deleted:
+            await _look_again(ctx, services, id, wake)
+            return
+        fence = await journal.claim(id, services.owner)
+        inbox = await journal.inbox(id)
+        if any(command.kind == "delete" for command in inbox):
+            await erase(services, fence)
+            deleted = True
+            return
+        keys = [command.key for command in inbox]
+        services.tokens.drop(id, keys)
+        await journal.save(fence, row.last_seq, forget=keys)
+        for key in keys:
+            services.bus.publish(reply_topic(id, key), refusal("conversation_broken", _BROKEN))
+
+    await ctx.serve(look, idle_timeout=IDLE)
+
+
+_BROKEN = "the conversation cannot be read; its log has to be repaired, or the conversation be deleted"
 
 
 async def _look_again(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:

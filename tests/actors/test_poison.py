@@ -62,7 +62,7 @@ async def test_a_log_that_makes_no_sense_is_answered_and_disturbs_nobody(
 ) -> None:
     async with world.agent() as agent:
         sound = (await agent.start_conversation("sound")).conversation.id
-        broken = (await agent.start_conversation()).conversation.id
+        broken = (await agent.start_conversation(key="k")).conversation.id
     await write(world, broken, event)
     async with world.agent() as agent:
         assert await code_of(agent.get(broken)) == "conversation_broken"
@@ -77,8 +77,11 @@ async def test_a_log_that_makes_no_sense_is_answered_and_disturbs_nobody(
         assert sound in listed  # one that cannot be shown in full hides no other
         assert await world.journal.inbox(broken) == ()
         assert agent.health().ready
-    last = (await events(world.journal, broken))[-1]
-    assert last.type == event.type  # it stays as it is
+        last = (await events(world.journal, broken))[-1]
+        assert last.type == event.type  # it stays as it is
+        await agent.delete(broken)
+        assert await code_of(agent.get(broken)) == "conversation_not_found"
+        assert answer(await agent.start_conversation("anew", key="k")).state == "finished"
     assert any("internal error" in record.getMessage() for record in caplog.records)
 
 
@@ -96,6 +99,8 @@ async def test_an_event_of_a_newer_version_makes_a_conversation_read_only(
         for command in (agent.send(id, "two"), agent.complete(id), agent.cancel(id)):
             assert await code_of(command) == "conversation_read_only"
         assert conversation.last_seq == (await agent.get(id)).last_seq
+        await agent.delete(id)
+        assert await code_of(agent.get(id)) == "conversation_not_found"
     assert len(world.requests) == 1
 
 
@@ -132,9 +137,11 @@ async def test_a_run_with_an_event_of_a_newer_version_does_not_go_on(
         await trio.sleep(100)
         assert (await agent.get(row.stream)).read_only
         assert await code_of(agent.send(row.stream, "hello")) == "conversation_read_only"
+        assert await types(world.journal, row.stream) == before
+        await agent.delete(row.stream)
+        assert await types(world.journal, row.stream) == []
     assert world.requests == []
     assert world.ledger == []
-    assert await types(world.journal, row.stream) == before
 
 
 async def test_an_approval_of_a_read_only_conversation_runs_nothing(
