@@ -21,13 +21,12 @@ _ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", 
 def review(config: AgentConfig, published: Published) -> Iterator[str]:
     """A sentence for each tool that may do harm unasked, and for each name that no tool has."""
     yield from unasked(config, published.catalogue.tools)
-    listed = [published.servers[server.name] for server in config.enabled_servers]
-    for server, status in zip(config.enabled_servers, listed, strict=True):
-        if status.state == "connected":
-            names = [tool.name for tool in status.tools]
+    listed = {name: each.tools for name, each in published.servers.items() if each.state == "connected"}
+    for server in config.enabled_servers:
+        if (own := listed.get(server.name)) is not None:
             patterns = (*(server.tools.include or ()), *server.tools.exclude)
-            yield from _unknown(f'MCP server "{server.name}": tools', patterns, names)
-    if all(status.state == "connected" for status in listed):
+            yield from _unknown(f'MCP server "{server.name}": tools', patterns, [tool.name for tool in own])
+    if all(server.name in listed for server in config.enabled_servers):
         tools = published.catalogue.tools
         for node in _nodes(config.agent):
             yield from _unknown(f'node "{node.name}": tools', node.tools or (), _names(tools))

@@ -172,6 +172,25 @@ async def test_what_runs_unasked_is_said_at_the_start(
     assert all('"wipe"' in line for line in said)
 
 
+class Silent(World):
+    """Servers of a program's own, which do not say how they are."""
+
+    def relist(self, server: str) -> None:
+        pass
+
+
+async def test_a_server_that_reports_nothing_is_used_all_the_same(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    world = Silent(tmp_path)
+    world.tool("look", READ_ONLY, "seen")
+    world.plan("agent", use(call("look")), say("done"))
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("go")).response == "done"
+        assert agent.health().ready
+    assert world.called("look") == 1
+
+
 async def test_a_failure_inside_the_block_stops_everything_too(
     world: World, autojump_clock: MockClock
 ) -> None:
