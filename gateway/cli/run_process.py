@@ -15,6 +15,7 @@ import trio
 from stopgo.actors.agent import open_agent
 from stopgo.actors.errors import AgentError, StartError
 from stopgo.config.model import AgentConfig
+from stopgo.gateway.cli import form
 from stopgo.gateway.cli.one_turn import OneTurn, Outcome
 from stopgo.gateway.cli.progress import asked_text
 from stopgo.gateway.cli.terminal import LogToTerminal, Terminal
@@ -113,12 +114,21 @@ def _say_how_to_go_on(terminal: Terminal, turn: OneTurn, config: AgentConfig, op
     terminal.tell(f"Serve the agent, and answer there; it goes on where it stands:\n  {serve}")
     for question in turn.waiting:
         terminal.tell(
-            f"  curl {url}/approvals/{question.id} -d {shlex.quote(json.dumps(_an_answer(question)))}"
+            f"  curl {url}/approvals/{question.id} -d {shlex.quote(json.dumps(an_answer(question)))}"
         )
 
 
-def _an_answer(question: Question) -> dict[str, object]:
-    return {"action": "done"} if question.kind == "outcome_unknown" else {"approved": True}
+def an_answer(question: Question) -> dict[str, object]:
+    """One that may be given, for the person to change: what stands for a value is not one."""
+    match question.kind:
+        case "outcome_unknown":
+            return {"action": "done"}
+        case "elicitation":
+            needed = form.fields(question.body.get("input_schema") or {})
+            content = {field.name: "..." for field in needed if field.required}
+            return {"action": "accept", **({"content": content} if content else {})}
+        case _:
+            return {"approved": True}
 
 
 def _say_why(terminal: Terminal, error: BaseException) -> None:

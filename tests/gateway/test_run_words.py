@@ -17,8 +17,9 @@ from stopgo.config.model import LlmNode, RouterNode, SequentialNode
 from stopgo.gateway.cli.form import fields
 from stopgo.gateway.cli.progress import MAX_TEXT, Progress, call_text
 from stopgo.gateway.cli.reply import Decide, Edit, Fill, NotUnderstood, ShowAll, edited, understand
+from stopgo.gateway.cli.run_process import an_answer
 from stopgo.gateway.cli.terminal import colourful, printable
-from stopgo.runtime.journal.protocol import Event, NewEvent
+from stopgo.runtime.journal.protocol import Event, NewEvent, Question
 
 YES_OR_NO = frozenset({"y", "yes", "n", "no"})
 DECIDING = {
@@ -227,3 +228,24 @@ def test_a_form_is_asked_field_by_field() -> None:
         "x",
     ]
     assert list(fields({"properties": []})) == list(fields({})) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "answer"),
+    [
+        ("tool", {}, {"approved": True}),
+        ("checkpoint", {}, {"approved": True}),
+        ("outcome_unknown", {}, {"action": "done"}),
+        ("elicitation", {"url": "https://x.example"}, {"action": "accept"}),
+        ("elicitation", {"input_schema": {"properties": {"name": {}}}}, {"action": "accept"}),
+        (
+            "elicitation",
+            {"input_schema": {"properties": {"name": {}, "age": {}}, "required": ["name"]}},
+            {"action": "accept", "content": {"name": "..."}},
+        ),
+    ],
+)
+def test_an_answer_that_is_shown_is_one_of_its_kind(kind: str, body: Any, answer: dict[str, Any]) -> None:
+    question = Question("q", "c", kind, "pending", body, None, 0.0, None, None)
+    assert an_answer(question) == answer
+    assert parse_decision(kind, an_answer(question)) == answer
