@@ -14,7 +14,9 @@ from typing import Any
 
 from stopgo.actors.description import describe, describe_elicitation
 from stopgo.actors.errors import AgentError
+from stopgo.actors.nesting import MAX_DEPTH, depth
 from stopgo.actors.tools import Elicitation, Tool
+from stopgo.runtime.journal import json_text
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
@@ -96,9 +98,16 @@ def _one_of(words: Mapping[str, Any], known: Sequence[str], what: str, hint: str
 
 
 def _object(value: object, name: str, hint: str) -> Mapping[str, Any]:
+    """The same as JSON has it. HTTP lets nothing else in, but a program or a terminal may."""
     if not isinstance(value, Mapping):
         raise AgentError("invalid_arguments", f"{name} must be an object", hint=hint)
-    return value
+    try:
+        plain: Mapping[str, Any] = json_text.load(json_text.dump(value))
+        if depth(plain) > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AgentError("invalid_arguments", f"{name} must be JSON: {error}", hint=hint) from error
+    return plain
 
 
 def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from stopgo.actors.approvals import MAX_TEXT, parse_decision
 from stopgo.actors.errors import AgentError, already
+from stopgo.actors.nesting import MAX_DEPTH
 from stopgo.runtime.journal.protocol import Question
 
 YES: list[dict[str, Any]] = [
@@ -222,3 +224,22 @@ def test_an_unknown_outcome_takes_no_arguments() -> None:
 def test_who_decides_what_is_void_is_told_why(body: dict[str, Any], hint: str) -> None:
     error = already(Question("q1", "c", "tool", "void", body, None, 1.0, None, 2.0))
     assert (error.code, error.hint) == ("void", hint)
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(MAX_DEPTH):
+    DEEP = {"v": DEEP}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [math.nan, {"v": math.inf}, object(), {1, 2}, DEEP],
+    ids=["nan", "inf", "object", "set", "deep"],
+)
+def test_what_is_not_json_decides_nothing(value: Any) -> None:
+    """HTTP lets none of it in; a program, or what is typed at a terminal, does."""
+    for kind, words in (
+        ("tool", {"approved": True, "arguments": {"v": value}}),
+        ("elicitation", {"action": "accept", "content": {"v": value}}),
+    ):
+        assert refused(kind, words).code == "invalid_arguments"
