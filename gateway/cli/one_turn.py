@@ -111,6 +111,7 @@ class OneTurn:
         """Ask until it is answered, or need not be; when nobody answers, leave it waiting."""
         with asking.scope:
             question = await self.agent.approval(asking.approval)
+            self.terminal.forget_typed()
             self.terminal.tell(f"\n{question.body['description']}\n")
             while question.state == "pending":
                 words = await self._words(question)

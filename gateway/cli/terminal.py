@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import termios
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Literal, TypeAlias
 
 import attrs
@@ -65,6 +67,12 @@ class Terminal:
     def answer(self, text: str) -> None:
         """The answer; as it is where a program reads it."""
         print(printable(text) if sys.stdout.isatty() else text, flush=True)
+
+    def forget_typed(self) -> None:
+        """Pass over what was typed before a question is shown: it cannot be an answer to it."""
+        self._typed = b""
+        with suppress(termios.error):  # the terminal was closed, which whoever asks finds out
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     async def ask(self, prompt: str) -> str | None:
         """A line that is typed after `prompt`, without the spaces around it; None: nobody will answer."""

@@ -249,6 +249,20 @@ def test_several_are_asked_one_after_the_other(start: Start, resources: Resource
     assert resources() == [("app-america", "7"), ("app-europe", "7")]
 
 
+def test_what_is_typed_before_a_question_is_shown_is_no_answer_to_it(
+    start: Start, resources: Resources
+) -> None:
+    run = start(EXAMPLES / "parallel.yaml", "release 7")
+
+    run.see(QUESTION)
+    run.type("y\ny")
+    run.reply("n")
+    run.see("rejected")
+
+    assert run.end()[0] == 0
+    assert len(resources()) == 1
+
+
 def test_a_checkpoint_has_no_arguments_to_edit(start: Start, resources: Resources) -> None:
     run = start(EXAMPLES / "pipeline.yaml", "restock")
 
