@@ -50,7 +50,13 @@ CANCEL_GRACE = 5.0
 RESENDS = 1
 """How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
 
+MAX_ATTEMPTS = 32
+"""Of one call, when its server asks something at each before it does anything. Not every question waits for
+a person: what cannot be put to anybody is declined at once."""
+
 DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
+
+ASKED_ON = f"The server asked something first, {MAX_ATTEMPTS} times, and was given up. Nothing was done."
 
 INTERRUPTED = "the process stopped before its result was recorded"
 
@@ -168,13 +174,16 @@ class Effect:
             await self._other_token(record)
             return True
         assert record.asked is not None
-        answers = await self.asking.answers(key, record.asked)
-        if record.asked["answers"] or all(answer.action == "accept" for answer in answers.values()):
-            return True
-        # There is nobody to tell, and without a yes the server would only ask again.
+        why = ASKED_ON
+        if len(record.attempts) < MAX_ATTEMPTS:
+            answers = await self.asking.answers(key, record.asked)
+            if record.asked["answers"] or all(answer.action == "accept" for answer in answers.values()):
+                return True
+            # There is nobody to tell, and without a yes the server would only ask again.
+            why = DECLINED
         await self.scope.log.save_soon(
             e.step_finished(
-                key, "call", self.spec.name, f"call {self.spec.name}", outcome="declined", content=DECLINED
+                key, "call", self.spec.name, f"call {self.spec.name}", outcome="declined", content=why
             )
         )
         return False

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
+from stopgo.actors.nodes.effect import ASKED_ON, MAX_ATTEMPTS
 from stopgo.actors.tools import (
     CallTool,
     Elicitation,
@@ -451,6 +452,19 @@ async def test_a_no_to_the_first_leg_is_told_in_the_second(asking: Asking, autoj
         assert result_of(await agent.get(turn.conversation.id)) == (
             "{'a': 'decline', 'b': 'cancel', 'c': 'decline'} s1"
         )
+
+
+async def test_a_server_that_asks_on_and_on_is_given_up(asking: Asking, autojump_clock: MockClock) -> None:
+    async def server(message: CallTool) -> str:
+        assert asking.called("ask") < 1000
+        raise ToolInputRequired({"c": Elicitation("!", url="ftp://x")})
+
+    asking.offer("ask", server)
+    async with asking.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert answer(turn).response == "done"
+        assert result_of(turn.conversation) == ASKED_ON
+    assert asking.called("ask") == MAX_ATTEMPTS
 
 
 @pytest.mark.parametrize("action", ["accept", "decline"])
