@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from trio.testing import MockClock
 
+from stopgo.actors import conditions
 from stopgo.actors.nodes.node import NodeFailed
 from stopgo.actors.nodes.router import named_in
 from stopgo.config.nodes import LlmNode, RouterNode
+from tests.actors.world import World, answer, llm
 
 
 def router(*names: str) -> RouterNode:
@@ -47,3 +50,17 @@ def test_an_answer_that_names_none_or_several_is_no_route(answer: str, names: tu
     with pytest.raises(NodeFailed) as failed:
         named_in(answer, router(*names))
     assert failed.value.failure == "no_route"
+
+
+async def test_a_route_whose_pattern_takes_too_long_is_none(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.01)
+    slow = {"when": {"user_message": {"matches": "^(?:a|aa)+$"}}, "agent": "one"}
+    routes = {"routes": [slow], "default": "one", "agents": [llm("one")]}
+    world.settings["agent"] = {"type": "router", "name": "pick", **routes}
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("a" * 60 + "!")
+    assert (answer(turn).state, answer(turn).code) == ("failed", "no_route")
+    assert 'a pattern of "pick" took too long' in answer(turn).response
+    assert world.requests == []

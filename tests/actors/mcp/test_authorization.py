@@ -209,6 +209,16 @@ async def test_a_token_that_comes_while_none_is_needed_any_more_keeps_nobody_wai
     assert admission.bearer is None
 
 
+async def test_after_the_end_nobody_waits_for_a_token_to_be_tried() -> None:
+    admission = Admission()
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(admission.offer, "before")
+            await wait_all_tasks_blocked()
+            admission.close()
+        await admission.offer("after")
+
+
 class Moody(httpx2.Auth):
     """Fails before it lets a request go, or after it was answered."""
 

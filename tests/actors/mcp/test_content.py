@@ -39,13 +39,13 @@ def test_hints_come_from_annotations_and_what_is_not_said_stays_unsaid() -> None
             "name": "wipe",
             "description": "Destroy",
             "inputSchema": {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}},
-            "annotations": {"title": "Wipe it", "destructiveHint": True, "readOnlyHint": False},
+            "annotations": {"title": "Wipe it", "destructiveHint": True, "openWorldHint": False},
         },
         by_name=False,
     )
     tool = tool_from_wire(wire, "files")
     assert (tool.name, tool.description, tool.server, tool.title) == ("wipe", "Destroy", "files", "Wipe it")
-    assert tool.hints == Hints(read_only=False, destructive=True, idempotent=None, open_world=None)
+    assert tool.hints == Hints(read_only=None, destructive=True, idempotent=None, open_world=False)
     assert tool.input_schema == {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}}
 
 

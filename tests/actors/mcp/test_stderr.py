@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp.status import ServerStartFailed
-from stopgo.actors.mcp.stderr import LINE_COST, MAX_LAST_WORDS, MAX_LOGGED, PERIOD, TAIL, Stderr
+from stopgo.actors.mcp.stderr import LINE_COST, MAX_LAST_WORDS, MAX_LINE, MAX_LOGGED, PERIOD, TAIL, Stderr
 from stopgo.actors.tools import ServerMessage
 from stopgo.config.model import McpServerConfig
 from stopgo.runtime.ref import ActorRef
@@ -79,3 +79,18 @@ async def test_a_child_that_ends_in_a_flood_is_told_of_to_the_end(
     said = [record.getMessage() for record in caplog.records]
     [left_out] = [text for text in said if text.endswith("were left out")]
     assert said.count(".") + int(left_out.split()[0]) == 9999
+
+
+ENDLESS = "import sys\nsys.stderr.write('x' * 200_000)"
+
+
+async def test_a_line_without_end_is_not_kept_until_it_ends(
+    serving: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stopgo.mcp.s")
+    with pytest.raises(ServerStartFailed):
+        async with serving(McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", ENDLESS))):
+            pass
+    pieces = [text for record in caplog.records if set(text := record.getMessage()) == {"x"}]
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) == MAX_LINE

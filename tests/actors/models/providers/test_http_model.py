@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
+import httpx2
 import pytest
 import trio
 
@@ -13,6 +14,7 @@ from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.providers import bounded, sse
+from stopgo.actors.models.providers.reading import told_as
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY
 
@@ -222,3 +224,20 @@ async def test_leaving_closes_the_connection(model: Model, provider: Provider, p
     assert scope.cancelled_caught
     with trio.fail_after(5):
         await provider.gone.wait()
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "retryable"),
+    [
+        (httpx2.ConnectTimeout(KEY), "the connection was not made in time", True),
+        (httpx2.ProxyError(KEY), "the provider cannot be reached", True),
+        (httpx2.ReadError(KEY), "the connection broke before the answer was complete", True),
+        (httpx2.TooManyRedirects(KEY), "the answer cannot be read (TooManyRedirects)", False),
+    ],
+)
+def test_what_a_library_stumbles_over_is_told_in_our_words(
+    error: Exception, text: str, retryable: bool
+) -> None:
+    with pytest.raises(ModelFailed) as failed, told_as("openai:gpt", None):
+        raise error
+    assert (str(failed.value), failed.value.retryable) == (f"openai:gpt: {text}", retryable)
