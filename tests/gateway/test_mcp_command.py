@@ -18,6 +18,7 @@ import yaml
 
 from stopgo.gateway.cli import main, mcp_session
 from stopgo.gateway.cli.terminal import Terminal
+from tests.gateway.guarded_server import guarded_server
 
 ECHO = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
 
@@ -152,6 +153,36 @@ def test_test_fails_when_one_fails(stopgo: Stopgo, capsys: pytest.CaptureFixture
     assert "off" not in said
 
 
+def test_test_without_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.yaml"
+    path.write_text("llm: {model: offline:rules}")
+    assert main.main(["mcp", "test", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "No MCP servers configured\n"
+
+
+def test_test_says_what_models_see_of_a_server_that_is_one_tool(
+    stopgo: Stopgo, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = yaml.safe_load(file.read_text())
+    config["mcp_servers"]["echo"]["expose"] = "server"
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    assert stopgo("test", "echo") == 0
+    said = capsys.readouterr().out
+    assert "  models see one tool, mcp_echo\n" in said
+    assert "  echo: run (readOnlyHint: true)" in said
+
+
+@pytest.mark.parametrize("command", [("test", "guarded"), ("call", "guarded", "look")])
+def test_a_server_that_wants_a_token_cannot_be_tried(
+    file: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    with guarded_server() as url:
+        file.write_text(f"llm: {{model: offline:rules}}\nmcp_servers: {{guarded: {{url: '{url}'}}}}")
+        assert main.main(["mcp", command[0], "--config", str(file), *command[1:]]) == 1
+    said = capsys.readouterr()
+    assert "auth_required: HTTP 401 Unauthorized" in said.out + said.err
+
+
 def test_test_fails_when_tools_collide(
     stopgo: Stopgo, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +255,16 @@ def test_call_says_what_is_wrong(
     assert stopgo("call", "echo", tool, arguments) == 2
     assert said in capsys.readouterr().err
     assert sent(ledger) == []
+
+
+def test_call_says_when_nobody_knows_what_came_of_it(
+    stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stopgo("call", "echo", "crash") == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith('MCP server "echo" connection lost: ')
+    assert [call["tool"] for call in sent(ledger)] == ["crash"]
 
 
 def test_call_of_a_server_that_cannot_be_had(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:

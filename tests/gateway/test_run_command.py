@@ -16,6 +16,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.gateway.guarded_server import guarded_server
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "testdata" / "examples"
 STOPGO = Path(sys.executable).with_name("stopgo")
@@ -396,6 +398,16 @@ def test_what_waits_is_said_with_how_to_go_on(tmp_path: Path, resources: Resourc
     assert (done.returncode, done.stdout) == (3, "")
     assert len(re.findall(r"curl \S+/approvals/[0-9a-f-]{36} -d '{\"approved\": true}'", done.stderr)) == 2
     assert resources() == []
+
+
+def test_a_run_that_wants_a_token_is_left_waiting(tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text(LAUNCH.replace("launch", "look"))
+    with guarded_server("initialize", "notifications/initialized", "tools/list") as url:
+        config = tmp_path / "agent.yaml"
+        config.write_text(f"llm: {{model: script:replies.yaml}}\nmcp_servers: {{guarded: {{url: '{url}'}}}}")
+        run = unattended("--config", config, "go", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (3, "")
+    assert 'tool server "guarded" needs a bearer token' in run.stderr
 
 
 def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
