@@ -68,7 +68,7 @@ class Commands:
             if command.key in acked:
                 continue
             if self._log.state.read_only and command.kind != "delete":
-                await self._refuse(command, "conversation_read_only", _READ_ONLY)
+                await self._leave_alone(command)
             elif command.kind == "message" and self._run_is_live():
                 waiting.append(command)
                 self._queued = True  # at once: the run may end while what came after it is carried out
@@ -106,6 +106,16 @@ class Commands:
                 await self._refuse(
                     command, "invalid_request", f"this version does not know {kind!r} commands"
                 )
+
+    async def _leave_alone(self, command: Command) -> None:
+        """Refuse what is asked of a conversation that can only be read. A decision stays in the inbox: its
+        question is decided by now, and nobody could decide it again."""
+        if command.kind != "decision":
+            await self._refuse(command, "conversation_read_only", _READ_ONLY)
+            return
+        self._services.tokens.drop(command.stream, [command.key])
+        told = refusal("conversation_read_only", _DECIDED)
+        self._services.bus.publish(reply_topic(command.stream, command.key), told)
 
     async def _refuse(self, command: Command, code: ErrorCode, message: str) -> None:
         self._services.tokens.drop(command.stream, [command.key])
@@ -346,4 +356,7 @@ async def erase(services: Services, fence: Fence) -> None:
 
 _READ_ONLY = (
     "the conversation was written by a newer version of the agent; this one can only read or delete it"
+)
+_DECIDED = (
+    "a newer version of the agent wrote the conversation; the decision is kept, and that one carries it out"
 )

@@ -144,8 +144,8 @@ async def test_a_run_with_an_event_of_a_newer_version_does_not_go_on(
     assert world.ledger == []
 
 
-async def test_an_approval_of_a_read_only_conversation_runs_nothing(
-    world: World, autojump_clock: MockClock
+async def test_a_decision_in_a_read_only_conversation_waits_for_the_newer_version(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))
@@ -154,10 +154,19 @@ async def test_an_approval_of_a_read_only_conversation_runs_nothing(
     id, [question] = turn.conversation.id, turn.conversation.head.pending
     await write(world, id, NewEvent("branch.merged", {}))
     async with world.agent() as agent:
-        with pytest.raises(AgentError):
-            await agent.decide(question, {"approved": True})
+        refused = agent.decide(question, {"approved": True}, key="d")
+        assert await code_of(refused) == "conversation_read_only"
+        assert await code_of(agent.decide(question, {"approved": False})) == "already_decided"
         await trio.sleep(60)
+        repeated = agent.decide(question, {"approved": True}, key="d")
+        assert await code_of(repeated) == "conversation_read_only"
     assert world.ledger == []
+    # It was the first decision, so it is the one that counts.
+    monkeypatch.setattr(e, "KNOWN", e.KNOWN | {"branch.merged"})
+    async with world.agent() as agent:
+        await trio.sleep(60)
+        assert (await agent.get(id)).messages[-1].content == "done"
+    assert world.called("wipe") == 1
 
 
 # ------------------------------------------------------------------- it crashes as it works
