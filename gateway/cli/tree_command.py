@@ -102,8 +102,9 @@ def _facts(node: Node, place: Place) -> Iterator[str]:
     if node.approval is not None:
         own = len(node.approval.rules or ())
         yield from _rules(place.policy)[:own]
-        if node.approval.expires_after is not None or node.approval.on_expiry is not None:
-            yield _expiry(place.policy)
+        says = node.approval.expires_after is not None or node.approval.on_expiry is not None
+        if says and (expiry := _expiry(place.policy)):
+            yield expiry
 
 
 _ELSEWHERE = ("name", "description", "prompt", "message", "model", "agents", "routes", "approval")
@@ -121,18 +122,22 @@ def _said(section: Any) -> str:
         if field.name in _ELSEWHERE or value is None:
             continue
         if value != field.default or field.name in _ALWAYS:
-            parts.append(f"{field.name}: {_shown(value)}")
+            parts.append(f"{field.name}: {_shown(field.name, value)}")
     return "; ".join(parts)
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    from stopgo.config.model import UsageLimits
+
     match value:
         case tuple():
             return ", ".join(value) or "none"
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:.12g} s"
+            return f"{value:.12g} s" if name == "timeout" else f"{value:.12g}"
+        case UsageLimits():
+            return f"({_said(value)})"
         case _:
             return str(value)
 

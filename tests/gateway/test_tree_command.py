@@ -120,3 +120,19 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     out, err = capsys.readouterr()
     assert out == ""
     assert "there is no such file" in err
+
+
+def test_dollars_are_no_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(
+        "llm: {model: offline:rules}\n"
+        "limits: {max_cost_usd: 0.5, conversation: {max_input_tokens: 10, max_cost_usd: 3}}\n"
+        'agent: {type: approval, name: ok, message: "go?", approval: {on_expiry: fail}}\n'
+    )
+    assert tree("--config", file) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  limits: max_cost_usd: 0.5; conversation: (max_input_tokens: 10; max_cost_usd: 3)",
+        "",
+        "ok  [approval]",
+        "   asks a human",
+    ]
