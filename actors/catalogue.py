@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ import attrs
 from stopgo.actors.tool_names import hashed, plain_name, prefixed_name
 from stopgo.actors.tools import Tool
 from stopgo.config.model import AgentConfig, McpServerConfig, ToolFilter
+from stopgo.config.wildcards import is_named
 from stopgo.runtime.errors import Refused
 
 Offers: TypeAlias = Mapping[str, Sequence[Tool]]
@@ -123,8 +123,8 @@ def _told_apart(name: str, tool: Tool) -> str:
 
 def admits(filter: ToolFilter, name: str) -> bool:
     """Whether there is a tool of this name, which is the server's own."""
-    included = filter.include is None or any(fnmatchcase(name, pattern) for pattern in filter.include)
-    return included and not any(fnmatchcase(name, pattern) for pattern in filter.exclude)
+    included = filter.include is None or any(is_named(name, pattern) for pattern in filter.include)
+    return included and not any(is_named(name, pattern) for pattern in filter.exclude)
 
 
 # ------------------------------------------------------------------- duplicates

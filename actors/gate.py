@@ -9,7 +9,6 @@ or a loop, unless `in_parallel` or `in_loop` says otherwise; below both, each of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
@@ -29,6 +28,7 @@ from stopgo.config.model import (
     SequentialNode,
     children_of,
 )
+from stopgo.config.wildcards import is_named
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -126,7 +126,7 @@ def offered(tool: Tool, place: Place) -> bool:
 
 
 def _is_called(tool: Tool, pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in tool.names)
+    return any(is_named(name, pattern) for name in tool.names)
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
@@ -142,11 +142,11 @@ def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
 
 def mismatch(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str | None:
     """The first key of a rule that does not fit a call; None when the rule matches."""
-    if rule.server is not None and not fnmatchcase(tool.server, rule.server):
+    if rule.server is not None and not is_named(tool.server, rule.server):
         return "server"
     if rule.tool is not None and not _is_called(tool, rule.tool):
         return "tool"
-    if rule.node is not None and not fnmatchcase(place.node, rule.node):
+    if rule.node is not None and not is_named(place.node, rule.node):
         return "node"
     if rule.effect is not None and rule.effect != effect_class(tool, approved=False):
         return "effect"

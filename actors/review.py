@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 from stopgo.actors.gate import unasked
@@ -12,6 +11,7 @@ from stopgo.actors.tools import Tool
 from stopgo.config.approval import Rule
 from stopgo.config.model import AgentConfig, Node, children_of
 from stopgo.config.values import quoted
+from stopgo.config.wildcards import is_named
 from stopgo.config.wording import nearest
 
 _ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
@@ -36,10 +36,10 @@ def review(config: AgentConfig, published: Published) -> Iterator[str]:
 
 def _rule(where: str, rule: Rule, tools: Iterable[Tool]) -> Iterator[str]:
     # A server that there is not is the file's own mistake, and told with it.
-    of_server = [tool for tool in tools if fnmatchcase(tool.server, rule.server or "*")]
+    of_server = [tool for tool in tools if is_named(tool.server, rule.server or "*")]
     if rule.tool is not None and of_server:
         yield from _unknown(f"{where}.tool", (rule.tool,), _names(of_server))
-    meant = [tool for tool in of_server if any(fnmatchcase(name, rule.tool or "*") for name in tool.names)]
+    meant = [tool for tool in of_server if any(is_named(name, rule.tool or "*") for name in tool.names)]
     if not meant or any(_takes_anything(tool.input_schema) for tool in meant):
         return
     known = [str(name) for tool in meant for name in tool.input_schema["properties"]]
@@ -58,7 +58,7 @@ def _takes_anything(schema: Mapping[str, Any]) -> bool:
 
 def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
+        if not any(is_named(name, pattern) for name in known):
             yield f"{where}: no tool is called {_named(pattern, known)}"
 
 

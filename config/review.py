@@ -6,7 +6,6 @@ The sentences show what stands in the file, never what a variable holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from itertools import combinations
 from typing import TypeAlias
 
@@ -21,6 +20,7 @@ from stopgo.config.placeholders import (
     unfilled,
 )
 from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
+from stopgo.config.wildcards import is_named
 from stopgo.config.wording import nearest
 
 Placed: TypeAlias = tuple[Node, Value, KeyPath]
@@ -113,7 +113,7 @@ def _rules(
         elif rule == Rule(then=rule.then, name=rule.name):
             everything = index
         for key, pattern, known in (("server", rule.server, servers), ("node", rule.node, named)):
-            if pattern is not None and not any(fnmatchcase(name, pattern) for name, _ in known):
+            if pattern is not None and not any(is_named(name, pattern) for name, _ in known):
                 value = _entry(entry, key)
                 yield f"{where}.{key}: no {key} here is called {_quoted(value)}{_hint(value, known)}"
         for argument, condition in rule.arguments.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Any
 
 import attrs
@@ -39,6 +38,7 @@ from stopgo.config.model import (
     Rule,
     SequentialNode,
 )
+from stopgo.config.wildcards import is_named
 
 STRICTNESS = {"run": 0, "ask": 1, "deny": 2}
 ACTIONS = st.sampled_from(["run", "ask", "deny"])
@@ -215,7 +215,7 @@ def test_a_rule_matches_when_each_of_its_keys_does(
         and alone(effect=rule.effect)
         and alone(arguments=rule.arguments)
     )
-    assert alone(tool=rule.tool) == (rule.tool is None or fnmatchcase(tool.name, rule.tool))
+    assert alone(tool=rule.tool) == (rule.tool is None or is_named(tool.name, rule.tool))
 
 
 @given(TOOL, PLACE, ARGUMENTS)
