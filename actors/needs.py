@@ -40,10 +40,13 @@ def credential(refusal: ToolAuthRequired, command: str, bearer: str | None) -> d
     """The need of a credential: the token of `command` did not do."""
     need: dict[str, Any] = {"kind": "credential", "status": refusal.status, "command": command}
     if refusal.challenge:
-        # A server may quote the token it does not like.
-        told = refusal.challenge.replace(bearer, "...") if bearer else refusal.challenge
-        need["challenge"] = told[:MAX_CHALLENGE]
+        need["challenge"] = without(bearer, refusal.challenge)[:MAX_CHALLENGE]
     return need
+
+
+def without(bearer: str | None, challenge: str) -> str:
+    """A challenge that does not quote the token which the server did not like."""
+    return challenge.replace(bearer, "...") if bearer else challenge
 
 
 def answers(wanted: ToolInputRequired) -> dict[str, Any]:

@@ -181,8 +181,9 @@ class Connection:
     def _refused(self, failure: ConnectFailed) -> bool:
         """Whether nothing but another token helps. What the server has of its own configuration is not ours
         to replace."""
-        name = self._config.name
-        token = wanted(name, failure.status, failure.data) if forwards_bearer(self._config) else None
+        if not forwards_bearer(self._config):
+            return False
+        token = wanted(self._config.name, failure.status, failure.data, bearer=self._admission.bearer)
         if token is None:
             return False
         self.line.fail(token)

@@ -204,7 +204,7 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
     if message["method"] != "tools/call" and authorization is not None:
         peer.other_bearers.append(authorization)
     if message["method"] != "tools/call" and peer.on_connect != 200:
-        return reply(handler, peer.on_connect)
+        return reply(handler, peer.on_connect, more=peer.headers)
     session = handler.headers["mcp-session-id"]
     if session not in (None, peer.session):
         return reply(handler, 404)

@@ -40,6 +40,7 @@ from tests.actors.mcp.conftest import HttpPeer
 from tests.actors.mcp.sse_peer import sse_peer
 from tests.actors.mcp.test_eras import until
 from tests.actors.mcp.test_questions import asking_server
+from tests.canary import TOKEN
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -121,6 +122,20 @@ async def test_a_server_that_admits_nobody_unknown_waits_for_a_token(
     assert tokens == ["Bearer good-second", *(["Bearer good-third"] if mode == "legacy" else [])]
     assert "good-" not in caplog.text
     assert "poor-" not in caplog.text
+
+
+async def test_what_a_server_quotes_of_a_token_is_told_to_nobody(
+    http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    http_peer.on_connect = 401
+    http_peer.headers = {"WWW-Authenticate": f'Bearer error_description="{TOKEN} has expired"'}
+    told = 'Bearer error_description="... has expired"'
+    async with serving(web(http_peer.url)) as server:
+        await server.ask(Authenticate(TOKEN))
+        assert statuses[-1].wanted == Wanted("web", 401, told)
+        with pytest.raises(ToolAuthRequired) as caught:
+            await server.ask(CallTool("look", {}, TOKEN))
+        assert caught.value.challenge == told
 
 
 async def test_a_call_brings_the_token_that_connects(
