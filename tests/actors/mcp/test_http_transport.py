@@ -1,0 +1,171 @@
+"""What becomes of the SDK's own requests when the network fails, without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+import attrs
+import httpx2
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stopgo.actors.mcp.bearer import forwarding
+from stopgo.actors.mcp.failures import UNREACHABLE
+from stopgo.actors.mcp.http import SIDE_TIMEOUT, STREAM, McpTransport
+
+URL = "http://server.test/mcp"
+REFUSED = httpx2.ConnectError("refused")
+CUT = httpx2.ReadError("reset")
+
+Inner = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+
+
+@attrs.define
+class Wire:
+    """Answers with what it was given to say, or fails with that."""
+
+    says: list[httpx2.Response | httpx2.TransportError]
+    asked: list[httpx2.Request] = attrs.field(factory=list)
+    lost: list[str] = attrs.field(factory=list)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(request)
+        await trio.lowlevel.checkpoint()
+        if not self.says:
+            await trio.sleep_forever()
+        said = self.says.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    async def aclose(self) -> None:
+        pass
+
+
+def transport(wire: Wire, nursery: trio.Nursery) -> McpTransport:
+    made = McpTransport(wire.lost.append, lambda: None, lambda _: None, nursery)
+    made._inner = cast(Any, wire)
+    return made
+
+
+def message(method: str, **more: Any) -> httpx2.Request:
+    return httpx2.Request("POST", URL, json={"jsonrpc": "2.0", "method": method, **more})
+
+
+def own_stream() -> httpx2.Request:
+    return httpx2.Request("GET", URL, headers={"accept": STREAM})
+
+
+class Endless(httpx2.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await trio.sleep_forever()
+        yield b""
+
+    async def aclose(self) -> None:
+        pass
+
+
+def streaming() -> httpx2.Response:
+    return httpx2.Response(200, headers={"content-type": STREAM}, stream=Endless())
+
+
+@pytest.mark.parametrize(("error", "sent"), [(REFUSED, False), (CUT, True)])
+async def test_a_request_that_fails_is_answered_with_why(
+    nursery: trio.Nursery, error: httpx2.TransportError, sent: bool
+) -> None:
+    answer = await transport(Wire([error]), nursery).handle_async_request(message("tools/list", id=1))
+    told = json.loads(await answer.aread())["error"]
+    assert answer.status_code == 503
+    assert (told["code"], told["message"], told["data"]) == (UNREACHABLE, str(error), {"sent": sent})
+
+
+async def test_a_notification_that_fails_is_nobodys_failure(nursery: trio.Nursery) -> None:
+    wire = Wire([REFUSED])
+    answer = await transport(wire, nursery).handle_async_request(message("notifications/initialized"))
+    assert answer.status_code == 202
+    assert set(wire.asked[0].extensions["timeout"].values()) == {SIDE_TIMEOUT}
+
+
+@pytest.mark.parametrize("content", [b"grant_type=client_credentials", b'{"grant_type": "x"}'])
+async def test_a_request_for_a_token_takes_no_bearer_along_and_may_fail(
+    nursery: trio.Nursery, content: bytes
+) -> None:
+    wire = Wire([REFUSED, REFUSED])
+    sending = transport(wire, nursery)
+    request = httpx2.Request("POST", "http://tokens.test/", content=content)
+    with forwarding("secret"):
+        assert (await sending.handle_async_request(request)).status_code == 503
+        await sending.handle_async_request(message("tools/list", id=1))
+    assert ["authorization" in asked.headers for asked in wire.asked] == [False, True]
+
+
+async def test_the_end_of_a_session_is_not_waited_for_long(nursery: trio.Nursery) -> None:
+    wire = Wire([CUT])
+    with pytest.raises(httpx2.ReadError):
+        await transport(wire, nursery).handle_async_request(httpx2.Request("DELETE", URL))
+    assert set(wire.asked[0].extensions["timeout"].values()) == {SIDE_TIMEOUT}
+
+
+async def test_a_server_that_is_gone_is_known_by_its_own_stream(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    wire = Wire([REFUSED, streaming(), CUT, CUT, httpx2.Response(500), REFUSED])
+    sending = transport(wire, nursery)
+    with pytest.raises(httpx2.ConnectError):
+        await sending.handle_async_request(own_stream())
+    assert wire.lost == []  # it may never have been there
+    assert (await sending.handle_async_request(own_stream())).status_code == 200
+    with pytest.raises(httpx2.ConnectError):
+        await sending.handle_async_request(own_stream())
+    assert wire.lost == ["refused"]
+    assert wire.says == []
+
+
+async def test_a_session_that_is_not_known_any_more_is_lost(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    wire = Wire([httpx2.Response(404), streaming(), httpx2.Response(404)])
+    sending = transport(wire, nursery)
+    answers = [(await sending.handle_async_request(own_stream())).status_code for _ in range(3)]
+    assert answers == [404, 200, 404]
+    assert wire.lost == ["the server does not know this session any more"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_what_is_called_off_is_waited_for_no_longer(
+    nursery: trio.Nursery, autojump_clock: MockClock, streams: bool
+) -> None:
+    """Nor is the cancellation: a server that does not answer will not answer that."""
+    wire = Wire([streaming()] if streams else [])
+    sending = transport(wire, nursery)
+
+    ended: list[object] = []
+
+    async def ask() -> None:
+        answer = await sending.handle_async_request(message("tools/list", id=1))
+        try:
+            await answer.aread()
+            ended.append(answer.status_code)
+        except httpx2.SSEError as error:
+            ended.append(str(error))
+
+    cancelled = message("notifications/cancelled", params={"requestId": 1})
+    with trio.fail_after(5):
+        async with trio.open_nursery() as asking:
+            asking.start_soon(ask)
+            await wait_all_tasks_blocked()
+            assert (await sending.handle_async_request(cancelled)).status_code == 202
+    await wait_all_tasks_blocked()
+    assert ended == ["given up" if streams else 503]
+    assert wire.asked[1] is cancelled
+
+
+async def test_a_cancellation_that_fails_is_nobodys_failure(nursery: trio.Nursery) -> None:
+    wire = Wire([REFUSED])
+    cancelled = message("notifications/cancelled", params={"requestId": 1})
+    assert (await transport(wire, nursery).handle_async_request(cancelled)).status_code == 202
+    await wait_all_tasks_blocked()
+    assert wire.says == []
