@@ -449,3 +449,22 @@ async def test_a_decision_has_one_time(world: World, autojump_clock: MockClock) 
     ]
     assert resolved.at == made
     assert turn.conversation.updated > made
+
+
+async def test_a_decision_that_comes_before_the_end_of_its_time_is_taken_in_stands(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    world.settings["approval"] = {"expires_after": 30}
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        id, [question] = turn.conversation.id, turn.conversation.head.pending
+        await trio.sleep(10)
+        assert not agent._cast.conversations.active  # what is put into its inbox now is found together
+        await world.journal.deliver(id, f"expire/{question}", "expire", {"question": question})
+        turn = await agent.decide(question, {"approved": True})
+        assert answer(turn).response == "done"
+        assert await world.journal.inbox(id) == ()
+    assert world.ledger == [("wipe", {})]
+    assert "approval.expired" not in await types(world.journal, id)
