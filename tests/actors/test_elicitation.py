@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stopgo.actors.elicitation import misformed
+from stopgo.actors.elicitation import MAX_QUESTION, misformed, unaskable
+from stopgo.actors.tools import Elicitation
 
 GOOD = {
     "date": ["2026-02-28"],
@@ -25,3 +26,33 @@ def test_a_format_is_the_one_that_servers_check(format: str) -> None:
         assert misformed({"x": text}, schema) == []
     for text in BAD[format]:
         assert misformed({"x": text}, schema) == [f"x: {text!r} is not a {format}"]
+
+
+@pytest.mark.parametrize("url", ["https://example.org/x?y=z", "http://localhost:8080"])
+def test_people_are_sent_to_the_web(url: str) -> None:
+    assert unaskable(Elicitation("Log in", url=url)) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.org",
+        "https://",
+        "https:///x",
+        "http://[x",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "https://example.org/\u202egro.live",
+        "https://example.org/\x1b[2J",
+        "https://example.org/\u200b",
+    ],
+)
+def test_and_nowhere_else(url: str) -> None:
+    assert unaskable(Elicitation("Log in", url=url)) == "the address to visit is not one of the web"
+
+
+def test_a_question_that_is_too_long_to_be_read_is_not_asked() -> None:
+    assert unaskable(Elicitation("?" * (MAX_QUESTION - 100))) is None
+    assert unaskable(Elicitation("?" * MAX_QUESTION)) is not None
+    assert unaskable(Elicitation("?", {"description": "?" * MAX_QUESTION})) is not None

@@ -439,3 +439,10 @@ def test_events_that_are_not_understood(body: object) -> None:
 @pytest.mark.parametrize("body", ["3", "[]", "{}", '{"type": "message_delta", "delta": 3}'])
 def test_events_of_another_shape_say_nothing(body: str) -> None:
     assert streamed(START, body, begin(0, TEXT), *STOP).text == "so"
+
+
+def test_a_block_may_begin_with_some_of_its_text() -> None:
+    heard = Heard()
+    block = begin(0, {"type": "text", "text": "hel"})
+    assert streamed(START, block, more(0, "text_delta", text="lo"), *STOP, heard=heard).text == "hello"
+    assert heard.deltas == [TextDelta("hel"), TextDelta("lo")]
