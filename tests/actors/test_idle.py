@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.conversation import IDLE
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -33,3 +34,17 @@ async def test_idle_time_that_ends_while_the_wait_is_announced(
         assert answer(turn).state == "waiting"
         await trio.sleep(10 * IDLE)
         assert not agent._cast.conversations.is_active(turn.conversation.id)
+
+
+async def test_whoever_wakes_a_conversation_that_is_gone_wakes_nobody(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("hi", key="k")).conversation.id
+        await agent.delete(id)
+        await trio.sleep(10 * IDLE)
+        agent._cast.services.wake(id)
+        await wait_all_tasks_blocked()
+        anew = await agent.start_conversation("hi", key="k")
+        assert (anew.conversation.id, answer(anew).state) == (id, "finished")
+    assert caplog.messages == []

@@ -366,3 +366,21 @@ async def test_a_decision_as_the_actor_leaves(world: World, autojump_clock: Mock
         log = await events(world.journal, turn.conversation.id)
     assert [e.type for e in log].count("approval.resolved") == 1
     assert world.called("wipe") == 1
+
+
+async def test_what_arrives_while_it_stops_stays_for_the_next_start(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("first")).conversation.id
+        agent.draining.set()
+        await world.journal.deliver(id, "m", "message", {"message": "second", "token": False})
+        agent._cast.services.wake(id)
+        await trio.sleep(1)
+        assert [command.key for command in await world.journal.inbox(id)] == ["m"]
+    async with world.agent() as agent:
+        await trio.sleep(1)
+        assert await world.journal.inbox(id) == ()
+        run = (await agent.get(id)).head.run
+        assert run is not None
+        assert (run.turn, run.state) == (2, "finished")

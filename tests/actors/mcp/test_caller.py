@@ -121,6 +121,19 @@ async def test_it_is_not_when_the_tool_is_another_than_the_call_was_cleared_for(
     assert len(server.tried) == 1
 
 
+class Forgetful(Strict):
+    async def list_tools(self, cursor: str | None = None) -> types.ListToolsResult:
+        raise MCPError(types.INTERNAL_ERROR, "out of order")
+
+
+async def test_when_its_headers_cannot_be_learned_a_call_is_refused_as_it_was() -> None:
+    caller = calling(server := Forgetful("Region"))
+    server.header = "Area"
+    result = await caller.call(CallTool("move", {"region": "eu"}))
+    assert (result.is_error, result.content) == (True, "the header is missing")
+    assert len(server.tried) == 1
+
+
 async def test_a_server_that_only_wants_to_be_asked_again_is(autojump_clock: MockClock) -> None:
     server = Stubborn([again("first"), again("second"), DONE])
     call = CallTool("move", {"region": "eu"}, answers={"a": ElicitationAnswer("decline")}, state="before")
