@@ -7,6 +7,7 @@ way takes Hypercorn's own server down; ours is logged.
 from __future__ import annotations
 
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -26,6 +27,8 @@ KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept."""
 MAX_CONNECTIONS = 1000
 """Connections at the same time, followers of streams included; one more is turned away."""
+OPEN_FILES = 4 * MAX_CONNECTIONS
+"""How many files this process would be allowed to have open."""
 BACKLOG = 256
 MAX_HEAD = 2**16
 """Bytes of a request before its body, however the network cuts them."""
@@ -70,6 +73,8 @@ class Server:
         self._accepting = trio.CancelScope()
         self._done = trio.Event()
         self._open: set[Connection] = set()
+        self._files = _allowed_files() // 2
+        """Connections that leave the agent as many files: it needs them for tools and models."""
         self.host, self.port = sockets[0].getsockname()[:2]
 
     @property
@@ -107,7 +112,7 @@ class Server:
             await trio.sleep_until(min([trio.current_time(), *idle]) + KEEP_ALIVE)
 
     async def _converse(self, stream: trio.SocketStream) -> None:
-        if len(self._open) >= MAX_CONNECTIONS:
+        if len(self._open) >= min(MAX_CONNECTIONS, self._files):
             await _turn_away(stream)
             return
         connection = Connection(self._app, self._config, self._context, stream)
@@ -118,6 +123,16 @@ class Server:
             log.error("a connection failed", exc_info=error)
         finally:
             self._open.remove(connection)
+
+
+def _allowed_files() -> int:
+    """How many files may be open: more than many systems begin with, where they let a process say so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES:
+        return OPEN_FILES
+    allowed = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
 
 
 async def _turn_away(stream: trio.SocketStream) -> None:

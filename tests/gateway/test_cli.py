@@ -4,10 +4,12 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -35,6 +37,13 @@ replies:
   - text: hello
 """
 ECHO_SERVER = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+ECHOING = """
+replies:
+  - when: {tool_result: hello}
+    text: it said hello
+  - when: {call: 1}
+    tool_calls: [{name: echo, arguments: {text: hello}}]
+"""
 BUSY = "replies: [{tool_calls: [{name: slow, arguments: {seconds: 3600}}]}]"
 
 
@@ -300,6 +309,30 @@ def test_options_win_over_the_file(serve: Callable[..., Served], agent_dir: Path
     answer = httpx2.post(f"{url}/conversations", json={"message": "x"})
     assert answer.json()["result"]["response"] == "from the other file"
     assert (agent_dir / "elsewhere").is_dir()
+
+
+def test_clients_leave_the_agent_files_to_open(serve: Callable[..., Served], agent_dir: Path) -> None:
+    server = f"{{name: e, command: {sys.executable}, args: [{ECHO_SERVER}]}}"
+    (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: [{server}]\n")
+    (agent_dir / "replies.yaml").write_text(ECHOING)
+    served = serve(command=("sh", "-c", f'ulimit -n 100 && exec {STOPGO} "$@"', "sh"))
+    url = httpx2.URL(served.url())
+    with httpx2.Client(base_url=url, timeout=PATIENCE) as client, ExitStack() as others:
+        assert client.get("/health").status_code == 200
+        answers = []
+        for _ in range(90):
+            other = others.enter_context(socket.create_connection((url.host, url.port), PATIENCE))
+            other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answers.append(other.recv(2**16).split()[1])
+        assert answers == [b"200"] * 49 + [b"503"] * 41
+        [tools] = psutil.Process(served.process.pid).children()
+        tools.kill()  # to be started again, which takes pipes
+        psutil.wait_procs([tools], PATIENCE)
+        answer = client.post("/conversations", json={"message": "go"}).json()
+        assert answer["result"]["response"] == "it said hello"
+    served.process.terminate()
+    assert served.end() == 0
+    assert "Traceback" not in "\n".join(served.lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
