@@ -36,6 +36,8 @@ from stopgo.runtime.restart import Backoff, Streak
 if TYPE_CHECKING:
     import httpx2
 
+SHORTEST_SECRET = 8
+"""Characters; what is shorter is a word like any other."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
@@ -147,7 +149,7 @@ class Connection:
                     self._first.set()
                     return True
                 if reason is None or not isinstance(failure, NoAnswer):
-                    reason = str(failure)
+                    reason = self._unquoted(str(failure))
                 self._tell("disconnected", reason)
                 if not self._config.required:
                     self._first.set()
@@ -308,7 +310,16 @@ class Connection:
             self._tell("connected")
         return True
 
+    def _unquoted(self, error: str) -> str:
+        """An error in the server's words, without what it was sent to know us by."""
+        sent = [*self._config.headers.values(), self._admission.bearer or ""]
+        for word in " ".join(sent).split():
+            if len(word) >= SHORTEST_SECRET:
+                error = error.replace(word, "...")
+        return error
+
     def _tell(self, state: ServerState, error: str | None = None) -> None:
+        error = error and self._unquoted(error)
         # A server that stays away is said once to be away, not at every attempt.
         known = self._last_error is not None and (state == "connecting" or error == self._last_error)
         if state != "connecting":

@@ -123,6 +123,8 @@ class HttpPeer:
     notifications: list[dict[str, Any]] = attrs.field(factory=list)
     on_connect: int = 200
     """The status of what precedes any call."""
+    connect_error: str = ""
+    """What it says beside a status that is not 200."""
     session: str | None = "first"
     probe_session: str | None = None
     """What the answer to a probe names; none, like the session itself."""
@@ -204,7 +206,9 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
     if message["method"] != "tools/call" and authorization is not None:
         peer.other_bearers.append(authorization)
     if message["method"] != "tools/call" and peer.on_connect != 200:
-        return reply(handler, peer.on_connect, more=peer.headers)
+        said = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": peer.connect_error}}
+        body = json.dumps(said).encode() if peer.connect_error else b""
+        return reply(handler, peer.on_connect, body, more=peer.headers)
     session = handler.headers["mcp-session-id"]
     if session not in (None, peer.session):
         return reply(handler, 404)

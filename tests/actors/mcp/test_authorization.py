@@ -125,7 +125,7 @@ async def test_a_server_that_admits_nobody_unknown_waits_for_a_token(
 
 
 async def test_what_a_server_quotes_of_a_token_is_told_to_nobody(
-    http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus]
+    http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus], caplog: pytest.LogCaptureFixture
 ) -> None:
     http_peer.on_connect = 401
     http_peer.headers = {"WWW-Authenticate": f'Bearer error_description="{TOKEN} has expired"'}
@@ -136,6 +136,14 @@ async def test_what_a_server_quotes_of_a_token_is_told_to_nobody(
         with pytest.raises(ToolAuthRequired) as caught:
             await server.ask(CallTool("look", {}, TOKEN))
         assert caught.value.challenge == told
+        http_peer.on_connect, http_peer.connect_error = 400, f"no such token: {TOKEN}"
+        await server.ask(Authenticate(TOKEN))
+        assert (state(statuses), statuses[-1].error) == ("disconnected", "no such token: ...")
+    mine = web(http_peer.url, headers={"X-Api-Key": TOKEN, "X-Version": "no"})
+    with pytest.raises(ServerStartFailed, match=r"failed to start: no such token: \.\.\.$"):
+        async with serving(mine):
+            pass
+    assert TOKEN not in caplog.text
 
 
 async def test_a_call_brings_the_token_that_connects(
