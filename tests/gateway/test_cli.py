@@ -263,6 +263,8 @@ def test_it_says_what_it_serves(serve: Callable[..., Served]) -> None:
     url = served.url()
     assert served.line("No MCP") == "No MCP servers configured"
     assert httpx2.get(f"{url}/health").json() == {"status": "ok"}
+    # A page of the internet may lead its own name to this machine.
+    assert httpx2.get(f"{url}/health", headers={"Host": "example.org"}).status_code == 421
     assert url.startswith("http://127.0.0.1:")
     assert served.stderr() == ""
 
@@ -297,9 +299,10 @@ def test_the_packaged_agent_is_said_aloud(serve: Callable[..., Served]) -> None:
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
 
 
-def test_an_open_address_is_warned_about(serve: Callable[..., Served]) -> None:
+def test_an_open_address_is_warned_about_and_has_any_name(serve: Callable[..., Served]) -> None:
     served = serve("--host", "0.0.0.0")
-    served.url()
+    url = served.url().replace("0.0.0.0", "127.0.0.1")
+    assert httpx2.get(f"{url}/health", headers={"Host": "example.org"}).status_code == 200
     assert "no authentication" in served.stderr()
 
 
