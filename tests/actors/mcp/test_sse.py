@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import mcp_types as types
 import pytest
 import trio
+from mcp.shared.message import SessionMessage
+from trio.testing import MockClock
 
+from stopgo.actors.mcp import http
+from stopgo.actors.mcp.failures import UNREACHABLE
+from stopgo.actors.mcp.sse import Posts
 from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
 from stopgo.config.model import McpServerConfig
@@ -214,3 +221,29 @@ async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePee
     with trio.fail_after(5), pytest.raises(ServerStartFailed, match="does not begin with where to post"):
         async with serving(older(peer)):
             pass
+
+
+async def test_a_notification_that_is_not_taken_is_not_waited_for_long(autojump_clock: MockClock) -> None:
+    async def hang(_: bytes) -> None:
+        await trio.sleep_forever()
+
+    notification = types.JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+    with trio.fail_after(60):
+        await Posts(hang, cast(Any, None)).send(SessionMessage(notification))
+    assert trio.current_time() == http.SIDE_TIMEOUT
+
+
+async def test_what_goes_wrong_with_a_request_is_its_reply() -> None:
+    replies: list[SessionMessage] = []
+
+    async def fail(_: bytes) -> tuple[int, str, object]:
+        return UNREACHABLE, "refused", {"sent": False}
+
+    async def hear(reply: SessionMessage) -> None:
+        replies.append(reply)
+
+    request = types.JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/list")
+    await Posts(fail, cast(Any, SimpleNamespace(send=hear))).send(SessionMessage(request))
+    [reply] = [item.message for item in replies]
+    assert isinstance(reply, types.JSONRPCError)
+    assert (reply.id, reply.error.code, reply.error.message) == (7, UNREACHABLE, "refused")
