@@ -8,9 +8,10 @@ Bodies, query strings and headers are never logged: they may hold what is secret
 from __future__ import annotations
 
 import logging
+import select
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from hypercorn.logging import Logger
 
@@ -21,6 +22,10 @@ MAX_PATH = 300
 """Characters of a path that are logged."""
 CLIENT_LEFT = 499
 """What the log says when the client went away before its answer."""
+STALL = 1.0
+"""Seconds that everything waits for a reader of the log that does not read, before it misses lines."""
+PIECE = 1000
+"""Characters that are written at once: on Linux a pipe that is ready takes 4096 bytes."""
 ANSWERED = "answered"
 """In the state of a request's scope: the status of an answer that was handed over in full."""
 
@@ -39,9 +44,49 @@ class Lines(logging.Formatter):
         return line
 
 
+class Unblocked(logging.StreamHandler[TextIO]):
+    """Goes on without the log while nobody reads it: a write to a full pipe would hold up the event loop, and
+    with it every request and every signal.
+
+    Raises OSError when there is no file behind the stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._ready = select.poll()
+        self._ready.register(stream.fileno(), select.POLLOUT)
+        self._left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if self._left_out and self._write(self.format(_left_out(self._left_out))):
+                self._left_out = 0
+            if self._left_out or not self._write(self.format(record)):
+                self._left_out += 1
+        except (OSError, ValueError):
+            self.handleError(record)
+
+    def _write(self, line: str) -> bool:
+        text = f"{line}{self.terminator}"
+        for at in range(0, len(text), PIECE):
+            if not self._ready.poll(0 if self._left_out else STALL * 1000):
+                return False
+            self.stream.write(text[at : at + PIECE])
+            self.flush()
+        return True
+
+
+def _left_out(lines: int) -> logging.LogRecord:
+    text = "%d lines were left out, for nobody read the log"
+    return logging.LogRecord("stopgo.log", logging.WARNING, "", 0, text, (lines,), None)
+
+
 def configure() -> None:
     """Set up the logging of this process: everything goes to stdout, one level, no file."""
-    handler = logging.StreamHandler(sys.stdout)
+    try:
+        handler: logging.Handler = Unblocked(sys.stdout)
+    except (AttributeError, OSError):  # it is closed, or a program's own
+        handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # What no line tells need not be found out for each: where in the code it was said, and in which thread of

@@ -314,6 +314,15 @@ def test_options_win_over_the_file(serve: Callable[..., Served], agent_dir: Path
     assert (agent_dir / "elsewhere").is_dir()
 
 
+def test_it_serves_on_and_stops_when_nobody_reads_its_log(serve: Callable[..., Served]) -> None:
+    served = serve()
+    with httpx2.Client(base_url=served.url(), timeout=PATIENCE) as client:
+        for _ in range(1500):  # lines of a hundred bytes, into a pipe of 65536
+            assert client.get("/health").status_code == 200
+    served.process.terminate()
+    assert served.process.wait(PATIENCE) == 0
+
+
 def test_clients_leave_the_agent_files_to_open(serve: Callable[..., Served], agent_dir: Path) -> None:
     server = f"{{name: e, command: {sys.executable}, args: [{ECHO_SERVER}]}}"
     (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: [{server}]\n")

@@ -1,6 +1,7 @@
 """What the log says of a request, and what it never says."""
 
 import logging
+import os
 import re
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import trio
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.log import Lines, configure
+from stopgo.gateway.log import Lines, Unblocked, configure
 from tests.canary import TOKEN as SECRET
 
 
@@ -114,3 +115,24 @@ def test_everything_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypat
     assert said.out.endswith("INFO stopgo.x: hello\n")
     assert "chatter" not in said.out
     assert said.err == ""
+
+
+def test_a_reader_that_stalls_holds_up_nothing_and_is_told_what_it_missed(monkeypatch: Any) -> None:
+    monkeypatch.setattr("stopgo.gateway.log.STALL", 0.01)
+    read, write = os.pipe()
+    with open(read, "rb", buffering=0) as reader, open(write, "w") as out:
+        handler = Unblocked(out)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+
+        def say(text: str) -> None:
+            handler.handle(logging.LogRecord("stopgo.x", logging.INFO, "", 0, text, (), None))
+
+        os.set_blocking(read, False)
+        for _ in range(300):  # more than any pipe holds
+            say("x" * 999)
+        before = b"".join(iter(lambda: reader.read(2**20), None)).splitlines()
+        say("there you are")
+        notice, last = reader.read(2**20).decode().splitlines()
+    assert set(before) == {b"x" * 999}
+    assert notice == f"{300 - len(before)} lines were left out, for nobody read the log"
+    assert last == "there you are"
