@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.endpoints import endpoint
 from stopgo.actors.models.providers.reading import failed_answer, read_reply, told_as
-from stopgo.actors.models.providers.wire_json import dump, load
+from stopgo.actors.models.providers.wire_json import dump
 from stopgo.config.models import ModelSpec
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class AnthropicModel:
                 return await self._ask(body, request, emit)
             except UnicodeEncodeError:
                 # Half of a surrogate pair somewhere, which the SDK does not mend.
-                return await self._ask(load(dump(body)), request, emit)
+                return await self._ask(json.loads(dump(body)), request, emit)
 
     async def _ask(self, body: dict[str, Any], request: ModelRequest, emit: Emit) -> ModelReply:
         import anthropic

@@ -9,9 +9,10 @@ import trio
 
 from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, UserMessage, unheard
+from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelTool, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.providers import bounded
+from stopgo.actors.nesting import MAX_DEPTH
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY
 
@@ -87,6 +88,15 @@ async def test_half_of_a_surrogate_pair_is_mended(model: Model, provider: Provid
     await model.complete(request(UserMessage("x\ud83d")), unheard)
     assert provider.bodies[0]["messages"][0]["content"][0]["text"] == "x\ufffd"
     assert provider.bodies[0]["model"] == "claude-x"
+
+
+async def test_it_is_mended_however_deep_a_tool_is_nested(model: Model, provider: Provider) -> None:
+    schema: dict[str, Any] = {"description": "x\ud83d"}
+    for _ in range(MAX_DEPTH):
+        schema = {"properties": {"v": schema}}
+    provider.answers = [events(*EVENTS)]
+    await model.complete(request(tools=(ModelTool("t", "", schema),)), unheard)
+    assert provider.bodies[0]["tools"][0]["name"] == "t"
 
 
 async def test_an_error_is_tried_once(model: Model, provider: Provider) -> None:
