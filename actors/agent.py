@@ -379,7 +379,11 @@ async def _run(
                 await nursery.start(recorder.run)
             nursery.start_soon(resume.resume_all, cast.services)
             agent = Agent(config, cast, journal, Sender(cast.services))
-            yield agent
+            try:
+                yield agent
+            except BaseException:
+                agent.draining.set()  # what is in flight still ends, and nothing further begins
+                raise
             end = trio.current_time() + config.shutdown_grace
             if not agent.draining.is_set():
                 await agent.drain(config.shutdown_grace)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -26,6 +29,7 @@ from tests.actors.world import (
     parallel,
     say,
     sequential,
+    types,
     use,
     wall,
 )
@@ -200,6 +204,28 @@ async def test_a_failure_inside_the_block_stops_everything_too(
             raise ZeroDivisionError
     assert "ZeroDivisionError" in repr(caught.value)
     assert world.running == []
+
+
+async def test_after_a_failure_inside_the_block_no_further_step_begins(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(_: Mapping[str, Any]) -> str:
+        await trio.sleep(2)
+        return "slow ok"
+
+    world.tool("put", HARMLESS, slow)
+    world.plan("agent", use(call("put")), use(call("put")), say("done"))
+    with suppress(BaseExceptionGroup, ZeroDivisionError):
+        async with world.agent() as agent:
+            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            await trio.sleep(1)
+            raise ZeroDivisionError
+    assert (world.called("put"), len(world.requests)) == (1, 1)
+    assert (await types(world.journal, id))[-2:] == ["tool.finished", "batch.finished"]
+    async with world.agent() as agent:
+        await trio.sleep(10)
+        assert (await agent.get(id)).messages[-1].content == "done"
+    assert world.called("put") == 2
 
 
 async def test_a_server_that_is_switched_off_is_not_there(world: World, autojump_clock: MockClock) -> None:
