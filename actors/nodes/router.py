@@ -95,7 +95,8 @@ def named_in(answer: str, spec: RouterNode) -> int:
     found = [i for i in found if not any(names[i] in names[j] for j in found if j != i)]
     if len(found) == 1:
         return found[0]
-    raise NodeFailed("no_route", f'the model of "{spec.name}" named none of its agents: {answer[:200]!r}')
+    count = "several" if found else "none"
+    raise NodeFailed("no_route", f'the model of "{spec.name}" named {count} of its agents: {answer[:200]!r}')
 
 
 def _is_named(name: str, said: str) -> bool:

@@ -36,18 +36,20 @@ def test_an_answer_names_one_agent(answer: str, names: tuple[str, ...], named: s
 
 
 @pytest.mark.parametrize(
-    ("answer", "names"),
+    ("answer", "names", "count"),
     [
-        ("I cannot help with that.", ("it", "hr")),
-        ("Through the door.", ("it", "hr")),
-        ("hr, or rather it", ("it", "hr")),
-        ("hr2", ("hr", "it")),
-        ("für wen?", ("r", "it")),
-        ("", ("it", "hr")),
+        ("I cannot help with that.", ("it", "hr"), "none"),
+        ("Through the door.", ("it", "hr"), "none"),
+        ("hr, or rather it", ("it", "hr"), "several"),
+        ("hr2", ("hr", "it"), "none"),
+        ("für wen?", ("r", "it"), "none"),
+        ("", ("it", "hr"), "none"),
     ],
 )
-def test_an_answer_that_names_none_or_several_is_no_route(answer: str, names: tuple[str, ...]) -> None:
-    with pytest.raises(NodeFailed) as failed:
+def test_an_answer_that_names_none_or_several_is_no_route(
+    answer: str, names: tuple[str, ...], count: str
+) -> None:
+    with pytest.raises(NodeFailed, match=f'the model of "pick" named {count} of its agents') as failed:
         named_in(answer, router(*names))
     assert failed.value.failure == "no_route"
 
