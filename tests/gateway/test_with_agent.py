@@ -53,7 +53,8 @@ async def test_a_client_that_goes_away_takes_nothing_with_it(
                 @nursery.start_soon
                 async def leave() -> None:
                     while (await agent.get(begun)).head.run is None:
-                        await trio.lowlevel.checkpoint()
+                        await trio.testing.wait_all_tasks_blocked(0.001)
+                        mock_clock.jump(0.01)
                     scope.cancel()
 
                 await client.post(f"/conversations/{begun}/messages", json={"message": "slow"})
