@@ -67,6 +67,18 @@ class RestartLimitReached(Exception):
     code: ClassVar[str] = "restart_limit_reached"
 
 
+class Fatal(Exception):
+    """The process has to stop, and whoever found out is stopping it. To the actors that this reaches it is no
+    crash: nothing is started again after it."""
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether it is `Fatal`, or a group with one that is."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_fatal(each) for each in error.exceptions)
+    return isinstance(error, Fatal)
+
+
 def leaf(error: BaseException) -> BaseException:
     """The exception itself, out of any groups that hold nothing else."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

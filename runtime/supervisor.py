@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.errors import ActorUnavailable, RestartLimitReached, leaf
+from stopgo.runtime.errors import ActorUnavailable, RestartLimitReached, is_fatal, leaf
 from stopgo.runtime.events import ACTORS, EventBus, Restarting
 from stopgo.runtime.life import Seat
 from stopgo.runtime.message import A
@@ -146,6 +146,8 @@ class Supervisor:
                 crash = await life.run(child.behaviour, Context(life))
                 if life.starter is not None:
                     raise crash or ActorUnavailable(f"{child.name} ended before it served")
+                if crash is not None and is_fatal(crash):
+                    return
                 if crash is not None and (child.stopping or self._closing):
                     logger.error("%s failed while it was stopped", child.name, exc_info=crash)
                     return

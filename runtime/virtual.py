@@ -13,6 +13,7 @@ import trio
 from stopgo.runtime import trace
 from stopgo.runtime.background import TaskHost
 from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.errors import is_fatal
 from stopgo.runtime.events import ACTORS, EventBus, Restarting
 from stopgo.runtime.life import Life, Seat
 from stopgo.runtime.message import A, Message
@@ -125,7 +126,7 @@ class VirtualActors(Generic[A]):
             while not activation.stopping:
                 life = activation.begin_woken(self._bus, self._nursery)
                 crash = await life.run(lambda context: self._behaviour(key)(context), Context(life))
-                if crash is not None:
+                if crash is not None and not is_fatal(crash):
                     failures = 1 if life.progressed else failures + 1
                     if activation.stopping:
                         return
@@ -134,6 +135,8 @@ class VirtualActors(Generic[A]):
                         continue
                     life = activation.begin_woken(self._bus, self._nursery)
                     crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
+                if crash is not None and is_fatal(crash):
+                    return
                 lived_on = crash is not None and life.progressed
                 if not (lived_on or activation.woken_since(life)):
                     if crash is not None and not activation.stopping:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from stopgo.runtime.errors import Fatal
+
 
 class JournalError(Exception):
     """Base of what a journal raises."""
@@ -29,7 +31,7 @@ class BadCursor(JournalError):
     """The cursor was not made by this journal."""
 
 
-class JournalBroken(JournalError):
+class JournalBroken(JournalError, Fatal):
     """A commit failed with an I/O error. What is on disk is not known: the process must stop."""
 
 

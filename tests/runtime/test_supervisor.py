@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, RestartLimitReached
+from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, Fatal, RestartLimitReached
 from stopgo.runtime.events import Crashed, EventBus, Restarting, Started, Stopped, Subscription
 from stopgo.runtime.message import Request
 from stopgo.runtime.ref import ActorRef
@@ -226,6 +226,22 @@ async def test_a_child_that_is_not_to_be_restarted_is_gone(autojump_clock: trio.
         with pytest.raises(ActorUnavailable, match="w has stopped"):
             await ref.ask(Work())
         await supervisor.stop("w")
+
+
+async def test_what_ends_the_process_is_no_crash_of_a_child(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def told(ctx: Context[Work]) -> None:
+        async def handle(_: Work) -> None:
+            raise Fatal("the disk is full")
+
+        await ctx.serve(handle)
+
+    async with open_supervisor(EventBus()) as supervisor:
+        await crash(await supervisor.start("w", told))
+        await trio.sleep(100)
+        assert supervisor.find("w") is None
+    assert caplog.records == []
 
 
 async def test_a_child_that_ends_by_itself_is_not_restarted(autojump_clock: trio.testing.MockClock) -> None:

@@ -10,6 +10,7 @@ import trio.testing
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.events import Crashed, EventBus, Restarting, Started, Stopped
+from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.message import Message
 from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import Supervisor, open_supervisor
@@ -225,6 +226,28 @@ async def test_after_three_crashes_the_key_is_poisoned_once(autojump_clock: trio
             assert inbox.done[1:] == ["a"]
     delays = [event.delay for event in [e async for e in seen] if isinstance(event, Restarting)]
     assert delays == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "error", [JournalBroken("full"), ExceptionGroup("both", [OSError("x"), JournalBroken("full")])]
+)
+async def test_what_ends_the_process_is_no_crash_of_a_key(
+    error: Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    lives = 0
+
+    def behaviour(key: str) -> Behaviour[Wake]:
+        nonlocal lives
+        lives += 1
+        raise error
+
+    async with open_supervisor(EventBus()) as supervisor:
+        actors = Inbox().actors(supervisor)
+        actors._behaviour = behaviour
+        actors.wake("k", Wake())
+        await trio.sleep(1000)
+        assert (lives, actors.active) == (1, 0)
+    assert caplog.records == []
 
 
 @pytest.mark.repeat(10)
