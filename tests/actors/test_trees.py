@@ -239,7 +239,8 @@ async def test_an_interrupted_run_goes_on_with_the_tree_it_started_with(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("look", READ_ONLY)
-    world.settings["agent"] = sequential("root", llm("a", output_key="k"), {**llm("b"), "prompt": "old {k}"})
+    second = {**llm("b"), "prompt": "old {k}, ${data_dir}"}
+    world.settings["agent"] = sequential("root", llm("a", output_key="k"), second)
     world.plan("b", after(1000, say("too late")), turn=1)
     async with world.agent() as agent:
         with trio.move_on_after(10):
@@ -249,7 +250,7 @@ async def test_an_interrupted_run_goes_on_with_the_tree_it_started_with(
     async with world.agent() as agent:
         turn = await agent.start_conversation("first", key="k")
         assert answer(turn).response == "b again"
-        assert world.requests[-1].prompt == "old a done"
+        assert world.requests[-1].prompt == f"old a done, {world.folder / 'data'}"
         assert len(world.asked("a")) == 1  # what it said is on record
         await agent.send(turn.conversation.id, "next")
     assert world.requests[-1].node == "other"
