@@ -11,9 +11,11 @@ import mcp_types as types
 import pytest
 
 from stopgo.actors.mcp import listing
+from stopgo.actors.mcp.dial import Manner, Transport, client
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import list_tools
+from stopgo.config.model import McpServerConfig
 
 LOG = logging.getLogger("test")
 
@@ -69,3 +71,10 @@ async def test_pages_in_a_circle_are_read_once(caplog: pytest.LogCaptureFixture)
     pages = {None: ([listed("a")], "1"), "1": ([listed("b")], "1")}
     assert [name for name, _ in await tools_of(pages)] == ["a", "b"]
     assert caplog.text == ""
+
+
+async def test_tools_are_asked_for_and_not_remembered() -> None:
+    """The SDK would answer a list with an older one, for as long as that server said it may (SEP-2549)."""
+    way = Transport(cast(Any, None), cast(Any, None))
+    config = McpServerConfig(name="web", url="http://server.test/mcp")
+    assert client(config, Manner.first(config), way, Link(Flights(LOG)), LOG).cache is None

@@ -397,6 +397,16 @@ async def test_a_childs_variables_come_from_its_file_and_then_from_its_configura
     assert variables["SECOND"] == "of the configuration"
 
 
+async def test_a_command_is_looked_for_on_the_path_that_is_its_own(serving: Open, tmp_path: Path) -> None:
+    command = tmp_path / "own-server"
+    command.write_text("#!/bin/sh\necho started >&2\nexit 3\n")
+    command.chmod(0o755)
+    config = McpServerConfig(name="own", command=command.name, env={"PATH": str(tmp_path)})
+    with pytest.raises(ServerStartFailed, match="started"):
+        async with serving(config):
+            pass
+
+
 async def test_an_env_file_of_no_use_fails_the_start(unruly: Config, serving: Open, tmp_path: Path) -> None:
     file = tmp_path / "server.env"
     with pytest.raises(ServerStartFailed, match=f"env_file {file}: No such file or directory$"):
