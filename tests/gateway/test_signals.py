@@ -32,3 +32,9 @@ async def test_a_run_is_cancelled_in_good_order_unless_it_is_asked_twice(
     await interrupt.listen(signals(0, pause))
     assert interrupt.stop.is_set()
     assert interrupt.scope.cancel_called == at_once
+
+
+async def test_before_there_is_a_run_one_signal_stops_at_once(autojump_clock: MockClock) -> None:
+    interrupt = Interrupt()
+    await interrupt.listen(signals(0))
+    assert interrupt.scope.cancel_called
