@@ -76,6 +76,7 @@ async def test_a_log_that_makes_no_sense_is_answered_and_disturbs_nobody(
         listed = {item.id for item in (await agent.conversations(full=True)).conversations}
         assert sound in listed  # one that cannot be shown in full hides no other
         assert await world.journal.inbox(broken) == ()
+        assert not agent._cast.services.tokens._held
         assert agent.health().ready
         last = (await events(world.journal, broken))[-1]
         assert last.type == event.type  # it stays as it is
@@ -154,11 +155,12 @@ async def test_a_decision_in_a_read_only_conversation_waits_for_the_newer_versio
     id, [question] = turn.conversation.id, turn.conversation.head.pending
     await write(world, id, NewEvent("branch.merged", {}))
     async with world.agent() as agent:
-        refused = agent.decide(question, {"approved": True}, key="d")
+        refused = agent.decide(question, {"approved": True}, key="d", token="secret")
         assert await code_of(refused) == "conversation_read_only"
+        assert not agent._cast.services.tokens._held
         assert await code_of(agent.decide(question, {"approved": False})) == "already_decided"
         await trio.sleep(60)
-        repeated = agent.decide(question, {"approved": True}, key="d")
+        repeated = agent.decide(question, {"approved": True}, key="d", token="secret")
         assert await code_of(repeated) == "conversation_read_only"
     assert world.ledger == []
     # It was the first decision, so it is the one that counts.
