@@ -81,7 +81,7 @@ class Context(Generic[A]):
         """Handle messages until stopped or idle; drain what was accepted; return.
 
         With a `concurrency` of 1 one message is handled after another. With more, that many
-        are handled at a time, and state may change wherever a handler waits.
+        are handled at a time (see `Handlers`), and state may change wherever a handler waits.
 
         After `idle_timeout` seconds without a message the actor stops, unless it is `busy()`;
         then it is asked again after as long. A `handle` that never waits can say so: there is

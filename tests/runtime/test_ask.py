@@ -386,7 +386,7 @@ async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.tes
     assert sorted(log) == ["cancelled a", "cancelled b", "close", "open", "run a", "run b", "run crash"]
 
 
-def tidies_up(crash: trio.Event) -> Behaviour[ToolMessage]:
+def tidies_up(crash: trio.Event, log: list[str]) -> Behaviour[ToolMessage]:
     """`crash` crashes when it is told to; all else waits for ever, and needs 100 s to unwind."""
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -399,8 +399,12 @@ def tidies_up(crash: trio.Event) -> Behaviour[ToolMessage]:
             finally:
                 with trio.CancelScope(shield=True):
                     await trio.sleep(100)
+                log.append("unwound")
 
-        await ctx.serve(handle, concurrency=2)
+        try:
+            await ctx.serve(handle, concurrency=2)
+        finally:
+            log.append("over")
 
     return behaviour
 
@@ -418,7 +422,7 @@ async def test_a_crash_is_told_before_other_handlers_have_unwound(
         heard[argument] = trio.current_time() - began
 
     async with open_supervisor(EventBus(), grace=1000) as supervisor:
-        ref = await supervisor.start("s", tidies_up(crash), restart=Restart.NEVER)
+        ref = await supervisor.start("s", tidies_up(crash, []), restart=Restart.NEVER)
         async with trio.open_nursery() as askers:
             for argument in ("slow", "crash", "queued"):
                 askers.start_soon(ask, argument)
@@ -432,7 +436,7 @@ async def test_a_crash_is_told_before_other_handlers_have_unwound(
 async def test_who_is_cancelled_has_unwound_what_it_asked_for(autojump_clock: trio.testing.MockClock) -> None:
     began = trio.current_time()
     async with open_supervisor(EventBus(), grace=1000) as supervisor:
-        ref = await supervisor.start("s", tidies_up(trio.Event()))
+        ref = await supervisor.start("s", tidies_up(trio.Event(), []))
         with trio.move_on_after(1):
             await ref.ask(Run("slow"))
         assert trio.current_time() == began + 101
@@ -444,11 +448,10 @@ async def test_a_stop_reaches_what_is_handled_for_somebody_outside(
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus(), grace=0.5) as supervisor, trio.open_nursery() as askers:
-        ref = await supervisor.start("s", tool(log, concurrency=3))
+        ref = await supervisor.start("s", tidies_up(trio.Event(), log))
         await ask_in_order(askers, asked, ref, "a", "b")
         await supervisor.stop("s")
-        assert sorted(log) == ["cancelled a", "cancelled b", "close", "open", "run a", "run b"]
-        assert log[-1] == "close", "they have gone before the actor tidies up"
+        assert log == ["unwound", "unwound", "over"]
     assert {str(error) for error in asked.values()} == {"s was stopped before it answered"}
 
 
@@ -464,17 +467,24 @@ async def test_a_handler_that_fails_while_its_asker_is_cancelled_crashes_its_act
                 try:
                     await trio.sleep_forever()
                 finally:
-                    raise OSError("pipe closed")
+                    if message == Run("x"):
+                        raise OSError("pipe closed")
 
         await ctx.serve(handle, concurrency=2)
 
-    async with open_supervisor(bus, backoff=Backoff(first=2, jitter=0)) as supervisor:
-        ref = await supervisor.start("s", behaviour)
+    asked: Asked = {}
+    async with (
+        open_supervisor(bus, backoff=Backoff(first=2, jitter=0)) as supervisor,
+        trio.open_nursery() as askers,
+    ):
+        ref = await supervisor.start("s", behaviour, restart=Restart.NEVER)
+        await ask_in_order(askers, asked, ref, "other")
         with bus.subscribe("actors", buffer=10) as seen:
             with trio.move_on_after(1) as gave_up:
                 await ref.ask(Run("x"))
             await trio.sleep(5)
         assert gave_up.cancelled_caught
+        assert str(asked["other"]) == "s crashed: OSError('pipe closed')"
     crashes = [event.error async for event in seen if isinstance(event, Crashed)]
     assert [str(error) for error in crashes] == ["pipe closed"]
 
