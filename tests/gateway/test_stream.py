@@ -64,6 +64,7 @@ async def follow(
 async def test_it_replays_and_then_follows(agent: Any, client: httpx2.AsyncClient) -> None:
     async with follow(client) as reader:
         assert reader.response.headers["Content-Type"] == "text/event-stream"
+        assert reader.response.headers["X-Accel-Buffering"] == "no"  # a proxy would hold events back
         assert reader.response.headers["X-Session-ID"] == "1f0c9a7e"
         assert await reader.block() == {"retry": "1000"}
         seen = [await reader.event() for _ in agent.log]
