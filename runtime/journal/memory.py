@@ -377,10 +377,6 @@ class MemoryJournal:
             ]
             return tuple(name for _, name in sorted(work))
 
-    async def check(self) -> None:
-        async with _handed_over():
-            return
-
 
 def _row(name: str, kept: _Stream) -> Row:
     return Row(name, kept.summary, len(kept.events), kept.created, kept.updated)

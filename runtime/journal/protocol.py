@@ -373,7 +373,3 @@ class Journal(Protocol):
             Fenced
         """
         ...
-
-    async def check(self) -> None:
-        """Return if the store can be read; raise what is wrong with it."""
-        ...

@@ -199,11 +199,6 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
     )
 
 
-def check(db: sqlite3.Connection) -> None:
-    """Return if the tables can be read."""
-    db.execute("SELECT 1 FROM stream LIMIT 1").fetchone()
-
-
 def open_work(db: sqlite3.Connection) -> tuple[str, ...]:
     found = db.execute(
         "SELECT name FROM stream WHERE id IN"

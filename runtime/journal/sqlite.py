@@ -318,9 +318,6 @@ class SqliteJournal:
     async def open_work(self) -> tuple[str, ...]:
         return await self._reader.slow(sql_stream.open_work)
 
-    async def check(self) -> None:
-        await self._reader.quick(sql_stream.check)
-
 
 def _content(change: NewQuestion | CloseQuestion) -> Json:
     return change.body if isinstance(change, NewQuestion) else change.patch

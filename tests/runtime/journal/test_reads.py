@@ -274,10 +274,6 @@ async def test_open_work_is_what_start_up_wakes(journal: Journal, begin: Any) ->
     assert await journal.open_work() == ("quiet", "unwritten")
 
 
-async def test_the_store_can_be_checked(journal: Journal) -> None:
-    await journal.check()
-
-
 async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin: Any) -> None:
     fence, other = await begin("s", status="active", open=True, title="T"), await begin("t", status="active")
     for name, owner in (("s", fence), ("t", other)):

@@ -393,7 +393,6 @@ async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> Non
         lambda: journal.intents("s"),
         lambda: journal.due(0.0),
         lambda: journal.open_work(),
-        lambda: journal.check(),
         lambda: journal.delete(fence),
     ]
     for call in calls:
