@@ -126,6 +126,8 @@ class Agent:
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),
             unless=frozenset({"waiting_approval", "completed"}),
+            # It would be refused after it was accepted.
+            not_behind=frozenset({"complete"}),
         )
         return await self._turn(id, reply)
 

@@ -249,7 +249,7 @@ class Commands:
             await save_over(self._log, asked=lambda body: body["id"] in lost, why=why)
 
     async def _complete(self, command: Command) -> None:
-        if self._run_is_live():
+        if self._run_is_live() or self._queued:
             await self._refuse(command, "run_in_progress", "a run is going; wait for it or cancel it first")
             return
         events = () if self._log.state.head.completed else (e.conversation_completed(),)

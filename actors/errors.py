@@ -98,6 +98,8 @@ def not_accepted(outcome: NotAccepted, id: str) -> AgentError:
             )
         case "status":
             return AgentError("conversation_completed", "the conversation is completed")
+        case "behind":
+            return AgentError("conversation_completed", "the conversation is being completed")
         case why:
             assert_never(why)
 

@@ -48,6 +48,7 @@ class Sender:
         new: bool = False,
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
+        not_behind: frozenset[str] = frozenset(),
     ) -> Json | NotAccepted | None:
         """The reply to a command; None when it is not waited for, or not yet there.
 
@@ -58,7 +59,9 @@ class Sender:
         key = key or str(uuid.uuid4())
 
         async def deliver() -> Outcome:
-            return await journal.deliver(id, key, kind, body, new=new, limit=limit, unless=unless)
+            return await journal.deliver(
+                id, key, kind, body, new=new, limit=limit, unless=unless, not_behind=not_behind
+            )
 
         return await self._send(id, key, token, wait, deliver)
 

@@ -125,6 +125,7 @@ class MemoryJournal:
         new: bool = False,
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
+        not_behind: frozenset[str] = frozenset(),
     ) -> Accepted | Repeated | KeyReused | NotAccepted:
         body = _copy(body)
         async with _handed_over():
@@ -138,6 +139,8 @@ class MemoryJournal:
                 return known
             if kept.summary.status in unless:
                 return NotAccepted("status", kept.summary.status)
+            if any(each.kind in not_behind for each in kept.waiting()):
+                return NotAccepted("behind")
             if limit is not None and sum(each.kind == kind for each in kept.waiting()) >= limit:
                 return NotAccepted("full")
             kept.inbox[key] = _Delivered(Command(stream, key, kind, body, at=now))

@@ -197,7 +197,7 @@ class KeyReused:
 class NotAccepted:
     """Nothing was written, and the key was not used up."""
 
-    why: Literal["unknown_stream", "full", "status"]
+    why: Literal["unknown_stream", "full", "status", "behind"]
     status: str | None = None
     """The summary's status, for `why == "status"`."""
 
@@ -251,13 +251,15 @@ class Journal(Protocol):
         new: bool = False,
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
+        not_behind: frozenset[str] = frozenset(),
     ) -> Accepted | Repeated | KeyReused | NotAccepted:
         """Put a command into a stream's inbox.
 
         A known key is answered with `Repeated` or `KeyReused` before anything else is looked at.
         `new` makes the stream if there is none (a summary with empty status and title, `open` false;
         lists leave it out until its first save). `limit` is how many open commands of this kind the
-        inbox may hold. `unless` are summary statuses in which the command is not accepted.
+        inbox may hold. `unless` are summary statuses in which the command is not accepted, `not_behind`
+        kinds of open commands after which it is not.
         """
         ...
 

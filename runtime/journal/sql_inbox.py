@@ -21,6 +21,7 @@ def deliver(
     new: bool,
     limit: int | None,
     unless: frozenset[str],
+    not_behind: frozenset[str],
     now: float,
 ) -> Accepted | Repeated | KeyReused | NotAccepted:
     head = streams.find(name)
@@ -30,8 +31,12 @@ def deliver(
     status = head.status if head else ""
     if status in unless:
         refused = NotAccepted("status", status)
-    elif limit is not None and (_waiting(db, head.id, kind) if head else 0) >= limit:
-        refused = NotAccepted("full")
+    elif limit is not None or not_behind:
+        kinds = _waiting(db, head.id) if head else []
+        if not not_behind.isdisjoint(kinds):
+            refused = NotAccepted("behind")
+        elif limit is not None and kinds.count(kind) >= limit:
+            refused = NotAccepted("full")
     if refused is None:
         head = head or streams.create(name, now)
         if put(db, head.id, key, kind, body, now):
@@ -85,11 +90,10 @@ def forget(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:
         db.execute("DELETE FROM inbox WHERE stream_id = ? AND key = ?", (stream_id, key))
 
 
-def _waiting(db: sqlite3.Connection, stream_id: int, kind: str) -> int:
-    (count,) = db.execute(
-        "SELECT count(*) FROM inbox WHERE stream_id = ? AND open = 1 AND kind = ?", (stream_id, kind)
-    ).fetchone()
-    return int(count)
+def _waiting(db: sqlite3.Connection, stream_id: int) -> list[str]:
+    """The kinds of the open commands."""
+    found = db.execute("SELECT kind FROM inbox WHERE stream_id = ? AND open = 1", (stream_id,))
+    return [kind for (kind,) in found]
 
 
 # ------------------------------------------------------------------------ reads

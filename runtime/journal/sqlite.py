@@ -152,6 +152,7 @@ class SqliteJournal:
         new: bool = False,
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
+        not_behind: frozenset[str] = frozenset(),
     ) -> Accepted | Repeated | KeyReused | NotAccepted:
         text = json_text.dump(body)
         return await self._writer.submit(
@@ -165,6 +166,7 @@ class SqliteJournal:
                 new=new,
                 limit=limit,
                 unless=unless,
+                not_behind=not_behind,
                 now=self._wall(),
             )
         )

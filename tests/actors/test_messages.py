@@ -240,6 +240,36 @@ async def test_a_message_is_not_forgotten_when_the_run_ends_while_the_next_comma
         assert (await agent.get(id)).messages[-1].content == "second"
 
 
+async def test_no_message_is_accepted_that_the_completion_before_it_would_refuse(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        await world.journal.deliver(id, "c", "complete", {})  # and nobody has looked at it yet
+        assert await code_of(agent.send(id, "late", wait=False)) == "conversation_completed"
+        agent._cast.services.wake(id)
+        await trio.sleep(1)
+        assert (await agent.get(id)).head.completed
+
+
+async def test_no_completion_overtakes_a_message_that_waits(world: World, autojump_clock: MockClock) -> None:
+    go = trio.Event()
+    world.plan("agent", once(go, say("never")), turn=1)
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("first", wait=False)).conversation.id
+        await trio.sleep(1)
+        await agent.send(id, "queued", wait=False)
+        await trio.sleep(1)
+        for kind in ("cancel", "complete"):
+            await world.journal.deliver(id, kind, kind, {})
+        agent._cast.services.wake(id)
+        await trio.sleep(1)
+        conversation = await agent.get(id)
+    assert conversation.messages[-1].content == "second"
+    assert not conversation.head.completed
+
+
 # ------------------------------------------------------------------------ while it waits
 
 

@@ -137,6 +137,19 @@ async def test_some_statuses_do_not_accept(journal: Journal, begin: Any) -> None
     assert await journal.deliver("s", "k", "message", {}) == Accepted(), "the key was not used up"
 
 
+async def test_some_commands_are_not_accepted_behind_others(journal: Journal, begin: Any) -> None:
+    fence = await begin()
+    behind = frozenset({"complete", "other"})
+    assert await journal.deliver("s", "m1", "message", {}, limit=9, not_behind=behind) == Accepted()
+    await journal.deliver("s", "c", "complete", {})
+    for limit in (None, 9):
+        refused = await journal.deliver("s", "m2", "message", {}, limit=limit, not_behind=behind)
+        assert refused == NotAccepted("behind")
+    assert await journal.deliver("s", "m1", "message", {}, not_behind=behind) == Repeated(None)
+    await journal.save(fence, 1, ack=["c"])
+    assert await journal.deliver("s", "m2", "message", {}, not_behind=behind) == Accepted()
+
+
 async def test_replies_are_kept_by_key_and_the_first_stays(journal: Journal, begin: Any) -> None:
     fence = await begin()
     await journal.deliver("s", "open", "message", {})
