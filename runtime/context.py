@@ -16,6 +16,7 @@ A restart calls the function again, so its state is always fresh.
 
 from __future__ import annotations
 
+import contextvars
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -29,7 +30,6 @@ from stopgo.runtime.background import Ts
 from stopgo.runtime.envelope import Envelope, handling
 from stopgo.runtime.errors import Refused, leaf
 from stopgo.runtime.events import ACTORS, TellRefused
-from stopgo.runtime.handlers import Handlers
 from stopgo.runtime.life import Life
 from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.message import A, Message, R, Request
@@ -81,7 +81,7 @@ class Context(Generic[A]):
         """Handle messages until stopped or idle; drain what was accepted; return.
 
         With a `concurrency` of 1 one message is handled after another. With more, that many
-        are handled at a time (see `Handlers`), and state may change wherever a handler waits.
+        are handled at a time, and state may change wherever a handler waits.
 
         After `idle_timeout` seconds without a message the actor stops, unless it is `busy()`;
         then it is asked again after as long. A `handle` that never waits can say so: there is
@@ -101,8 +101,7 @@ class Context(Generic[A]):
                     await self._handle(handle, envelope)
                     del envelope  # or an idle actor would keep its last message
             else:
-                name = f"{self.ref.name}<handler>"
-                await Handlers(mailbox, partial(self._handle, handle), concurrency, name).run()
+                await self._serve_side_by_side(handle, concurrency)
         finally:
             mailbox.end(None)  # However this ends, nobody waits for the behaviour's tear-down.
 
@@ -145,6 +144,35 @@ class Context(Generic[A]):
         life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, background)
         background.start_in(life.scope, partial(_live_once, life, behaviour), name=name)
         return life
+
+    async def _serve_side_by_side(self, handle: Handler[A], concurrency: int) -> None:
+        mailbox = self._life.mailbox
+        name = f"{self.ref.name}<handler>"
+        context = contextvars.copy_context()
+        free = concurrency
+
+        async def handle_in_turn(envelope: Envelope) -> None:
+            nonlocal free
+            while True:
+                await self._handle(handle, envelope)
+                following = mailbox.next()
+                if following is None:
+                    free += 1
+                    return
+                envelope = following
+                await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
+
+        def take(envelope: Envelope) -> bool:
+            nonlocal free
+            if not free:
+                return False
+            free -= 1
+            # In our context, for this is the step of whoever sends.
+            context.run(lambda: handlers.start_soon(handle_in_turn, envelope, name=name))
+            return True
+
+        async with trio.open_nursery() as handlers:
+            await mailbox.hand_out(take)
 
     async def _handle(self, handle: Handler[A], envelope: Envelope) -> None:
         if envelope.settled:

@@ -52,12 +52,8 @@ class Envelope:
         """Nobody waits any more: it will not be handled, or its handler is cancelled."""
         if not self.settled:
             self.settled = True
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Cancel its handler, if that runs."""
-        if self.scope is not None:
-            self.scope.cancel()
+            if self.scope is not None:
+                self.scope.cancel()
 
     def take(self) -> Any:
         """The handler's return value; raises what the ask failed with."""

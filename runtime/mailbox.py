@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 
@@ -12,17 +12,6 @@ from stopgo.runtime import trace
 from stopgo.runtime.envelope import Envelope, handling
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 from stopgo.runtime.message import A, Message, R, Request
-
-
-class Taker(Protocol):
-    """Takes the messages of a mailbox as they come; see `stopgo.runtime.handlers`."""
-
-    @property
-    def room(self) -> bool: ...
-
-    def take(self, envelope: Envelope) -> bool: ...
-
-    async def visit(self, envelope: Envelope) -> None: ...
 
 
 class Mailbox:
@@ -43,7 +32,7 @@ class Mailbox:
         "_queue",
         "_senders",
         "_size",
-        "_taker",
+        "_take",
         "name",
         "taken",
     )
@@ -60,7 +49,7 @@ class Mailbox:
         self._senders: dict[Envelope, trio.Event] = {}  # who waits for room, in order
         self._pending: dict[Envelope, None] = {}  # every ask without an answer, also those being handled
         self._arrived: trio.Event | None = None  # what the receiver waits for
-        self._taker: Taker | None = None
+        self._take: Callable[[Envelope], bool] | None = None
         self._closed = False
         self._crash: Exception | None = None
 
@@ -71,14 +60,9 @@ class Mailbox:
         envelope = Envelope(request, self.name, self, handling.get(), trace.current.get(), answered)
         envelope.refuse_cycle()
         self._pending[envelope] = None
-        taker = self._taker
         try:
-            if taker is not None and taker.room and not self._closed:
-                self.taken += 1
-                await taker.visit(envelope)
-            else:
-                await self._deliver(envelope)
-                await answered.wait()
+            await self._deliver(envelope)
+            await answered.wait()
             return envelope.take()  # type: ignore[no-any-return]
         finally:
             del self._pending[envelope]
@@ -112,20 +96,20 @@ class Mailbox:
                 self.close()
         return self.next()
 
-    async def hand_out(self, taker: Taker) -> None:
-        """Give every message to `taker`, in order and in the step of its sender, until no more are accepted.
+    async def hand_out(self, take: Callable[[Envelope], bool]) -> None:
+        """Offer every message to `take`, in order and in the step of its sender, until no more are accepted.
 
         What it has no room for stays, as does all that comes after; who has room again asks for the `next`.
         """
-        while self._queue and taker.take(self._queue[0]):
+        while self._queue and take(self._queue[0]):
             self.next()
-        self._taker = taker
+        self._take = take
         try:
             while not self._closed:
                 self._arrived = trio.Event()
                 await self._arrived.wait()
         finally:
-            self._taker = None
+            self._take = None
 
     def next(self) -> Envelope | None:
         """The next message, perhaps withdrawn by now, if there is one."""
@@ -176,9 +160,9 @@ class Mailbox:
             self._senders.pop(envelope, None)
 
     def _accept(self, envelope: Envelope) -> None:
-        if self._taker is not None and self._taker.take(envelope):
+        if self._take is not None and self._take(envelope):
             self.taken += 1
             return
         self._queue.append(envelope)
-        if self._taker is None and self._arrived is not None:
+        if self._take is None and self._arrived is not None:
             self._arrived.set()

@@ -36,7 +36,7 @@ class ActorRef(Generic[A]):
         """Send a request and wait for its reply, as if calling a function.
 
         Cancelling the wait withdraws the request: queued, it is never handled; running, its
-        handler is cancelled. Whether that has unwound when this returns is up to the actor.
+        handler is cancelled, and unwinds without being waited for.
 
         Raises Refused, ActorUnavailable, ActorCrashed or AskCycle.
         """

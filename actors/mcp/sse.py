@@ -73,7 +73,7 @@ class LegacySse:
                 return await request.result()
             except trio.Cancelled:
                 posting.cancel()
-                self._nursery.start_soon(self._call_off, request)
+                await self._call_off(request)
                 raise
             finally:
                 posting.deadline = trio.current_time() + http.SIDE_TIMEOUT
@@ -85,7 +85,7 @@ class LegacySse:
 
     async def _call_off(self, request: OpenRequest) -> None:
         if not self._client.is_closed:
-            with trio.move_on_after(http.SIDE_TIMEOUT):
+            with trio.move_on_after(http.SIDE_TIMEOUT, shield=True):
                 await self._post(request.cancellation())
 
     async def _post(self, body: bytes) -> tuple[int, str, object] | None:
