@@ -12,7 +12,7 @@ import attrs
 import trio
 
 MOMENT = 0.01
-"""Seconds."""
+"""Seconds before the rounds are counted."""
 ROUNDS = 12
 """What is asked for is done after so many rounds more, and before twice as many."""
 

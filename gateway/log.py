@@ -56,6 +56,8 @@ class Unblocked(logging.StreamHandler[TextIO]):
         self._ready = select.poll()
         self._ready.register(stream.fileno(), select.POLLOUT)
         self._left_out = 0
+        self._cut = False
+        """The last line is there in part."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -67,12 +69,13 @@ class Unblocked(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def _write(self, line: str) -> bool:
-        text = f"{line}{self.terminator}"
+        text = f"{self.terminator if self._cut else ''}{line}{self.terminator}"
         for at in range(0, len(text), PIECE):
             if not self._ready.poll(0 if self._left_out else STALL * 1000):
                 return False
             self.stream.write(text[at : at + PIECE])
             self.flush()
+            self._cut = at + PIECE < len(text)
         return True
 
 
