@@ -14,11 +14,14 @@ REQUEST_REFUSED = -31400
 SESSION_LOST = -31404
 """The server does not know our session, and therefore did nothing."""
 NOT_UNDERSTOOD = -31422
-"""The reply is not a valid one."""
+"""Something came in the place of a reply, and none can be made out: it says nothing about the call."""
 SERVER_FAILED = -31500
 """An HTTP 5xx that is no answer of the tool server's."""
 UNREACHABLE = -31503
 """The request failed on its way; `data["sent"]` says whether it may have arrived."""
+_OURS = (REQUEST_REFUSED, SESSION_LOST, NOT_UNDERSTOOD, SERVER_FAILED, UNREACHABLE)
+ANY_ERROR = -32603
+"""Of JSON-RPC: "Internal error"."""
 
 UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """The statuses that a credential, or a better one, would change."""
@@ -51,13 +54,19 @@ def meaning(code: int, message: str, data: object) -> Meaning:
     if code == UNREACHABLE:
         sent = not isinstance(data, Mapping) or data.get("sent") is not False
         return "reply_lost" if sent else "never_ran"
-    if code == SERVER_FAILED:
+    if code in (SERVER_FAILED, NOT_UNDERSTOOD):
         return "outcome_unknown"
     if code == _CLOSED and message.startswith(_CLOSED_MESSAGE):
         return "connection_lost"
     if code == _CLOSED and message.startswith(_REPLY_CUT_MESSAGE):
         return "reply_lost"
     return "answered"
+
+
+def code_of_server(code: int) -> int:
+    """The code in an error that the server itself wrote: with one of ours it would say that nothing was sent,
+    and what it did would be done again."""
+    return ANY_ERROR if code in _OURS else code
 
 
 def worth_retrying(code: int) -> bool:

@@ -27,6 +27,7 @@ from stopgo.actors.mcp.failures import (
     SESSION_LOST,
     UNAUTHORIZED,
     UNREACHABLE,
+    code_of_server,
     status_line,
 )
 from stopgo.actors.mcp.reply import Reply
@@ -336,7 +337,7 @@ def _rpc_error(body: bytes) -> tuple[int, str, object] | None:
         return None
     match message:
         case {"jsonrpc": _, "error": {"code": int() as code, "message": str() as text, **rest}}:
-            return code, text, rest.get("data")
+            return code_of_server(code), text, rest.get("data")
         case _:
             return None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic_core import from_json
 
-from stopgo.actors.mcp.failures import NOT_UNDERSTOOD
+from stopgo.actors.mcp.failures import ANY_ERROR, NOT_UNDERSTOOD, code_of_server
 
 if TYPE_CHECKING:
     from mcp import MCPError
@@ -39,9 +39,12 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
     try:
         if isinstance(value, dict) and value.keys().isdisjoint(("method", "error")):
             return JSONRPCResponse.model_validate(value, by_name=False)
-        return jsonrpc_message_adapter.validate_python(value, by_name=False)
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValueError:
         return _invalid_reply(value)
+    if isinstance(message, JSONRPCError):
+        message.error.code = code_of_server(message.error.code)
+    return message
 
 
 def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> JSONRPCError:
@@ -50,11 +53,11 @@ def error_reply(request_id: int | str, code: int, text: str, data: object = None
     return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
-def not_understood() -> MCPError:
+def not_understood(why: str = _NOT_VALID) -> MCPError:
     """The error of a request whose reply cannot be read."""
     from mcp import MCPError
 
-    return MCPError(NOT_UNDERSTOOD, _NOT_VALID)
+    return MCPError(NOT_UNDERSTOOD, why)
 
 
 def _invalid_reply(value: Any) -> JSONRPCError | None:
@@ -63,4 +66,8 @@ def _invalid_reply(value: Any) -> JSONRPCError | None:
     request_id = value.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, int | str):
         return None
+    match value.get("error"):
+        # Not as JSON-RPC has it; but what the server says is wrong, it says.
+        case (str() as said) | {"message": str() as said} if said:
+            return error_reply(request_id, ANY_ERROR, said)
     return error_reply(request_id, NOT_UNDERSTOOD, _NOT_VALID)

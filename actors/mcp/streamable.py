@@ -18,7 +18,7 @@ from mcp_types import JSONRPCError, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from stopgo.actors.mcp import http
-from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
+from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.message import not_understood, parse_message
 from stopgo.actors.mcp.requests import OpenRequest, Outgoing, Requests, result_of
 from stopgo.actors.mcp.tool_calls import VERSION_HEADER
@@ -216,11 +216,11 @@ def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> RpcRe
     if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         raise MCPError(*http.failure(response, body, in_session=in_session))
     if response.status_code == HTTPStatus.ACCEPTED:
-        raise MCPError(REQUEST_REFUSED, "the server answered a request with 202 Accepted")
+        raise not_understood("the server answered a request with 202 Accepted")
     message = parse_message(body)
     if isinstance(message, JSONRPCResponse | JSONRPCError):
         return message
     kind = response.headers.get("content-type", "")
     if not kind.lower().startswith("application/json"):
-        raise MCPError(REQUEST_REFUSED, f"Unexpected content type: {kind}")
+        raise not_understood(f"Unexpected content type: {kind}")
     raise not_understood()

@@ -4,6 +4,7 @@ import pytest
 
 from stopgo.actors.mcp.failures import (
     MAX_LINE,
+    NOT_UNDERSTOOD,
     REQUEST_REFUSED,
     SERVER_FAILED,
     SESSION_LOST,
@@ -23,6 +24,7 @@ from stopgo.actors.mcp.failures import (
         (UNREACHABLE, "who knows", None, "reply_lost"),
         (SESSION_LOST, "", {}, "never_ran"),
         (SERVER_FAILED, "HTTP 502", {}, "outcome_unknown"),
+        (NOT_UNDERSTOOD, "not a valid JSON-RPC message", None, "outcome_unknown"),
         (REQUEST_REFUSED, "HTTP 401", {}, "answered"),
         (-32000, "Connection closed", None, "connection_lost"),
         (-32000, "SSE stream ended without a response", None, "reply_lost"),

@@ -18,6 +18,7 @@ from mcp_types import HEADER_MISMATCH
 
 from stopgo.actors.mcp import http
 from stopgo.actors.mcp.content import EMPTY_RESULT
+from stopgo.actors.mcp.failures import NOT_UNDERSTOOD, SERVER_FAILED, SESSION_LOST, UNREACHABLE
 from stopgo.actors.mcp.requests import FIRST_ID
 from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.mcp.streamable import StreamableHttp
@@ -134,6 +135,17 @@ async def test_a_code_of_the_newer_era_means_nothing_in_the_older(http_peer: Any
     """There it is any server's own: perhaps the call has run, so it is not made again with other headers."""
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = str(HEADER_MISMATCH)
+        assert (await server.ask(CallTool("echo", {}))).content == "refused"
+    assert len(http_peer.calls) == 1
+
+
+@pytest.mark.parametrize("code", [SESSION_LOST, UNREACHABLE, SERVER_FAILED, NOT_UNDERSTOOD])
+async def test_a_code_that_we_use_ourselves_is_an_error_of_the_servers_like_any_other(
+    http_peer: Any, serving: Open, code: int
+) -> None:
+    """Taken for ours it would say that the call never ran, and what it did would be done again."""
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = str(code)
         assert (await server.ask(CallTool("echo", {}))).content == "refused"
     assert len(http_peer.calls) == 1
 

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from stopgo.actors.mcp.failures import NOT_UNDERSTOOD, meaning
+from stopgo.actors.mcp.failures import (
+    ANY_ERROR,
+    NOT_UNDERSTOOD,
+    REQUEST_REFUSED,
+    SERVER_FAILED,
+    SESSION_LOST,
+    UNREACHABLE,
+    meaning,
+)
 from stopgo.actors.mcp.message import parse_message
 from tests.actors.mcp.test_content import json_values
 
@@ -45,7 +53,7 @@ def nested(depth: int) -> Any:
     [
         {"jsonrpc": "2.0", "id": 7, "result": "a text"},
         {"jsonrpc": "2.0", "id": 7, "result": nested(300)},
-        {"jsonrpc": "2.0", "id": 7, "error": "sorry"},
+        {"jsonrpc": "2.0", "id": 7, "error": 5},
         {"jsonrpc": "1.0", "id": 7, "result": {}},
         {"id": "seven", "result": {}},
     ],
@@ -56,7 +64,23 @@ def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> N
     assert message.id == reply["id"]
     error = message.error
     assert error.code == NOT_UNDERSTOOD
-    assert meaning(error.code, error.message, error.data) == "answered"
+    assert meaning(error.code, error.message, error.data) == "outcome_unknown"
+
+
+@pytest.mark.parametrize("error", ["disk full", {"code": "ENOSPC", "message": "disk full"}])
+def test_what_a_server_says_is_wrong_is_told_however_it_says_it(error: object) -> None:
+    message = parse_message(json.dumps({"jsonrpc": "2.0", "id": 7, "error": error}).encode())
+    assert isinstance(message, JSONRPCError)
+    assert (message.id, message.error.message) == (7, "disk full")
+    assert meaning(message.error.code, message.error.message, message.error.data) == "answered"
+
+
+@pytest.mark.parametrize("code", [UNREACHABLE, SESSION_LOST, SERVER_FAILED, NOT_UNDERSTOOD, REQUEST_REFUSED])
+def test_a_code_that_we_use_ourselves_is_none_of_the_servers(code: int) -> None:
+    error = {"code": code, "message": "no", "data": {"sent": False, "http_status": 401}}
+    message = parse_message(json.dumps({"jsonrpc": "2.0", "id": 7, "error": error}).encode())
+    assert isinstance(message, JSONRPCError)
+    assert (message.error.code, message.error.message) == (ANY_ERROR, "no")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +120,8 @@ def test_what_is_a_message_says_the_sdk(value: dict[str, Any]) -> None:
         judged = jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValidationError:
         ours = parse_message(data)
-        assert ours is None or (isinstance(ours, JSONRPCError) and ours.error.code == NOT_UNDERSTOOD)
+        assert ours is None or (
+            isinstance(ours, JSONRPCError) and ours.error.code in (NOT_UNDERSTOOD, ANY_ERROR)
+        )
     else:
         assert parse_message(data) == judged

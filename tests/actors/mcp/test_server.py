@@ -298,7 +298,6 @@ async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
         ("fails", "the disk is full"),
         ("refuses", "database is locked"),
         ("invalid", "the server's result is not valid: content: Input should be a valid list"),
-        ("no_reply", "the server's reply is not a valid JSON-RPC message"),
         ("nothing", "the server's result is not valid: content: Field required"),
     ],
 )
@@ -307,6 +306,15 @@ async def test_every_answer_is_a_result(unruly: Config, serving: Open, tool: str
         result = await server.ask(CallTool(tool, {}))
     assert result.is_error
     assert re.fullmatch(text, result.content)
+
+
+async def test_a_reply_that_is_none_says_nothing_about_its_call_and_harms_no_other(
+    unruly: Config, serving: Open
+) -> None:
+    async with serving(unruly()) as server:
+        with pytest.raises(ToolOutcomeUnknown, match="the server's reply is not a valid JSON-RPC message"):
+            await server.ask(CallTool("no_reply", {}))
+        assert (await server.ask(CallTool("fails", {}))).content == "the disk is full"
 
 
 @pytest.mark.parametrize(

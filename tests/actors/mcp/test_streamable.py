@@ -14,7 +14,7 @@ import trio.testing
 from mcp import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from stopgo.actors.mcp.failures import meaning
+from stopgo.actors.mcp.failures import SESSION_LOST, meaning
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.streamable import RESUME_ATTEMPTS, StreamableHttp
 
@@ -23,6 +23,10 @@ Answer: TypeAlias = Callable[[httpx2.Request], Coroutine[None, None, httpx2.Resp
 
 def call(version: str = LATEST_MODERN_VERSION) -> Outgoing:
     return Outgoing("tools/call", {"name": "t", "arguments": {}}, {"mcp-protocol-version": version})
+
+
+def error_with(code: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "its own words"}}
 
 
 @asynccontextmanager
@@ -65,13 +69,33 @@ async def test_only_older_servers_are_told_of_a_cancelled_call(version: str) -> 
             httpx2.Response(200, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
             "the server's reply is not a valid JSON-RPC message",
         ),
-        (
-            httpx2.Response(302, headers={"location": "http://user:secret@elsewhere.test/x?key=k"}),
-            "Redirect to http://elsewhere.test/x not followed",
-        ),
     ],
 )
-async def test_what_is_no_reply_is_an_answer(response: httpx2.Response, text: str) -> None:
+async def test_what_is_no_reply_says_nothing_about_the_call(response: httpx2.Response, text: str) -> None:
+    async def answer(_: httpx2.Request) -> httpx2.Response:
+        return response
+
+    async with way_to(answer) as way:
+        with pytest.raises(MCPError) as raised:
+            await way.request(call())
+    error = raised.value
+    assert meaning(error.code, error.message, error.data) == "outcome_unknown"
+    assert error.message.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        (
+            httpx2.Response(302, headers={"location": "http://user:secret@elsewhere.test/x?key=k"}),
+            "Redirect to http://elsewhere.test/x not followed; use that URL if it is the intended server",
+        ),
+        (httpx2.Response(409), "HTTP 409 Conflict"),
+        (httpx2.Response(500, json=error_with(SESSION_LOST)), "its own words"),
+        (httpx2.Response(200, json=error_with(SESSION_LOST)), "its own words"),
+    ],
+)
+async def test_a_refusal_is_an_answer(response: httpx2.Response, text: str) -> None:
     async def answer(_: httpx2.Request) -> httpx2.Response:
         return response
 
@@ -80,7 +104,7 @@ async def test_what_is_no_reply_is_an_answer(response: httpx2.Response, text: st
             await way.request(call())
     error = raised.value
     assert meaning(error.code, error.message, error.data) == "answered"
-    assert error.message.startswith(text)
+    assert error.message == text
 
 
 async def test_a_redirect_within_the_server_is_followed() -> None:
