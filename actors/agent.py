@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -146,6 +146,7 @@ class Agent:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
                 ``denied_by_policy``, ``already_decided``, ``expired``, ``void``, ...
         """
+        self._sender.refuse_when_draining()  # its approval may be out of reach by now
         question = await self.approval(approval)
         decided = parse_decision(question.kind, decision)
         if question.state == "pending" and "arguments" in decided:
@@ -310,7 +311,8 @@ class Agent:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
         With `deltas`, in between, what models say while they say it and how far calls are; some of it may be
-        missed. Ends after ``conversation.deleted``. Raises `AgentError` ``conversation_not_found``.
+        missed. Ends after ``conversation.deleted``, and when the agent has stopped. Raises `AgentError`
+        ``conversation_not_found``.
         """
         if await self._journal.row(id) is None:
             raise errors.no_conversation(id)
@@ -359,12 +361,8 @@ async def open_agent(
         JournalBusy, JournalTooNew: the data directory belongs to another process, or version.
         JournalBroken: while running; what is on disk is not known, and the process has to stop.
     """
-    if journal is not None:
-        cast = open_cast(config, journal, wall, open_server, open_model, model_transport)
-        async with _run(config, journal, cast, record) as agent:
-            yield agent
-        return
-    async with open_sqlite(config.data_dir, wall=wall) as store:
+    kept = open_sqlite(config.data_dir, wall=wall) if journal is None else nullcontext(journal)
+    async with kept as store:
         cast = open_cast(config, store, wall, open_server, open_model, model_transport)
         async with _run(config, store, cast, record) as agent:
             yield agent

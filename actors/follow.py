@@ -11,6 +11,7 @@ from stopgo.actors.log import topic
 from stopgo.actors.stored import PAGE
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus, Subscription
+from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
 
 
@@ -21,20 +22,26 @@ async def follow(
 
     With `deltas` also what models say and how far calls are, each piece in its place among the events; who
     comes late or reads slowly misses some. Ends after ``conversation.deleted``, which follows the last seq
-    without being stored; its time is when it was noticed. Close it (`contextlib.aclosing`) when leaving
-    early.
+    without being stored; its time is when it was noticed. Ends when the agent has stopped, too; what a slow
+    reader has not got by then is stored. Close it (`contextlib.aclosing`) when leaving early.
     """
     cursor = after
     # A slow reader loses live events only, and reads them again from the journal.
     with bus.subscribe(topic(conversation)) as live:
         while True:
-            page = await journal.events_since(conversation, cursor, PAGE)
+            try:
+                page = await journal.events_since(conversation, cursor, PAGE)
+                gone = not page and await journal.row(conversation) is None
+            except JournalError:
+                if live.ended:  # it was closed behind the agent
+                    return
+                raise
             for event in page:
                 cursor = event.seq
                 yield event
             if len(page) == PAGE:
                 continue
-            if not page and await journal.row(conversation) is None:  # deleted before we subscribed
+            if gone:  # deleted before we subscribed
                 yield _deleted(conversation, cursor, wall())
                 return
             async for item in live:
@@ -56,6 +63,8 @@ async def follow(
                         yield item
                 elif missed:
                     break
+            else:
+                return
 
 
 def _deleted(conversation: str, last_seq: int, at: float) -> Event:

@@ -79,12 +79,16 @@ class Sender:
         assert not isinstance(reply, NotAccepted)
         return reply
 
+    def refuse_when_draining(self) -> None:
+        """Raises `AgentError` ``shutting_down``."""
+        if self._services.pulse.draining.is_set():
+            raise errors.shutting_down(accepted=False)
+
     async def _send(
         self, id: str, key: str, token: str | None, wait: bool, put: Callable[[], Awaitable[Outcome]]
     ) -> Json | NotAccepted | None:
         services = self._services
-        if services.pulse.draining.is_set():
-            raise errors.shutting_down(accepted=False)
+        self.refuse_when_draining()
         lent = self._lend(id, key, token)
         # Subscribed first: what is answered between the commit and the wait must not be missed.
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -84,51 +84,59 @@ async def open_cast(
     Raises:
         StartError: a model or a tool server cannot be had; nothing is left running.
     """
-    bus = EventBus()
-    published = Published()
-    async with (
-        open_client(most_calls(config), model_transport) as client,
-        open_supervisor(bus, grace=config.shutdown_grace) as kernel,
-    ):
-        registry_ref = await kernel.start(
-            "registry", registry(config, published.set_catalogue), mailbox=LOOKUPS
-        )
-        models = ModelActors(kernel, config, client, open_model)
-        await models.check()
-        servers = await _start_servers(kernel, config, open_server, registry_ref, published)
-        await kernel.start("tool lists", tool_lists(published, registry_ref))
-        for sentence in review(config, published):
-            logger.warning(sentence)
+    with closing(EventBus()) as bus:  # who follows from outside learns that this is over
+        async with (
+            open_client(most_calls(config), model_transport) as client,
+            open_supervisor(bus, grace=config.shutdown_grace) as kernel,
+        ):
+            yield await _start(
+                kernel, ModelActors(kernel, config, client, open_model), config, journal, wall, open_server
+            )
 
-        current = tree_id(config.stored_tree)
 
-        def tree(id: str, stored: Json) -> Node:
-            if id == current:
-                return config.agent
-            return tree_from_stored(stored, data_dir=config.data_dir)
+async def _start(
+    kernel: Supervisor,
+    models: ModelActors,
+    config: AgentConfig,
+    journal: Journal,
+    wall: WallClock,
+    open_server: OpenServer,
+) -> Cast:
+    bus, published = kernel.bus, Published()
+    registry_ref = await kernel.start("registry", registry(config, published.set_catalogue), mailbox=LOOKUPS)
+    await models.check()
+    servers = await _start_servers(kernel, config, open_server, registry_ref, published)
+    await kernel.start("tool lists", tool_lists(published, registry_ref))
+    for sentence in review(config, published):
+        logger.warning(sentence)
 
-        services = Services(
-            config=config,
-            journal=journal,
-            bus=bus,
-            pulse=Pulse(),
-            tokens=Tokens(),
-            owner=f"process-{uuid.uuid4()}",
-            wall=wall,
-            registry=registry_ref,
-            model=models.get,
-            tree_id=current,
-            tree=tree,
-            wake=lambda id: conversations.wake(id, Wake()),
-            authorization=Authorization(published, registry_ref, servers),
-            menu=lambda: published.menu,
-        )
-        await kernel.start("flusher", background(services.flusher.run))
-        conversations = VirtualActors(
-            "conversation", conversation(services), kernel, poisoned=poisoned(services)
-        )
-        await kernel.start("timers", timers(journal, bus, wall, services.wake))
-        yield Cast(services, published, conversations, models.names)
+    current = tree_id(config.stored_tree)
+
+    def tree(id: str, stored: Json) -> Node:
+        if id == current:
+            return config.agent
+        return tree_from_stored(stored, data_dir=config.data_dir)
+
+    services = Services(
+        config=config,
+        journal=journal,
+        bus=bus,
+        pulse=Pulse(),
+        tokens=Tokens(),
+        owner=f"process-{uuid.uuid4()}",
+        wall=wall,
+        registry=registry_ref,
+        model=models.get,
+        tree_id=current,
+        tree=tree,
+        wake=lambda id: conversations.wake(id, Wake()),
+        authorization=Authorization(published, registry_ref, servers),
+        menu=lambda: published.menu,
+    )
+    await kernel.start("flusher", background(services.flusher.run))
+    conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
+    await kernel.start("timers", timers(journal, bus, wall, services.wake))
+    return Cast(services, published, conversations, models.names)
 
 
 # ----------------------------------------------------------------- tool servers

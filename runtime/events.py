@@ -75,6 +75,11 @@ class Subscription:
         self.missed = 0
         """Events dropped since the last `take_missed`."""
 
+    @property
+    def ended(self) -> bool:
+        """Nothing more will be received."""
+        return self._ended
+
     def take_missed(self) -> int:
         """Return `missed` and start counting from zero again."""
         missed, self.missed = self.missed, 0
@@ -118,6 +123,7 @@ class EventBus:
 
     def __init__(self) -> None:
         self._by_topic: dict[str | None, dict[Subscription, None]] = {}
+        self._closed = False
 
     def publish(self, topic: str, event: object) -> None:
         """Hand an event to every subscriber of the topic, at once and without waiting."""
@@ -132,6 +138,8 @@ class EventBus:
         At most `buffer` events wait for the reader. Raises ValueError when it is below 1.
         """
         subscription = Subscription(buffer)
+        if self._closed:
+            subscription.end()
         self._by_topic.setdefault(topic, {})[subscription] = None
         try:
             yield subscription
@@ -141,3 +149,10 @@ class EventBus:
             del subscribers[subscription]
             if not subscribers:
                 del self._by_topic[topic]
+
+    def close(self) -> None:
+        """End every subscription, also those to come: nobody publishes any more."""
+        self._closed = True
+        for subscribers in self._by_topic.values():
+            for subscription in subscribers:
+                subscription.end()

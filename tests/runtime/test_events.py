@@ -138,3 +138,16 @@ async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
             scope.cancel()
             await anext(subscription)
         assert await anext(subscription) == 1
+
+
+async def test_a_closed_bus_ends_every_subscription_also_those_to_come() -> None:
+    bus = EventBus()
+    with bus.subscribe("a") as one, bus.subscribe(None) as all_of_them:
+        bus.publish("a", 1)
+        assert not one.ended
+        bus.close()
+        assert one.ended
+        bus.publish("a", 2)
+        assert await rest_of(one) == await rest_of(all_of_them) == [1]
+    with bus.subscribe("a") as late:
+        assert await rest_of(late) == []

@@ -1,0 +1,92 @@
+"""Who is outside an agent's block when that is left: nobody waits for an agent that is not there any more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.errors import AgentError
+from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.actors.world import DESTRUCTIVE, PATIENCE, World, after, call, say, types, use, wall
+
+
+async def leave_by(how: str, scope: trio.CancelScope) -> None:
+    match how:
+        case "error":
+            raise ZeroDivisionError
+        case "cancellation":
+            scope.cancel()
+            await trio.sleep_forever()
+
+
+async def read(agent: Agent, id: str, into: list[str], pace: float = 0.0) -> None:
+    async with aclosing(agent.events(id)) as stream:
+        async for event in stream:
+            into.append(event.type)
+            await trio.sleep(pace)
+
+
+@pytest.mark.parametrize("how", ["its end", "error", "cancellation"])
+async def test_who_waits_outside_is_told_that_it_is_over(
+    world: World, autojump_clock: MockClock, how: str
+) -> None:
+    world.settings["shutdown_grace"] = 5
+    world.plan("agent", say("hello"), turn=1)
+    world.plan("agent", after(100, say("late")), turn=2)
+    told: list[bool] = []
+    seen: list[str] = []
+
+    async def wait(command: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        with pytest.raises(AgentError) as caught:
+            await command(*arguments)
+        assert caught.value.code == "shutting_down"
+        told.append(caught.value.details["accepted"])
+
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as outside:
+            with trio.CancelScope() as scope, suppress(ZeroDivisionError):
+                async with world.agent() as agent:
+                    id = (await agent.start_conversation("hi")).conversation.id
+                    outside.start_soon(read, agent, id, seen)
+                    outside.start_soon(wait, agent.send, id, "and now?")
+                    outside.start_soon(wait, agent.send, id, "and then?")
+                    await trio.sleep(1)
+                    await leave_by(how, scope)
+    assert told == [True, True]
+    assert seen == await types(world.journal, id)
+    await wait(agent.send, id, "still there?")
+    assert told == [True, True, False]
+
+
+async def test_a_reader_that_comes_late_to_the_end_has_an_end_too(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """What it has missed it would read again, but the journal is closed."""
+    seen: list[str] = []
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as outside:
+            async with open_sqlite(world.folder, wall=wall, inline=True) as world.journal:
+                async with world.agent() as agent:
+                    id = (await agent.start_conversation("hi")).conversation.id
+                    outside.start_soon(read, agent, id, seen, 10)
+                    for _ in range(100):
+                        await agent.send(id, "hi")
+    assert 1 < len(seen) < 400
+
+
+async def test_a_decision_on_an_agent_that_has_stopped_is_refused_like_any_command(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")))
+    async with open_sqlite(world.folder, wall=wall, inline=True) as world.journal, world.agent() as agent:
+        [question] = (await agent.start_conversation("go")).conversation.head.pending
+    with pytest.raises(AgentError) as caught:
+        await agent.decide(question, {"approved": True})
+    assert (caught.value.code, caught.value.details["accepted"]) == ("shutting_down", False)
