@@ -171,6 +171,8 @@ class CallTool(Request["ServerMessage", ToolResult]):
     """Forwarded with this one call, by servers that speak HTTP. Never stored, never logged."""
     shown: Tool | None = attrs.field(default=None, repr=False)
     """The tool as the gate saw it. A server that came back meanwhile may offer another by this name."""
+    on_sent: Callable[[], None] | None = attrs.field(default=None, eq=False, repr=False)
+    """Told just before the call leaves; must return at once. What is withdrawn before that never does."""
     on_progress: Callable[[Progress], None] | None = attrs.field(default=None, eq=False, repr=False)
     """Told how far the call is; must return at once."""
     on_elicitation: Callable[[Elicitation], Awaitable[ElicitationAnswer]] | None = attrs.field(

@@ -84,6 +84,8 @@ class ToolCalls:
             params["_meta"] = self._meta
         outgoing = Outgoing(METHOD, params, self._headers(tool, arguments), request.on_progress)
         await trio.lowlevel.checkpoint_if_cancelled()  # what nobody waits for any more is not sent
+        if request.on_sent is not None:
+            request.on_sent()
         result = await self._way.request(outgoing)
         if self._modern and result.get("resultType") == "input_required":
             return _input_required(result)

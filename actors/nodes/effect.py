@@ -7,8 +7,9 @@ what became of it, or the model is told that nobody knows.
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -57,6 +58,8 @@ a person: what cannot be put to anybody is declined at once."""
 DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
 
 ASKED_ON = f"The server asked something first, {MAX_ATTEMPTS} times, and was given up. Nothing was done."
+
+NOT_SENT = "The call was not sent: what it belonged to was stopped before. Nothing was done."
 
 INTERRUPTED = "the process stopped before its result was recorded"
 
@@ -203,22 +206,30 @@ class Effect:
 
     async def _see_through(self, asks: Inquiries, cleared: Cleared) -> None:
         """Send; when the run is cancelled meanwhile, still wait a while for the result and record it. If it
-        does not come in time, the end of the run records that, or, after a shutdown, the next life asks."""
+        does not come in time, the end of the run records that, or, after a shutdown, the next life asks.
+        What has not left by then does not leave."""
         pulse = self.scope.services.pulse
+        sent = trio.Event()
         shield = trio.CancelScope(shield=True)
+        if trio.current_effective_deadline() == -math.inf:  # while the intent was being saved
+            shield.cancel()
 
         async def bound_when_cancelled() -> None:
             try:
                 await trio.sleep_forever()
             finally:
                 asks.cancel()
-                grace = 0.0 if pulse.draining.is_set() else CANCEL_GRACE
+                grace = CANCEL_GRACE if sent.is_set() and not pulse.draining.is_set() else 0.0
                 shield.deadline = trio.current_time() + grace
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bound_when_cancelled)
             with shield:
-                await self._send(asks, cleared)
+                await self._send(asks, cleared, sent.set)
+            if shield.cancelled_caught and not (sent.is_set() or pulse.draining.is_set()):
+                with trio.CancelScope(shield=True):
+                    result = ToolResult(NOT_SENT, is_error=True).to_json()
+                    await self._settle(e.tool_finished(asks.key, asks.attempt, result), "finished")
             nursery.cancel_scope.cancel()
 
     async def _replies(self, key: str) -> Replies:
@@ -229,7 +240,9 @@ class Effect:
         answers = await self.asking.answers(key, record.asked) if record.asked["answers"] else None
         return Replies(answers, record.asked["state"])
 
-    async def _send(self, asks: Inquiries, cleared: Cleared) -> None:
+    async def _send(
+        self, asks: Inquiries, cleared: Cleared, on_sent: Callable[[], None] | None = None
+    ) -> None:
         log, server, tool = self.scope.log, cleared.found.server, cleared.found.tool
         mover = log.run.mover
         bearer = self._bearer() if server.forwards_bearer else None
@@ -241,6 +254,7 @@ class Effect:
                     cleared.arguments,
                     bearer,
                     tool,
+                    on_sent=on_sent,
                     on_progress=partial(self._tell, asks, tool),
                     on_elicitation=asks.ask,
                     answers=asks.replies.answers,

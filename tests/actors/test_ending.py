@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
+from stopgo.actors.nodes.effect import NOT_SENT
 from stopgo.actors.state import fold
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Row
@@ -145,6 +146,55 @@ async def test_a_call_that_does_not_come_back_is_unknown_and_nobody_is_asked(
         assert (intent.effect, intent.state) == ("once", "unknown")
         await agent.send(id, "next")
     assert world.called("wipe") == 1
+
+
+async def test_a_call_that_waits_for_its_server_is_not_sent_any_more(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.out_of_reach = 4
+    world.plan("agent", use(call("wipe")), say("never"), turn=1)
+    async with world.agent() as agent, trio.open_nursery() as nursery:
+        id = (await agent.start_conversation("go")).conversation.id
+        [question] = (await agent.get(id)).head.pending
+        nursery.start_soon(agent.decide, question, {"approved": True})
+        await trio.sleep(1)
+        start = trio.current_time()
+        turn = await agent.cancel(id)
+        assert trio.current_time() == start
+        assert (await types(world.journal, id))[-2:] == ["tool.finished", "run.cancelled"]
+        [shown] = [message.call for message in turn.conversation.messages if message.call]
+        assert (shown.state, shown.result, shown.is_error) == ("finished", NOT_SENT, True)
+        [intent] = await world.journal.intents(id)
+        assert intent.state == "finished"
+        await trio.sleep(10)
+    assert world.called("wipe") == 0
+
+
+async def test_a_run_that_is_cancelled_while_an_intent_is_saved_sends_nothing(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("never"), turn=1)
+    save = world.journal.save
+
+    async def slow_disk(*arguments: Any, **more: Any) -> Any:
+        with trio.CancelScope(shield=True):  # a commit is never cancelled half-way
+            saved = await save(*arguments, **more)
+            await trio.sleep(2 if more.get("intents") else 0)
+            return saved
+
+    monkeypatch.setattr(world.journal, "save", slow_disk)
+    async with world.agent() as agent, trio.open_nursery() as nursery:
+        id = (await agent.start_conversation("go")).conversation.id
+        [question] = (await agent.get(id)).head.pending
+        nursery.start_soon(agent.decide, question, {"approved": True})
+        await trio.sleep(1)
+        turn = await agent.cancel(id)
+        log = await types(world.journal, id)
+        assert log[-3:] == ["tool.started", "tool.finished", "run.cancelled"]
+        assert [m.call.result for m in turn.conversation.messages if m.call] == [NOT_SENT]
+    assert world.called("wipe") == 0
 
 
 @pytest.mark.repeat(2)

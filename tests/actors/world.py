@@ -130,6 +130,8 @@ class World:
     """Servers that fail to stop, and why."""
     slow_start: float = 0.0
     """Seconds every server takes to start."""
+    out_of_reach: float = 0.0
+    """Seconds until a call can leave."""
     running: list[str] = attrs.field(factory=list)
     """Servers that run now."""
     _reports: dict[str, Callable[[ServerStatus], None]] = attrs.field(factory=dict)
@@ -218,6 +220,10 @@ class World:
                         return self._listed(name)
                     case CallTool(tool=tool):
                         assert self.tools[tool][0].server == name
+                        if self.out_of_reach:
+                            await trio.sleep(self.out_of_reach)
+                        if message.on_sent is not None:
+                            message.on_sent()
                         return await self._call(message)
 
             self.running.append(name)

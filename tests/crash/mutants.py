@@ -349,6 +349,11 @@ MUTANTS = (
         (Edit(EFFECT, SEE_THROUGH, "                await self._send(asks, cleared)\n"),),
     ),
     Mutant(
+        "a call that had not left when its run was cancelled leaves",
+        (Edit(EFFECT, "grace = CANCEL_GRACE if sent.is_set() and", "grace = CANCEL_GRACE if"),),
+        ("tests/actors/test_ending.py",),
+    ),
+    Mutant(
         "a stopped branch outlives the stop",
         (Edit(CONTEXT, "await child.wait_ended()", "pass"),),
     ),

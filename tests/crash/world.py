@@ -174,6 +174,8 @@ class World:
     async def _call(self, message: CallTool) -> ToolResult:
         tool, label = message.tool, message.arguments["name"]
         self._stop_if_dead()
+        if message.on_sent is not None:
+            message.on_sent()
         self._note_late(f"{tool} {label} was called")
         self._check_bearer(message.bearer, f"{tool} {label}")
         demands = self.outside.demands

@@ -130,6 +130,12 @@ class World:
         conversation, node = label.split(".")[0], label.split(".")[2]
         self._stop_if_dead()
         with self._at_work(conversation, node):
+            if trio.current_time() > self.closing:
+                self.wrongs.append(f"{call.tool} {label} was made during the shutdown")
+            await trio.sleep(self.plan.rng("reach", call.tool, label).choice([0.0, 0.0, 0.0, 2.0]))
+            self._stop_if_dead()
+            if call.on_sent is not None:
+                call.on_sent()
             await self._check_call(server, call, conversation)
             times = self.sent[_name_of(conversation, call)]
             self.tell(f"{call.tool} {dict(call.arguments)} is called, for the {times}. time")
@@ -155,8 +161,6 @@ class World:
         """What has to be on disk by now, and what must never come here at all."""
         assert self.store is not None
         what = f"{call.tool} {dict(call.arguments)}"
-        if trio.current_time() > self.closing:
-            self.wrongs.append(f"{what} was sent during the shutdown")
         if call.tool == "wipe" and call.arguments["level"] > DENIED_ABOVE:
             self.wrongs.append(f"{what} was sent, which a rule denies")
         if call.tool == "peek" and self.life.peek_denied:

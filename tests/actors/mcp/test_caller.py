@@ -12,7 +12,7 @@ import mcp_types as types
 import pytest
 import trio
 from mcp import MCPError
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.asking import MAX_QUESTIONS
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
@@ -24,6 +24,7 @@ from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.actors.tools import (
     CallTool,
     ElicitationAnswer,
+    Progress,
     Tool,
     ToolChanged,
     ToolInputRequired,
@@ -190,6 +191,48 @@ async def test_addresses_to_visit_come_before_the_call() -> None:
     with pytest.raises(ToolInputRequired) as caught:
         await calling(Refusing([], data={"elicitations": [VISIT]})).call(CallTool("move", {}))
     assert [each.url for each in caught.value.requests.values()] == ["https://example.org"]
+
+
+class Noting(Stubborn):
+    """Notes what was said of the call by when it leaves."""
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        self.asked.append({"said": list(cast(Noted, outgoing.on_progress).said)})
+        return self.says[0]
+
+
+@attrs.define
+class Noted:
+    said: list[str] = attrs.field(factory=list)
+
+    def sent(self) -> None:
+        self.said.append("sent")
+
+    def __call__(self, _: Progress) -> None:
+        raise AssertionError
+
+
+async def test_it_says_when_a_call_leaves_and_not_before(autojump_clock: MockClock) -> None:
+    server, noted = Noting([DONE]), Noted()
+    caller = calling(server)
+    link = caller._line.link
+    assert link is not None
+    caller._line.close(link)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(caller.call, CallTool("move", {}, on_sent=noted.sent, on_progress=noted))
+        await wait_all_tasks_blocked()
+        assert noted.said == []
+        caller._line.open(link)
+    assert server.asked == [{"said": ["sent"]}]
+
+
+async def test_a_call_that_is_withdrawn_before_it_leaves_never_does() -> None:
+    server, noted = Noting([DONE]), Noted()
+    caller = calling(server)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await caller.call(CallTool("move", {}, on_sent=noted.sent, on_progress=noted))
+    assert (server.asked, noted.said) == ([], [])
 
 
 class Congested(Stubborn):
