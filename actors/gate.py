@@ -207,6 +207,12 @@ def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
     return "once"
 
 
+def stricter(one: EffectClass, other: EffectClass) -> EffectClass:
+    """Of two classes the one that allows less."""
+    order: tuple[EffectClass, ...] = ("once", "idempotent", "read")
+    return next(each for each in order if each in (one, other))
+
+
 # -------------------------------------------------------------------- start-up
 
 

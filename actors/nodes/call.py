@@ -7,7 +7,7 @@ human said stands on record, so a replay neither asks twice nor forgets a no.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import attrs
 from stopgo.actors import events as e
 from stopgo.actors.approvals import tool_question
 from stopgo.actors.arguments import Unfit
-from stopgo.actors.gate import Place, effect_class, judge, offered
+from stopgo.actors.gate import Place, effect_class, judge, offered, stricter
 from stopgo.actors.head import is_rejection
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.models.messages import ToolCall
@@ -24,7 +24,7 @@ from stopgo.actors.nodes.effect import INTERRUPTED, Cleared, Effect, interrupted
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
 from stopgo.actors.registry import NotFound, Resolve, Resolved, Unusable
 from stopgo.actors.slots import Slots
-from stopgo.actors.void import replace
+from stopgo.actors.void import replace, save_over
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import SettleIntent
@@ -100,7 +100,7 @@ class Calls:
         if record is not None and record.started is not None:
             if not await effect.settle_interrupted(key, record):
                 return
-            cleared = await self._cleared_before(key, record.started)
+            cleared = await self._clear(key, call, record.started)
         else:
             cleared = await self._clear(key, call)
             if cleared is not None:
@@ -108,21 +108,7 @@ class Calls:
         while cleared is not None and await effect.perform(key, cleared):
             started = self.scope.log.run.calls[key].started
             assert started is not None
-            cleared = await self._cleared_before(key, started)
-
-    async def _cleared_before(self, key: str, started: Mapping[str, Any]) -> Cleared | None:
-        """A call that passed the gate in an earlier life. Nobody is asked again, but a no of today counts."""
-        tool, arguments, server = started["tool"], started["arguments"], started["server"]
-        found = await self._resolve(Resolve(tool, arguments, server), server)
-        if not isinstance(found, Resolved):
-            await self._unsent(key, "not_found", str(found))
-            return None
-        verdict = judge(found.tool, started["arguments"], self.place)
-        if verdict.action == "deny":
-            await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. It was not sent again.")
-            return None
-        found = attrs.evolve(found, facade=started.get("facade"))
-        return Cleared(found, started["arguments"], started["effect"], started["asks"])
+            cleared = await self._clear(key, call, started)
 
     def _bound(self) -> None:
         limit = self.scope.services.config.limits.max_tool_calls
@@ -132,21 +118,25 @@ class Calls:
 
     # ------------------------------------------------------------------ the gate
 
-    async def _clear(self, key: str, call: ToolCall) -> Cleared | None:
-        """Pass the gate: ask as often as it takes. None when the call has ended here."""
+    async def _clear(self, key: str, call: ToolCall, sent: Mapping[str, Any] | None = None) -> Cleared | None:
+        """Pass the gate: ask as often as it takes. None when the call has ended here.
+
+        `sent` is the intent of an earlier attempt. What was said of that stands, but what has become stricter
+        since counts.
+        """
         log = self.scope.log
-        arguments, asked, met = call.arguments, 0, set[str]()
+        arguments, asked, met = call.arguments if sent is None else sent["arguments"], 0, set[str]()
         replaces: str | None = None
         answered: str | None = None
         while True:
             question = f"{key}~{asked}"
             id = log.run.asked.get(question)
-            found = await self._find(key, call, id or replaces or answered)
+            found = await self._find(key, call, id or replaces or answered, sent)
             if found is None:
                 return None
             if id is not None:
                 arguments = log.state.approvals[id].body["tool_args"]
-            elif not asked:
+            elif not asked and sent is None:
                 fit = await self.scope.services.arguments.fit(found.tool, found.arguments)
                 if isinstance(fit, Unfit):
                     await self._unsent(key, "invalid", _invalid("; ".join(fit.mistakes)))
@@ -158,10 +148,16 @@ class Calls:
                 continue
             if id is None:
                 if verdict.action == "deny":
-                    await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. Nothing was done.")
+                    done = "Nothing was done" if sent is None else "It was not sent again"
+                    await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. {done}.")
                     return None
-                if replaces is None and (verdict.action == "run" or verdict.rule in met):
-                    return self._cleared(found, arguments, approved=bool(met))
+                passes = verdict.action == "run" or verdict.rule in met or bool(sent and self._retried(key))
+                if replaces is None and passes:
+                    return self._cleared(found, arguments, sent, approved=bool(met))
+                if lost := interrupted(log, key):
+                    # It left unasked and may have happened: nobody can be asked whether it may.
+                    await self._leave(key, lost)
+                    return None
             # An edit that meets another rule is asked about in place of what was approved.
             earlier = replaces or answered
             ask = partial(self._question, key, question, found, arguments, verdict.rule, earlier)
@@ -178,7 +174,7 @@ class Calls:
             arguments = decision.get("arguments", arguments)
             met |= {log.state.approvals[id].body["rule"], verdict.rule}
             asked += 1
-            again = await self._look_up(call, id)
+            again = await self._look_up(call, id, sent)
             replaces = id if isinstance(again, Resolved) and self._changed(again, id) else None
 
     async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
@@ -200,21 +196,30 @@ class Calls:
                 return found
             await log.credential(token, self.execute.meters)
 
-    async def _look_up(self, call: ToolCall, approval: str | None) -> Resolved | NotFound | Unusable:
-        """What the model calls; if somebody was asked, first the tool that was shown, by whatever name: the
-        one that the model knew may lead nowhere now, or elsewhere."""
-        server = None
+    async def _look_up(
+        self, call: ToolCall, approval: str | None, sent: Mapping[str, Any] | None
+    ) -> Resolved | NotFound | Unusable:
+        """What the model calls; if somebody was asked, or it was sent, first the tool that was meant then, by
+        whatever name: the one that the model knew may lead nowhere now, or elsewhere."""
         if approval is not None:
             body = self.scope.log.state.approvals[approval].body
-            server = body["server"]
-            found = await self._resolve(Resolve(body["tool_name"], body["tool_args"], server), server)
-            if isinstance(found, Resolved):
-                return attrs.evolve(found, facade=body.get("facade"))
-        return await self._resolve(Resolve(call.name, call.arguments), server)
+            meant = Resolve(body["tool_name"], body["tool_args"], body["server"])
+        elif sent is not None:
+            body, meant = sent, Resolve(sent["tool"], sent["arguments"], sent["server"])
+        else:
+            return await self._resolve(Resolve(call.name, call.arguments), None)
+        found = await self._resolve(meant, meant.server)
+        if isinstance(found, Resolved):
+            return attrs.evolve(found, facade=body.get("facade"))
+        if sent is not None:  # to one server: what another calls by that name is another call
+            return found
+        return await self._resolve(Resolve(call.name, call.arguments), meant.server)
 
-    async def _find(self, key: str, call: ToolCall, approval: str | None) -> Resolved | None:
+    async def _find(
+        self, key: str, call: ToolCall, approval: str | None, sent: Mapping[str, Any] | None
+    ) -> Resolved | None:
         """The same; None when that is nothing, which ends the call."""
-        found = await self._look_up(call, approval)
+        found = await self._look_up(call, approval, sent)
         if isinstance(found, Unusable):
             await self._unsent(key, "invalid", _invalid(found.problem))
             return None
@@ -225,10 +230,26 @@ class Calls:
         await self._unsent(key, "not_found", str(found))
         return None
 
-    def _cleared(self, found: Resolved, arguments: Mapping[str, Any], *, approved: bool) -> Cleared:
+    def _cleared(
+        self,
+        found: Resolved,
+        arguments: Mapping[str, Any],
+        sent: Mapping[str, Any] | None,
+        *,
+        approved: bool,
+    ) -> Cleared:
         effect = effect_class(found.tool, approved=approved)
         asks = effect == "once" and (approved or bool(found.tool.hints.destructive))
+        if sent is not None:
+            effect = stricter(effect, sent["effect"])
+            asks = asks or sent["asks"]
         return Cleared(found, arguments, effect, asks)
+
+    def _retried(self, key: str) -> bool:
+        """A human wants it sent again, which is a yes."""
+        run = self.scope.log.run
+        asked = (run.asked.get(f"{key}?{attempt}", "") for attempt in run.calls[key].attempts)
+        return any(run.decisions.get(id, {}).get("action") == "retry" for id in asked)
 
     def _changed(self, found: Resolved, approval: str) -> bool:
         """Whether the tool is not any more what the human was shown."""
@@ -277,12 +298,22 @@ class Calls:
             on_expiry=policy.on_expiry,
         )
 
+    async def _leave(self, key: str, lost: Sequence[int]) -> None:
+        """End a call that nobody knows the outcome of."""
+        await self.scope.log.save_soon(
+            *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in lost),
+            settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],
+        )
+
     async def _unsent(self, key: str, outcome: str, content: str) -> None:
         fingerprint = f"call {self.spec.name}"
         lost = interrupted(self.scope.log, key)
-        await self.scope.log.save_soon(
+        await save_over(
+            self.scope.log,
             *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in lost),
             e.step_finished(key, "call", self.spec.name, fingerprint, outcome=outcome, content=content),
+            asked=lambda body: body["key"] == key,
+            why="the call it was about has ended",
             settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],
         )
 

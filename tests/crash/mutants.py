@@ -32,6 +32,7 @@ MATRIX = "tests/crash/test_matrix.py"
 TREES = "tests/crash/test_matrix_trees.py"
 NEEDS = "tests/crash/test_matrix_needs.py"
 SEEDS = "tests/simulation/test_smoke.py"
+STRICTER = "tests/actors/test_stricter.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 
@@ -118,10 +119,6 @@ SEE_THROUGH = """\
                     await self._see_through(asks, cleared)
                 else:
                     await self._send(asks, cleared)
-"""
-DENIED_TODAY = """\
-        if verdict.action == "deny":
-            await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. It was not sent again.")
 """
 
 MUTANTS = (
@@ -390,13 +387,30 @@ MUTANTS = (
     Mutant(
         "a rule of today does not hold for a call of an earlier life",
         (
-            Edit(
-                CALL,
-                DENIED_TODAY,
-                DENIED_TODAY.replace('verdict.action == "deny"', "False"),
-            ),
+            Edit(CALL, 'if verdict.action == "deny":', 'if verdict.action == "deny" and sent is None:'),
+            Edit(CALL, 'passes = verdict.action == "run"', 'passes = verdict.action != "ask"'),
         ),
         (SEEDS,),
+    ),
+    Mutant(
+        "a call that left unasked is sent again though it would ask today",
+        (Edit(CALL, "if lost := interrupted(log, key):", "if False:"),),
+        (STRICTER,),
+    ),
+    Mutant(
+        "a call that was turned away asks nobody, whatever its tool has become",
+        (Edit(CALL, "bool(sent and self._retried(key))", "sent is not None"),),
+        (STRICTER,),
+    ),
+    Mutant(
+        "an attempt is laxer than the one before",
+        (Edit(CALL, 'stricter(effect, sent["effect"])', "effect"),),
+        (STRICTER,),
+    ),
+    Mutant(
+        "a question outlives the call it was about",
+        (Edit(CALL, 'asked=lambda body: body["key"] == key', "asked=lambda body: False"),),
+        (STRICTER,),
     ),
     Mutant(
         "a branch keeps its turn when it has ended",
