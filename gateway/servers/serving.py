@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp.shared.message import SessionMessage
 
+MAX_MESSAGE = 4 * 1024 * 1024
+"""Bytes of a message, as the SDK has it over HTTP."""
+
 SHUTDOWN_GRACE = 5.0
 """Seconds that requests in flight get."""
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve the process's stdin and stdout until stdin ends, or SIGINT or SIGTERM comes.
+    """Serve the process's stdin and stdout until stdin ends, or says too much, or SIGINT or SIGTERM comes.
 
     Who pipes requests in ends stdin with the last of them, and gets the answers all the same.
     """
@@ -112,6 +115,9 @@ async def _read(
                         message = _parse(line)
                         unanswered.asked(message)
                         await incoming.send(message)
+                if framer.pending > MAX_MESSAGE:
+                    print(f"a message is longer than {MAX_MESSAGE} bytes", file=sys.stderr)
+                    break
             with trio.move_on_after(SHUTDOWN_GRACE):
                 await unanswered.none()
 

@@ -23,7 +23,7 @@ from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.gateway.servers.resource_store import ResourceStore
-from stopgo.gateway.servers.serving import SHUTDOWN_GRACE
+from stopgo.gateway.servers.serving import MAX_MESSAGE, SHUTDOWN_GRACE
 from stopgo.gateway.signals import SAME_WISH
 
 Call = Callable[..., Any]
@@ -239,6 +239,15 @@ def test_requests_that_are_piped_in_are_all_answered(tmp_path: Path) -> None:
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert sorted(answer["id"] for answer in answers) == list(range(6))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_message_without_end_ends_the_session(tmp_path: Path) -> None:
+    with launch("--db", str(tmp_path / "r.db")) as process:
+        out, err = process.communicate(
+            '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' + "x" * (MAX_MESSAGE + 500_000), timeout=20
+        )
+    assert json.loads(out)["id"] == 1
+    assert err == f"a message is longer than {MAX_MESSAGE} bytes\n"
 
 
 def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path) -> None:
