@@ -14,7 +14,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import trio
@@ -39,6 +39,7 @@ from stopgo.actors.stored import BrokenConversation, read
 from stopgo.actors.supervisor import Cast, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
+from stopgo.runtime.errors import ActorError
 from stopgo.runtime.journal.errors import BadCursor
 from stopgo.runtime.journal.protocol import (
     Event,
@@ -53,8 +54,6 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 
 if TYPE_CHECKING:
     import httpx2
-
-T = TypeVar("T")
 
 QUEUE_LIMIT = 16
 """Messages that may wait in one conversation's inbox."""
@@ -201,12 +200,14 @@ class Agent:
     async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
         await check_edit(arguments, question.body["input_schema"])
         tool, server = question.body["tool_name"], question.body["server"]
-        found = await self._cast.services.registry.ask(Resolve(tool, arguments, server))
+        try:
+            found = await self._cast.services.registry.ask(Resolve(tool, arguments, server))
+        except ActorError:
+            self._sender.refuse_when_draining()
+            raise
         if isinstance(found, Resolved):
-            above = root_place(self.config)
-            named = (
-                place for _, place in places(self.config.agent, above) if place.node == question.body["node"]
-            )
+            node, above = question.body["node"], root_place(self.config)
+            named = (place for _, place in places(self.config.agent, above) if place.node == node)
             verdict = judge(found.tool, arguments, next(named, above))
             if verdict.action == "deny":
                 raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar, assert_never
+from typing import TypeAlias, assert_never
 
 import attrs
 
@@ -24,8 +24,6 @@ from stopgo.runtime.journal.protocol import (
     Unknown,
     Won,
 )
-
-T = TypeVar("T")
 
 Outcome: TypeAlias = Accepted | Won | Already | Repeated | KeyReused | NotAccepted | Unknown
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
+from stopgo.actors import agent as agent_module
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.runtime.journal.sqlite import open_sqlite
-from tests.actors.world import DESTRUCTIVE, PATIENCE, World, after, call, say, types, use, wall
+from tests.actors.world import DESTRUCTIVE, PATIENCE, World, after, call, code_of, say, types, use, wall
 
 
 async def leave_by(how: str, scope: trio.CancelScope) -> None:
@@ -90,3 +92,28 @@ async def test_a_decision_on_an_agent_that_has_stopped_is_refused_like_any_comma
     with pytest.raises(AgentError) as caught:
         await agent.decide(question, {"approved": True})
     assert (caught.value.code, caught.value.details["accepted"]) == ("shutting_down", False)
+
+
+async def test_an_edit_that_is_still_checked_when_the_agent_stops_is_refused_too(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")))
+    stopped = trio.Event()
+
+    async def check(*_: Any) -> None:
+        await stopped.wait()
+
+    monkeypatch.setattr(agent_module, "check_edit", check)
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as outside:
+            async with world.agent() as agent:
+                [question] = (await agent.start_conversation("go")).conversation.head.pending
+                edit = agent.decide(question, {"approved": True, "arguments": {"name": "x"}})
+
+                @outside.start_soon
+                async def decide() -> None:
+                    assert await code_of(edit) == "shutting_down"
+
+                await trio.testing.wait_all_tasks_blocked()
+            stopped.set()
