@@ -113,9 +113,10 @@ def _object(value: object, name: str, hint: str) -> Mapping[str, Any]:
 def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
     value = words[name]
     if not isinstance(value, str):
-        raise AgentError("invalid_request", f"{name} must be a string")
+        raise AgentError("invalid_request", f"{name} must be a string", details={"field": name})
     if limit is not None and len(value) > limit:
-        raise AgentError("invalid_request", f"{name} is longer than {limit} characters")
+        text = f"{name} is longer than {limit} characters"
+        raise AgentError("invalid_request", text, details={"field": name})
     return value
 
 

@@ -69,7 +69,12 @@ def refuse_cross_site(headers: Headers) -> None:
     site, origin = headers.get("Sec-Fetch-Site", "").lower(), headers.get("Origin")
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("Host", "").lower()
     if site == "cross-site" or (not site and foreign):
-        raise RequestError(403, "cross_site", "a page of another site may not change anything here")
+        raise RequestError(
+            403,
+            "cross_site",
+            "a page of another site may not change anything here",
+            hint="Pages that come through a proxy have to come by https.",
+        )
 
 
 def refuse_other_hosts(headers: Headers) -> None:

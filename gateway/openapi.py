@@ -6,7 +6,8 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from stopgo.gateway.operations import OPERATIONS, Answer, Operation, Parameter
+from stopgo.gateway.operation import OTHERWISE, Answer, Operation, Parameter
+from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.schemas import SCHEMAS, ref
 
 DISTRIBUTION = "agent-stop-and-go"
@@ -41,7 +42,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "responses": {str(answer.status): _answer(answer) for answer in operation.answers},
     }
     described["responses"]["default"] = {
-        "description": "Any other failure",
+        "description": OTHERWISE,
         "content": {"application/json": {"schema": ref("Error")}},
     }
     if operation.description:
@@ -55,7 +56,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         content = {"schema": operation.body, "example": operation.example}
         described["requestBody"] = {
-            "required": bool(operation.body.get("required")),
+            # A decision may be said in several fields, but in one of them.
+            "required": "required" in operation.body or "$ref" in operation.body,
             "content": {"application/json": content},
         }
     return described
@@ -81,4 +83,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
         if answer.example is not None:
             content["example"] = answer.example
         described["content"] = {answer.content_type: content}
+    if answer.headers:
+        described["headers"] = {
+            name: {"description": meaning, "schema": {"type": "string"}}
+            for name, meaning in answer.headers.items()
+        }
     return described

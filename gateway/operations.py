@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
-
 import attrs
 
 from stopgo.gateway import examples as ex
+from stopgo.gateway.operation import (
+    ACCEPTED,
+    CROSS_SITE,
+    INVALID,
+    LOCATION,
+    MALFORMED,
+    NO_APPROVAL,
+    NO_CONVERSATION,
+    REUSED,
+    STOPPING,
+    Answer,
+    Operation,
+    Parameter,
+    error,
+    posted,
+    turn,
+)
 from stopgo.gateway.query import MAX_LIMIT, MAX_TEXT
 from stopgo.gateway.schemas import (
     APPROVAL_KINDS,
@@ -15,49 +29,11 @@ from stopgo.gateway.schemas import (
     COUNT,
     STATUSES,
     STRING,
-    Schema,
     array,
     ref,
     shape,
     words,
 )
-
-Method: TypeAlias = Literal["GET", "POST", "DELETE"]
-
-
-@attrs.frozen
-class Parameter:
-    name: str
-    where: Literal["path", "query", "header"]
-    description: str
-    schema: Schema = STRING
-    example: Any = None
-
-
-@attrs.frozen
-class Answer:
-    status: int
-    description: str
-    schema: Schema | None = None
-    example: Any = None
-    content_type: str = "application/json"
-
-
-@attrs.frozen
-class Operation:
-    id: str
-    method: Method
-    path: str
-    """Variables in braces, as OpenAPI writes them."""
-    tag: str
-    summary: str
-    answers: tuple[Answer, ...]
-    parameters: tuple[Parameter, ...] = ()
-    body: Schema | None = None
-    example: Mapping[str, Any] | None = None
-    """Of the body."""
-    description: str = ""
-
 
 CONVERSATION = Parameter("id", "path", "Id of the conversation", example=ex.CONVERSATION_ID)
 APPROVAL = Parameter("uuid", "path", "UUID of the approval", example=ex.APPROVAL_ID)
@@ -87,31 +63,6 @@ TOKEN = Parameter("Authorization", "header", "`Bearer TOKEN`, forwarded to tool 
 
 MESSAGE_BODY = shape({}, {"message": STRING})
 PAGE = {"next_cursor": STRING}
-
-
-def error(status: int, description: str) -> Answer:
-    return Answer(status, description, ref("Error"))
-
-
-INVALID = error(400, "Malformed JSON, a wrong type, an unknown word")
-NO_CONVERSATION = error(404, "`conversation_not_found`")
-NO_APPROVAL = error(404, "`approval_not_found`")
-TOO_LARGE = error(413, "The body is larger than 1 MiB")
-KEY_REUSED = error(422, "`idempotency_key_reused`: the key came with another body before")
-FULL = error(429, "`queue_full`: too many messages wait in this conversation")
-STOPPING = error(
-    503, "`shutting_down`; `accepted` says whether the request is on disk. `stopped`: nobody knows"
-)
-ACCEPTED = Answer(
-    202,
-    "With `Prefer: respond-async`: on disk, `Location` tells where to look",
-    ref("Turn"),
-    {"conversation": ex.NEW},
-)
-
-
-def turn(description: str, example: Mapping[str, Any], status: int = 200) -> Answer:
-    return Answer(status, description, ref("Turn"), example)
 
 
 SYSTEM = (
@@ -167,12 +118,14 @@ CONVERSATIONS = (
         "/conversations",
         "conversations",
         "Begin a conversation",
-        (
-            turn("Begun; `result` only if there was a message", {"conversation": ex.NEW}, 201),
-            INVALID,
-            TOO_LARGE,
-            KEY_REUSED,
-            STOPPING,
+        posted(
+            Answer(
+                201,
+                "Begun; `result` only if there was a message",
+                ref("Turn"),
+                {"conversation": ex.NEW},
+                headers=LOCATION,
+            ),
         ),
         (KEY, SESSION, TOKEN),
         MESSAGE_BODY,
@@ -229,20 +182,17 @@ CONVERSATIONS = (
         "/conversations/{id}/messages",
         "conversations",
         "Say something",
-        (
+        posted(
             turn(
                 "What it came to. While an approval is pending the message is not stored: "
                 "`waiting_approval` is true and `code` is `waiting_approval`",
                 {"conversation": ex.WAITING, "result": ex.WAITING_RESULT},
             ),
             ACCEPTED,
-            INVALID,
+            error(400, f"`message_required`, {MALFORMED}"),
             NO_CONVERSATION,
-            error(409, "`conversation_completed`"),
-            TOO_LARGE,
-            KEY_REUSED,
-            FULL,
-            STOPPING,
+            error(409, "`conversation_completed` or `conversation_read_only`"),
+            error(429, "`queue_full`: too many messages wait in this conversation"),
         ),
         (CONVERSATION, KEY, PREFER, TOKEN),
         shape({"message": STRING}),
@@ -256,7 +206,11 @@ CONVERSATIONS = (
         "/conversations/{id}/cancel",
         "conversations",
         "Stop what is going on; pending approvals become void",
-        (turn("Stopped", {"conversation": ex.ENDED}), NO_CONVERSATION, STOPPING),
+        posted(
+            turn("Stopped", {"conversation": ex.ENDED}),
+            NO_CONVERSATION,
+            error(409, "`conversation_read_only`"),
+        ),
         (CONVERSATION, KEY),
     ),
     Operation(
@@ -265,11 +219,10 @@ CONVERSATIONS = (
         "/conversations/{id}/complete",
         "conversations",
         "Close the conversation; it takes no more messages",
-        (
+        posted(
             turn("Closed", {"conversation": {**ex.NEW, "status": "completed"}}),
             NO_CONVERSATION,
-            error(409, "`run_in_progress`"),
-            STOPPING,
+            error(409, "`run_in_progress` or `conversation_read_only`"),
         ),
         (CONVERSATION, KEY),
     ),
@@ -279,12 +232,11 @@ CONVERSATIONS = (
         "/conversations/{id}/resume",
         "conversations",
         "Go on with this request's bearer token",
-        (
+        posted(
             turn("What it came to", {"conversation": ex.ENDED, "result": ex.FINISHED_RESULT}),
-            INVALID,
+            error(400, f"`token_required`, {MALFORMED}"),
             NO_CONVERSATION,
-            error(409, "`not_waiting_for_credential`"),
-            STOPPING,
+            error(409, "`not_waiting_for_credential` or `conversation_read_only`"),
         ),
         (CONVERSATION, KEY, attrs.evolve(TOKEN, example="Bearer TOKEN")),
     ),
@@ -294,7 +246,7 @@ CONVERSATIONS = (
         "/conversations/{id}",
         "conversations",
         "Stop it and forget everything about it",
-        (Answer(204, "Nothing of it is left"), NO_CONVERSATION, STOPPING),
+        (Answer(204, "Nothing of it is left"), CROSS_SITE, NO_CONVERSATION, STOPPING),
         (CONVERSATION,),
     ),
     Operation(
@@ -374,16 +326,26 @@ APPROVALS = (
         "/approvals/{uuid}",
         "approvals",
         "Decide; the first decision is the one that counts",
-        (
+        posted(
             turn("What the run came to since", {"conversation": ex.ENDED, "result": ex.FINISHED_RESULT}),
             ACCEPTED,
-            error(400, "`decision_required`: nothing was decided"),
-            NO_APPROVAL,
-            error(409, "`already_decided`, with the approval and the decision that stands"),
-            error(410, "`expired` or `void`, with `superseded_by` if another took its place"),
-            TOO_LARGE,
-            error(422, "`invalid_arguments` or `denied_by_policy`: the approval is still pending"),
-            STOPPING,
+            error(
+                400,
+                "Nothing was decided: `decision_required`, `invalid_request` (`field` names what), "
+                f"{MALFORMED}",
+            ),
+            error(404, "`approval_not_found`, or `conversation_not_found`: it was deleted meanwhile"),
+            error(
+                409,
+                "`already_decided`: `approval` has the decision that stands. `conversation_read_only`: the "
+                "decision is kept for the newer version that wrote the conversation",
+            ),
+            error(410, "`expired` or `void`; `superseded_by` names the one that took its place, if any"),
+            error(
+                422,
+                "`invalid_arguments` (`errors` says why) or `denied_by_policy`: it is still pending. "
+                f"{REUSED}",
+            ),
         ),
         (APPROVAL, KEY, PREFER, TOKEN),
         ref("DecisionRequest"),

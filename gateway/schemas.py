@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias, get_args
 
+from stopgo.actors.approvals import MAX_TEXT
 from stopgo.actors.head import RunState, Status
 from stopgo.actors.record import CallState
 from stopgo.runtime.journal.protocol import QuestionState
@@ -144,18 +145,32 @@ SCHEMAS: Mapping[str, Schema] = {
             "in any case. For `outcome_unknown` only `action`: `retry`, `done` or `failed`. "
             "For `elicitation` only `action`: `accept`, `decline` or `cancel`."
         ),
+        "additionalProperties": False,
         **shape(
             {},
             {
                 "approved": BOOLEAN,
                 "action": {
                     "type": "string",
-                    "examples": ["approve", "reject", "retry", "done", "failed", "accept", "decline"],
+                    "examples": [
+                        "approve",
+                        "reject",
+                        "retry",
+                        "done",
+                        "failed",
+                        "accept",
+                        "decline",
+                        "cancel",
+                    ],
                 },
                 "answer": {"type": "string", "examples": ["yes", "no"]},
                 "arguments": {"type": "object", "description": "Replaces the shown arguments in full."},
-                "reason": {"type": "string", "description": "Told to the model with a rejection."},
-                "decided_by": STRING,
+                "reason": {
+                    "type": "string",
+                    "maxLength": MAX_TEXT,
+                    "description": "Told to the model with a rejection.",
+                },
+                "decided_by": {"type": "string", "maxLength": MAX_TEXT},
                 "result": {"type": "string", "description": "With `done`: what the call came to."},
                 "content": {"type": "object", "description": "With `accept`."},
             },
@@ -214,7 +229,18 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "Error": {
         "description": "`error` is for people, `code` is stable for programs.",
-        **shape({"error": STRING, "code": STRING}, {"hint": STRING, "field": STRING}),
+        **shape(
+            {"error": STRING, "code": STRING},
+            {
+                "hint": STRING,
+                "field": STRING,
+                "errors": array(STRING),
+                "approval": ref("Approval"),
+                "superseded_by": STRING,
+                "accepted": BOOLEAN,
+                "id": STRING,
+            },
+        ),
     },
     "Event": {
         "description": "The data of a server-sent event.",

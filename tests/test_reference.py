@@ -15,6 +15,7 @@ from stopgo.actors.errors import ErrorCode
 from stopgo.actors.models.script import Entry, When
 from stopgo.config.schema import json_schema
 from stopgo.gateway.errors import STATUS
+from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.schemas import SCHEMAS
 
@@ -129,6 +130,15 @@ def test_every_error_of_a_request_is_described() -> None:
     assert set(get_args(ErrorCode)) <= {code for code, _ in expected}
     described = [(row[0].strip("`"), row[1]) for row in sections("errors.md")["Requests"]]
     assert sorted(described) == sorted(expected)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_error_of_a_route_is_described_under_its_status(operation: Operation) -> None:
+    statuses = {row[0].strip("`"): row[1] for row in sections("errors.md")["Requests"]}
+    for answer in operation.answers:
+        named = [word for word in re.findall(r"`(\w+)`", answer.description) if word in statuses]
+        assert {statuses[word] for word in named} <= {str(answer.status)}
+        assert named or answer.status < 400 or operation.id == "getReadiness"
 
 
 def test_every_way_a_run_can_fail_is_described() -> None:

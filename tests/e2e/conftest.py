@@ -20,6 +20,8 @@ import httpx2
 import psutil
 import pytest
 
+from tests.contract import hold
+
 BIN = Path(sys.executable).parent
 TESTDATA = Path(__file__).parents[2] / "testdata"
 PATIENCE = 60.0
@@ -188,7 +190,8 @@ class Servers:
                 text=True,
             )
         )
-        server = Server(run, data_dir, httpx2.Client(base_url=run.url, timeout=PATIENCE))
+        client = httpx2.Client(base_url=run.url, timeout=PATIENCE, event_hooks={"response": [hold]})
+        server = Server(run, data_dir, client)
         self._started.append(server)
         return server
 

@@ -24,6 +24,7 @@ from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.server import Server, bind, open_server
 from stopgo.runtime.journal.protocol import Event, NewEvent, Question, QuestionPage
+from tests.contract import hold_async
 
 AT = 1_795_255_200.0  # 2026-11-21T10:00:00Z
 
@@ -203,7 +204,9 @@ class FakeAgent:
 async def served(agent: Any, *, local: bool = False) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
     async with (
         open_server(make_app(agent, local=local), bind("127.0.0.1", 0)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=None, verify=False) as client,
+        httpx2.AsyncClient(
+            base_url=server.url, timeout=None, verify=False, event_hooks={"response": [hold_async]}
+        ) as client,
     ):
         yield server, client
 

@@ -10,12 +10,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
+from stopgo.actors.approvals import parse_decision
+from stopgo.actors.errors import AgentError
 from stopgo.actors.result import Result
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.docs import docs_page
 from stopgo.gateway.openapi import document
-from stopgo.gateway.operations import OPERATIONS, Operation
+from stopgo.gateway.operation import Operation
+from stopgo.gateway.operations import OPERATIONS
 
 SPEC = json.loads(document("an agent", "does things"))
 
@@ -155,8 +158,11 @@ async def test_the_document_is_served_as_it_is(agent: Any, client: httpx2.AsyncC
 async def test_the_page_needs_no_network(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/docs")
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert set(re.findall(r"(?:src|href|action)=\W?([^\s>]*)\"", answer.text)) == {"/openapi.json"}
+    assert set(re.findall(r"(?:src|href|action)=\W?([^\s>]*)\"", answer.text)) == {"openapi.json"}
     assert not re.search(r"https?://|@import|\burl\(", answer.text)
+    # Below whatever path a proxy has put it, it asks beside itself.
+    assert "document.baseURI" in answer.text
+    assert "location.origin" not in answer.text
     assert not re.search(r"\son\w+\s*=\s*[\"']", answer.text)
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
@@ -169,6 +175,26 @@ async def test_the_page_has_every_route_and_its_examples(client: httpx2.AsyncCli
         assert f'"{operation.path}"' in page
         assert operation.id in page
     assert "add a server web-1 with value 42" in page
+
+
+def test_a_decision_has_the_fields_that_are_described() -> None:
+    [unknown] = refusals({"approved": True, "nonsense": 1})
+    described = SPEC["components"]["schemas"]["DecisionRequest"]
+    assert unknown.hint == f"A decision knows {', '.join(described['properties'])}."
+    assert described["additionalProperties"] is False
+    for name in ("reason", "decided_by"):
+        most = described["properties"][name]["maxLength"]
+        assert refusals({"approved": True, name: "x" * most}) == []
+        [error] = refusals({"approved": True, name: "x" * (most + 1)})
+        assert error.details == {"field": name}
+
+
+def refusals(decision: dict[str, Any]) -> list[AgentError]:
+    try:
+        parse_decision("tool", decision)
+    except AgentError as error:
+        return [error]
+    return []
 
 
 def test_a_hostile_name_stays_text() -> None:
