@@ -114,22 +114,16 @@ class Context(Generic[A]):
         """
         return self._life.background.start_soon(async_fn, *args, name=name)
 
-    def spawn(self, name: str, behaviour: Behaviour[B], mailbox: int = 16) -> ActorRef[B]:
-        """Start a child actor that is never restarted and ends, at the latest, with this one.
-
-        Messages queue while it starts. Its crash reaches those who asked it, as ActorCrashed,
-        and the bus; this actor lives on.
-        """
-        return ActorRef(self._begin(name, behaviour, mailbox).address)
-
     async def ask_new(self, name: str, behaviour: Behaviour[B], request: Request[B, R]) -> R:
         """Start a child actor for one request. When this ends, also by cancellation, the child and all below
         it are gone.
 
-        Raises as `ActorRef.ask` does.
+        It is never restarted: its crash reaches the asker, as ActorCrashed, and the bus; this actor
+        lives on. Raises as `ActorRef.ask` does.
         """
-        child = self._begin(name, behaviour, 1)
-        child.withdraws = False
+        background = self._life.background
+        child = Life(Address(name), Mailbox(name, 1), self._life.bus, background, withdraws=False)
+        background.start_in(child.scope, partial(_live_once, child, behaviour), name=name)
         try:
             return await child.mailbox.ask(request)
         finally:
@@ -138,12 +132,6 @@ class Context(Generic[A]):
                 # As at the end of a nursery: what is cancelled only unwinds.
                 with trio.CancelScope(shield=True):
                     await child.wait_ended()
-
-    def _begin(self, name: str, behaviour: Behaviour[B], mailbox: int) -> Life:
-        background = self._life.background
-        life = Life(Address(name), Mailbox(name, mailbox), self._life.bus, background)
-        background.start_in(life.scope, partial(_live_once, life, behaviour), name=name)
-        return life
 
     async def _serve_side_by_side(self, handle: Handler[A], concurrency: int) -> None:
         mailbox = self._life.mailbox

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 import random
 from collections import deque
 from collections.abc import Callable
 
 import attrs
 from attrs import validators
-
-
-class Restart(enum.Enum):
-    """What follows a crash. An actor that ends without one is never started again."""
-
-    ON_CRASH = "on_crash"
-    NEVER = "never"
 
 
 @attrs.frozen

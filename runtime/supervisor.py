@@ -16,7 +16,7 @@ from stopgo.runtime.events import ACTORS, EventBus, Restarting
 from stopgo.runtime.life import Seat
 from stopgo.runtime.message import A
 from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.restart import Backoff, Intensity, Restart, RestartWindow, Streak
+from stopgo.runtime.restart import Backoff, Intensity, RestartWindow, Streak
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,6 @@ class _Child(Seat):
     """The seat of an actor that is started by name."""
 
     behaviour: Behaviour[Any] = attrs.field(kw_only=True)
-    restart: Restart = attrs.field(kw_only=True)
     mailbox_size: int = attrs.field(kw_only=True)
     streak: Streak = attrs.field(kw_only=True)
 
@@ -41,8 +40,9 @@ class _Child(Seat):
 class Supervisor:
     """Owns actors for the length of an `open_supervisor` block.
 
-    A child that crashes is started again, alone, after a back-off of its own. More restarts
-    than the intensity allows end the supervisor: RestartLimitReached leaves its block.
+    A child that crashes is started again, alone, after a back-off of its own; one that ends without
+    a crash is gone. More restarts than the intensity allows end the supervisor: RestartLimitReached
+    leaves its block.
     """
 
     def __init__(
@@ -58,14 +58,7 @@ class Supervisor:
         self.ended = False
         """The block is over; nothing runs, or it has been cancelled."""
 
-    async def start(
-        self,
-        name: str,
-        behaviour: Behaviour[A],
-        *,
-        restart: Restart = Restart.ON_CRASH,
-        mailbox: int = 16,
-    ) -> ActorRef[A]:
+    async def start(self, name: str, behaviour: Behaviour[A], *, mailbox: int = 16) -> ActorRef[A]:
         """Start an actor and wait until it serves.
 
         Its `mailbox` holds that many messages; further senders wait. What it fails with
@@ -73,38 +66,23 @@ class Supervisor:
         ActorUnavailable if it ended without serving or the supervisor is closing, and
         ValueError if the name is taken.
         """
-        child = _Child(
-            name,
-            behaviour=behaviour,
-            restart=restart,
-            mailbox_size=mailbox,
-            streak=Streak(self._backoff),
-        )
+        child = _Child(name, behaviour=behaviour, mailbox_size=mailbox, streak=Streak(self._backoff))
         self._add(name, child)
         await self._nursery.start(self._keep, child, name=name)
         return ActorRef(child)
 
-    def find(self, name: str) -> ActorRef[Any] | None:
-        """The actor started under that name, if it has not ended."""
-        member = self._members.get(name)
-        return ActorRef(member) if isinstance(member, Seat) else None
-
-    async def stop(self, name: str, grace: float | None = None) -> None:
-        """Let an actor finish what it accepted; cancel it after `grace` seconds; wait for its end.
-
-        Nothing happens if no actor has that name: it may have ended by itself.
-        """
-        await self._stop(name, self._deadline(grace))
-
-    async def close(self, grace: float | None = None) -> None:
-        """Stop everything in reverse start order, within `grace` seconds for all together.
+    async def close(self) -> None:
+        """Stop everything in reverse start order, within the grace for all together: let each finish
+        what it accepted, cancel what is left then.
 
         Nothing is started from now on, or started again.
         """
         self._closing = True
-        deadline = self._deadline(grace)
+        deadline = trio.current_time() + self._grace
         while self._members:
-            await self._stop(next(reversed(self._members)), deadline)
+            name, member = next(reversed(self._members.items()))
+            await member.stop(deadline)
+            self._members.pop(name, None)
 
     def adopt(self, name: str, member: Member) -> trio.Nursery:
         """Stop `member` in its turn from now on; it may run tasks in the nursery returned.
@@ -114,17 +92,6 @@ class Supervisor:
         self._add(name, member)
         return self._nursery
 
-    async def _stop(self, name: str, deadline: float) -> None:
-        member = self._members.get(name)
-        if member is None:
-            return
-        await member.stop(deadline)
-        self._remove(name, member)
-
-    def _remove(self, name: str, member: Member) -> None:
-        if self._members.get(name) is member:  # somebody new may have the name by now
-            del self._members[name]
-
     def _add(self, name: str, member: Member) -> None:
         if self._closing:
             raise ActorUnavailable(f"{name} is not started: its supervisor is closing")
@@ -132,32 +99,27 @@ class Supervisor:
             raise ValueError(f"an actor named {name!r} is already running")
         self._members[name] = member
 
-    def _deadline(self, grace: float | None) -> float:
-        return trio.current_time() + (self._grace if grace is None else grace)
-
     async def _keep(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
         """The task of a child: one life after another until it ends for good."""
         starter: trio.TaskStatus[None] | None = task_status
         del task_status  # It holds on to the starter's nursery.
         try:
-            while not (child.stopping or self._closing):
+            while not self._closing:
                 life = child.begin(child.mailbox_size, self.bus, self._nursery)
                 life.starter, starter = starter, None
                 crash = await life.run(child.behaviour, Context(life))
                 if life.starter is not None:
                     raise crash or ActorUnavailable(f"{child.name} ended before it served")
-                if crash is not None and is_fatal(crash):
+                if crash is None or is_fatal(crash):
                     return
-                if crash is not None and (child.stopping or self._closing):
+                if self._closing:
                     logger.error("%s failed while it was stopped", child.name, exc_info=crash)
-                    return
-                if crash is None or child.restart is Restart.NEVER:
                     return
                 await self._rest(child, crash, life.served)
             if starter is not None:
                 raise ActorUnavailable(f"{child.name} was stopped before it served")
         finally:
-            self._remove(child.name, child)
+            self._members.pop(child.name, None)
             child.end()
 
     async def _rest(self, child: _Child, crash: Exception, served: float) -> None:

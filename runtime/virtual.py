@@ -94,9 +94,6 @@ class VirtualActors(Generic[A]):
         """How many keys are starting, serving, ending, or waiting to be activated again."""
         return len(self._activations)
 
-    def is_active(self, key: str) -> bool:
-        return key in self._activations
-
     def wake(self, key: str, message: Message[A]) -> None:
         """Have `message` handled by the actor of `key`, soon and at least once from now on.
 

@@ -33,7 +33,7 @@ async def test_idle_time_that_ends_while_the_wait_is_announced(
             turn = await agent.start_conversation("remove it")
         assert answer(turn).state == "waiting"
         await trio.sleep(10 * IDLE)
-        assert not agent._cast.conversations.is_active(turn.conversation.id)
+        assert agent._cast.conversations.active == 0
 
 
 async def test_whoever_wakes_a_conversation_that_is_gone_wakes_nobody(

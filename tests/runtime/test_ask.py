@@ -19,7 +19,7 @@ from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, As
 from stopgo.runtime.events import EventBus, TellRefused
 from stopgo.runtime.message import Message, Request
 from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.restart import Backoff, Restart
+from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import Supervisor, open_supervisor
 
 pytestmark = pytest.mark.repeat(10)
@@ -150,7 +150,7 @@ async def test_whoever_waits_for_room_when_it_ends_was_never_accepted(
         await ctx.serve(handle)
 
     async with open_supervisor(EventBus()) as supervisor:
-        ref = await supervisor.start("s", behaviour, mailbox=1, restart=Restart.NEVER)
+        ref = await supervisor.start("s", behaviour, mailbox=1)
         async with trio.open_nursery() as askers:
             await ask_in_order(askers, asked, ref, "running", "accepted", "blocked")
     assert isinstance(asked["running"], ActorCrashed)
@@ -219,7 +219,7 @@ async def test_refusals_in_a_group_are_one_and_a_crash_among_them_is_a_crash(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_supervisor(EventBus()) as supervisor:
-        ref = await supervisor.start("s", tool([]), restart=Restart.NEVER)
+        ref = await supervisor.start("s", tool([]))
         for group in ("group no1+no2", "group group no1+no2"):
             with pytest.raises(Refused, match=r"^refused no.; refused no.$") as refused:
                 await ref.ask(Run(group))
@@ -328,7 +328,7 @@ async def test_a_stopped_actor_handles_side_by_side_what_it_accepted(
         ref = await supervisor.start("s", tool(log, concurrency=2))
         async with trio.open_nursery() as askers:
             await ask_in_order(askers, asked, ref, *"abcd")
-            stops.start_soon(supervisor.stop, "s")
+            stops.start_soon(supervisor.close)
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(ActorUnavailable, match="s is stopping"):
                 await ref.ask(Run("late"))
@@ -340,9 +340,8 @@ async def test_what_comes_while_handlers_unwind_is_not_handled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     handled: list[str] = []
-    children: list[ActorRef[ToolMessage]] = []
 
-    async def child(ctx: Context[ToolMessage]) -> None:
+    async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> None:
             assert isinstance(message, Run)
             handled.append(message.argument)
@@ -352,19 +351,20 @@ async def test_what_comes_while_handlers_unwind_is_not_handled(
                 with trio.CancelScope(shield=True):
                     await trio.sleep(10)
 
-        await ctx.serve(handle, concurrency=2)
+        async def fail() -> None:
+            await trio.sleep(1)
+            raise OSError("died")
 
-    async def behaviour(ctx: Context[ToolMessage]) -> None:
-        children.append(ctx.spawn("child", child))
-        await tool([])(ctx)
+        async with trio.open_nursery() as session:
+            session.start_soon(fail)
+            await ctx.serve(handle, concurrency=2)
 
     asked: Asked = {}
     async with open_supervisor(EventBus(), grace=100) as supervisor, trio.open_nursery() as askers:
-        await supervisor.start("parent", behaviour)
-        await ask_in_order(askers, asked, children[0], "first")
-        askers.start_soon(supervisor.stop, "parent")
+        ref = await supervisor.start("s", behaviour)
+        await ask_in_order(askers, asked, ref, "first")
         await trio.sleep(5)
-        await ask_in_order(askers, asked, children[0], "late")
+        await ask_in_order(askers, asked, ref, "late")
     assert handled == ["first"]
     assert isinstance(asked["late"], ActorCrashed)
 
@@ -373,7 +373,7 @@ async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.tes
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus()) as supervisor:
-        ref = await supervisor.start("s", tool(log, concurrency=3), restart=Restart.NEVER)
+        ref = await supervisor.start("s", tool(log, concurrency=3))
         async with trio.open_nursery() as askers:
             await ask_in_order(askers, asked, ref, "a", "b", "crash")
     assert all(isinstance(error, ActorCrashed) for error in asked.values())
@@ -399,7 +399,7 @@ async def test_a_crash_is_told_before_other_handlers_have_unwound(
     asked: Asked = {}
     began = trio.current_time()
     async with open_supervisor(EventBus(), grace=1000) as supervisor:
-        ref = await supervisor.start("s", behaviour, restart=Restart.NEVER)
+        ref = await supervisor.start("s", behaviour)
         async with trio.open_nursery() as askers:
             await ask_in_order(askers, asked, ref, "slow", "crash")
         assert trio.current_time() == began
@@ -427,7 +427,7 @@ async def test_a_crash_downstream_is_the_callers_to_handle(autojump_clock: trio.
     async with open_supervisor(EventBus()) as supervisor:
 
         async def careful(ctx: Context[ToolMessage]) -> None:
-            files = await supervisor.start("files", tool([]), restart=Restart.NEVER)
+            files = await supervisor.start("files", tool([]))
 
             async def handle(message: ToolMessage) -> object:
                 try:
@@ -440,7 +440,7 @@ async def test_a_crash_downstream_is_the_callers_to_handle(autojump_clock: trio.
         ref = await supervisor.start("careful", careful)
         with pytest.raises(Refused, match="tool failed: files crashed: OSError"):
             await ref.ask(Run("x"))
-        with pytest.raises(Refused, match="tool failed: files has stopped"):
+        with pytest.raises(Refused, match="tool failed: files is waiting to be started again"):
             await ref.ask(Run("x"))
 
 
@@ -457,7 +457,7 @@ def asks(refs: dict[str, ActorRef[ToolMessage]], other: str) -> Behaviour[ToolMe
 async def start_ring(supervisor: Supervisor, *names: str) -> dict[str, ActorRef[ToolMessage]]:
     refs: dict[str, ActorRef[ToolMessage]] = {}
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
-        refs[name] = await supervisor.start(name, asks(refs, other), restart=Restart.NEVER)
+        refs[name] = await supervisor.start(name, asks(refs, other))
     return refs
 
 
@@ -529,7 +529,7 @@ async def test_who_is_refused_room_is_not_handled_either(autojump_clock: trio.te
             for text in ["1", "2", "3"]:
                 nursery.start_soon(tell, text)
             await trio.sleep(1)  # the stop and the next message fall together
-            await supervisor.stop("s")
+            await supervisor.close()
     handled = {entry.removeprefix("note ") for entry in log if entry.startswith("note")}
     assert handled | set(refused) == {"1", "2", "3"}
     assert not handled & set(refused)
@@ -540,22 +540,22 @@ async def test_a_mailbox_that_is_never_empty_lets_others_run(
     autojump_clock: trio.testing.MockClock, concurrency: int
 ) -> None:
     handled = 0
+    starting: list[ActorRef[ToolMessage]] = []
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> None:
             nonlocal handled
             handled += 1
 
+        starting.append(ctx.ref)
         await trio.sleep(1)
         await ctx.serve(handle, concurrency=concurrency)
 
     async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.start, "s", behaviour)
         await trio.testing.wait_all_tasks_blocked()
-        ref = supervisor.find("s")
-        assert ref is not None
         for _ in range(16):
-            await ref.tell(Note("x"))
+            await starting[0].tell(Note("x"))
         await trio.sleep(1)
         while handled < 16:
             before = handled
@@ -599,7 +599,8 @@ async def test_idleness_ends_an_actor_and_what_comes_too_late_was_never_accepted
         with pytest.raises(ActorUnavailable, match="s is stopping"):
             await ref.ask(Run("z"))
         await trio.sleep(1)
-        assert supervisor.find("s") is None
+        with pytest.raises(ActorUnavailable, match="s has stopped"):
+            await ref.ask(Run("z"))
 
 
 async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.testing.MockClock) -> None:
@@ -622,11 +623,11 @@ async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.tes
 async def test_a_forced_stop_is_told_before_the_tear_down(autojump_clock: trio.testing.MockClock) -> None:
     asked: Asked = {}
     began = trio.current_time()
-    async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as stops:
+    async with open_supervisor(EventBus(), grace=0.5) as supervisor, trio.open_nursery() as stops:
         ref = await supervisor.start("s", tool([], slow_close=100))
         async with trio.open_nursery() as askers:
             await ask_in_order(askers, asked, ref, "running", "queued")
-            stops.start_soon(supervisor.stop, "s", 0.5)
+            stops.start_soon(supervisor.close)
         assert trio.current_time() == began + 0.5
     assert {str(error) for error in asked.values()} == {"s was stopped before it answered"}
 

@@ -1,4 +1,4 @@
-"""What lives inside an actor: background tasks and spawned children."""
+"""What lives inside an actor: background tasks, and children for one request."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable, AskCycle, Refused
 from stopgo.runtime.events import Crashed, EventBus, Started, Stopped
 from stopgo.runtime.message import Request
-from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.restart import Backoff, Restart
+from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import open_supervisor
 
 pytestmark = pytest.mark.repeat(10)
@@ -74,7 +73,7 @@ async def test_background_tasks_end_with_the_behaviour(autojump_clock: trio.test
         ref = await supervisor.start("a", behaviour)
         await trio.sleep(1.5)
         began = trio.current_time()
-        await supervisor.stop("a")
+        await supervisor.close()
         assert trio.current_time() == began + 10  # what is cancelled is waited for
         with pytest.raises(ActorUnavailable):
             await ref.ask(Do("x"))
@@ -132,7 +131,7 @@ async def test_a_crash_of_both_the_behaviour_and_its_background_loses_neither(
     bus = EventBus()
     with bus.subscribe("actors") as seen:
         async with open_supervisor(bus) as supervisor:
-            ref = await supervisor.start("a", behaviour, restart=Restart.NEVER)
+            ref = await supervisor.start("a", behaviour)
             with pytest.raises(ActorCrashed, match="OSError"):
                 await ref.ask(Do("crash"))
     error = next(event.error for event in [e async for e in seen] if isinstance(event, Crashed))
@@ -189,31 +188,26 @@ async def test_a_context_of_the_past_starts_nothing(autojump_clock: trio.testing
                 ctx.start_soon(trio.sleep_forever)
 
 
-def parent(log: list[str], spawned: list[ActorRef[Do]]) -> Behaviour[Do]:
+def asks_new(name: str, child: Behaviour[Do]) -> Behaviour[Do]:
+    """Has each of its requests answered by a child of its own."""
+
     async def behaviour(ctx: Context[Do]) -> None:
         async def handle(message: Do) -> str:
-            child = ctx.spawn("child", doing(log))
-            spawned.append(child)
-            return await child.ask(message)  # though it has not started yet
+            return await ctx.ask_new(name, child, message)
 
         await ctx.serve(handle, concurrency=4)
 
     return behaviour
 
 
-async def test_a_child_serves_its_parent_and_ends_with_it(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_child_starts_and_ends_with_its_request(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
-    children: list[ActorRef[Do]] = []
     bus = EventBus()
     with bus.subscribe("actors") as seen:
         async with open_supervisor(bus) as supervisor:
-            ref = await supervisor.start("parent", parent(log, children))
+            ref = await supervisor.start("parent", asks_new("child", doing(log)))
             assert await ref.ask(Do("x")) == "X"
-            assert await children[0].ask(Do("y")) == "Y"
-            await supervisor.stop("parent")
-            with pytest.raises(ActorUnavailable, match="child has stopped"):
-                await children[0].ask(Do("z"))
-    assert log == ["open", "close"]
+            assert log == ["open", "close"]
     assert [event async for event in seen] == [
         Started("parent", 1),
         Started("child", 1),
@@ -222,18 +216,19 @@ async def test_a_child_serves_its_parent_and_ends_with_it(autojump_clock: trio.t
     ]
 
 
-async def test_a_childs_crash_reaches_its_askers_and_the_bus_only(
+async def test_a_childs_crash_reaches_its_asker_and_the_bus_only(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    log: list[str] = []
-    children: list[ActorRef[Do]] = []
+    children: list[Context[Do]] = []
+
+    async def child(ctx: Context[Do]) -> None:
+        children.append(ctx)
+        await doing([])(ctx)
 
     async def careful(ctx: Context[Do]) -> None:
         async def handle(message: Do) -> str:
-            child = ctx.spawn("child", doing(log))
-            children.append(child)
             try:
-                return await child.ask(message)
+                return await ctx.ask_new("child", child, message)
             except ActorCrashed as error:
                 return repr(error.__cause__)
 
@@ -246,8 +241,10 @@ async def test_a_childs_crash_reaches_its_askers_and_the_bus_only(
             assert await ref.ask(Do("crash")) == "OSError('broken')"
             await trio.testing.wait_all_tasks_blocked()
         assert await ref.ask(Do("x")) == "X"
+        await trio.sleep(100)
         with pytest.raises(ActorUnavailable, match="child has stopped"):
-            await children[0].ask(Do("x"))  # it is not restarted
+            await children[0].ref.ask(Do("x"))  # it is not restarted
+        assert len(children) == 2
     crashed: list[Any] = [event async for event in seen if isinstance(event, Crashed)]
     assert [event.actor for event in crashed] == ["child"]
 
@@ -256,7 +253,7 @@ async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_supervisor(EventBus()) as supervisor:
-        ref = await supervisor.start("parent", parent([], []))
+        ref = await supervisor.start("parent", asks_new("child", doing([])))
         await ref.ask(Do("last"))
         await trio.testing.wait_all_tasks_blocked()
         tasks = trio.lowlevel.current_statistics().tasks_living
@@ -337,40 +334,31 @@ async def test_a_child_that_ends_without_serving_answers_who_asked(
     async def brief(ctx: Context[Do]) -> None:
         await trio.sleep(1)
 
-    async def behaviour(ctx: Context[Do]) -> None:
-        async def handle(message: Do) -> str:
-            with pytest.raises(ActorCrashed, match="brief was stopped before it answered"):
-                await ctx.spawn("brief", brief).ask(message)
-            return "ok"
-
-        await ctx.serve(handle)
-
     async with open_supervisor(EventBus()) as supervisor:
-        ref = await supervisor.start("parent", behaviour)
-        assert await ref.ask(Do("x")) == "ok"
+        ref = await supervisor.start("parent", asks_new("brief", brief))
+        with pytest.raises(ActorCrashed) as crashed:
+            await ref.ask(Do("x"))
+    assert str(crashed.value.__cause__) == "brief was stopped before it answered"
 
 
-async def test_a_child_is_not_nested_in_the_ask_that_spawned_it(
+async def test_a_childs_set_up_is_not_nested_in_the_ask_that_started_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log: list[str] = []
 
     async def behaviour(ctx: Context[Do]) -> None:
         async def curious(child: Context[Do]) -> None:
-            log.append(await ctx.ref.ask(Do("y")))  # waits for its turn
+            log.append(await ctx.ref.ask(Do("y")))
+            await doing([])(child)
 
         async def handle(message: Do) -> str:
-            if message == Do("x"):
-                ctx.spawn("child", curious)
-                await trio.sleep(1)
-            return message.what
+            return await ctx.ask_new("child", curious, message) if message == Do("x") else message.what
 
-        await ctx.serve(handle)
+        await ctx.serve(handle, concurrency=2)
 
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("parent", behaviour)
-        await ref.ask(Do("x"))
-        await trio.testing.wait_all_tasks_blocked()
+        assert await ref.ask(Do("x")) == "X"
     assert log == ["y"]
 
 
@@ -441,22 +429,13 @@ async def test_an_actor_has_not_stopped_before_its_background_has(
 
 async def test_withdrawal_and_grandchildren(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
-
-    async def grandparent(ctx: Context[Do]) -> None:
-        async def handle(message: Do) -> str:
-            return await ctx.spawn("parent", parent(log, [])).ask(message)
-
-        await ctx.serve(handle, concurrency=2)
-
     async with open_supervisor(EventBus()) as supervisor:
+        grandparent = asks_new("parent", asks_new("child", doing(log)))
         ref = await supervisor.start("grandparent", grandparent)
         assert await ref.ask(Do("x")) == "X"
         with pytest.raises(Refused):
             await ref.ask(Do("no"))
         with trio.move_on_after(1):
             await ref.ask(Do("wait"))
-        assert log == ["open", "open", "open"]
-        began = trio.current_time()
-        await supervisor.stop("grandparent")
-        assert trio.current_time() == began
-    assert log == ["open"] * 3 + ["close"] * 3
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["open", "close"] * 3
