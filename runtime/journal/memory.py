@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import assert_never
+from typing import Literal, assert_never
 
 import attrs
 import trio
@@ -23,7 +23,6 @@ from stopgo.runtime.journal.protocol import (
     Command,
     Event,
     Fence,
-    Intent,
     Json,
     KeyReused,
     NewEvent,
@@ -44,6 +43,15 @@ from stopgo.runtime.journal.protocol import (
 )
 
 _UNWRITTEN = Summary(status="", title="", open=False, body={})
+
+
+@attrs.frozen
+class Intent:
+    key: str
+    attempt: int
+    effect: str
+    state: Literal["started", "finished", "unknown", "cancelled"]
+    body: Json
 
 
 @attrs.frozen
@@ -173,11 +181,6 @@ class MemoryJournal:
             kept = self._streams.get(stream)
             return tuple(kept.waiting()) if kept else ()
 
-    async def reply(self, stream: str, key: str) -> Json | None:
-        async with _handed_over():
-            kept = self._streams.get(stream)
-            return kept.inbox[key].reply if kept and key in kept.inbox else None
-
     # -------------------------------------------------------------- writing
 
     async def claim(self, stream: str, owner: str) -> Fence:
@@ -217,7 +220,7 @@ class MemoryJournal:
                 happened = at if event.at is None else event.at
                 draft.events.append(Event(fence.stream, number, event.type, happened, event.body))
                 draft.updated = max(draft.updated, happened)
-            self._intend(draft, fence.stream, intents, settle)
+            self._intend(draft, intents, settle)
             for change in questions:
                 self._ask(draft, fence.stream, change, at)
             for key in set(ack) & draft.inbox.keys():
@@ -254,14 +257,12 @@ class MemoryJournal:
         return kept
 
     @staticmethod
-    def _intend(
-        draft: _Stream, name: str, intents: Sequence[NewIntent], settle: Sequence[SettleIntent]
-    ) -> None:
+    def _intend(draft: _Stream, intents: Sequence[NewIntent], settle: Sequence[SettleIntent]) -> None:
         for new in intents:
             place = (new.key, new.attempt)
             if place in draft.intents:
                 raise IntentExists(f"attempt {new.attempt} of {new.key!r} was begun before")
-            draft.intents[place] = Intent(name, new.key, new.attempt, new.effect, "started", new.body)
+            draft.intents[place] = Intent(new.key, new.attempt, new.effect, "started", new.body)
         for end in settle:
             place = (end.key, end.attempt)
             if place not in draft.intents:
@@ -356,11 +357,6 @@ class MemoryJournal:
     def _questions(self) -> Iterator[tuple[int, Question]]:
         for id, (number, name) in self._asked.items():
             yield number, self._streams[name].questions[id]
-
-    async def intents(self, stream: str) -> tuple[Intent, ...]:
-        async with _handed_over():
-            kept = self._streams.get(stream)
-            return tuple(kept.intents.values()) if kept else ()
 
     async def due(self, now: float) -> tuple[Question, ...]:
         async with _handed_over():

@@ -26,8 +26,6 @@ Json: TypeAlias = Mapping[str, Any]
 """A JSON object. Treated as immutable once handed over."""
 
 QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
-IntentState: TypeAlias = Literal["started", "finished", "unknown", "cancelled"]
-
 
 MOST_DUE = 100
 """What `Journal.due` returns at most."""
@@ -120,16 +118,6 @@ class SettleIntent:
     key: str
     attempt: int
     state: Literal["finished", "unknown", "cancelled"]
-
-
-@attrs.frozen
-class Intent:
-    stream: str
-    key: str
-    attempt: int
-    effect: str
-    state: IntentState
-    body: Json
 
 
 @attrs.frozen
@@ -315,10 +303,6 @@ class Journal(Protocol):
         """Open commands, oldest first. Empty for an unknown stream."""
         ...
 
-    async def reply(self, stream: str, key: str) -> Json | None:
-        """The stored reply to a command, if there is one yet."""
-        ...
-
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
         """Events after `seq`, in order. Empty for an unknown stream."""
         ...
@@ -354,10 +338,6 @@ class Journal(Protocol):
         Raises:
             BadCursor
         """
-        ...
-
-    async def intents(self, stream: str) -> tuple[Intent, ...]:
-        """All intents of a stream, in the order they were begun."""
         ...
 
     async def due(self, now: float) -> tuple[Question, ...]:

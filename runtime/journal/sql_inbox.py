@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.protocol import Accepted, Command, Json, KeyReused, NotAccepted, Repeated
+from stopgo.runtime.journal.protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
 from stopgo.runtime.journal.sql_stream import Streams
 
 
@@ -107,15 +107,3 @@ def waiting(db: sqlite3.Connection, name: str) -> tuple[Command, ...]:
         (name,),
     )
     return tuple(Command(name, key, kind, json_text.load(body), at) for key, kind, body, at in found)
-
-
-def reply(db: sqlite3.Connection, name: str, key: str) -> Json | None:
-    found = db.execute(
-        "SELECT inbox.reply FROM stream JOIN inbox ON inbox.stream_id = stream.id"
-        " WHERE stream.name = ? AND inbox.key = ?",
-        (name, key),
-    ).fetchone()
-    if found is None or found[0] is None:
-        return None
-    stored: Json = json_text.load(found[0])
-    return stored

@@ -5,11 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from stopgo.runtime.journal import json_text
 from stopgo.runtime.journal.errors import IntentExists, JournalError
-from stopgo.runtime.journal.protocol import Intent, NewIntent, SettleIntent
-
-_PAGE_ROWS = 100
+from stopgo.runtime.journal.protocol import NewIntent, SettleIntent
 
 
 def begin(db: sqlite3.Connection, stream_id: int, intents: Sequence[tuple[NewIntent, str]]) -> None:
@@ -31,17 +28,3 @@ def settle(db: sqlite3.Connection, stream_id: int, ends: Sequence[SettleIntent])
         )
         if changed.rowcount == 0:
             raise JournalError(f"attempt {end.attempt} of {end.key!r} was never begun")
-
-
-def page(db: sqlite3.Connection, stream_id: int, name: str, after: int) -> tuple[list[Intent], int | None]:
-    """The next intents after a row id, and the id to go on after if there may be more."""
-    found = db.execute(
-        "SELECT id, key, attempt, effect, state, body FROM intent"
-        " WHERE stream_id = ? AND id > ? ORDER BY id LIMIT ?",
-        (stream_id, after, _PAGE_ROWS),
-    ).fetchall()
-    intents = [
-        Intent(name, key, attempt, effect, state, json_text.load(body))
-        for _, key, attempt, effect, state, body in found
-    ]
-    return intents, found[-1][0] if len(found) == _PAGE_ROWS else None

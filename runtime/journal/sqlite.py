@@ -31,7 +31,6 @@ from stopgo.runtime.journal.protocol import (
     Command,
     Event,
     Fence,
-    Intent,
     Json,
     KeyReused,
     NewEvent,
@@ -182,9 +181,6 @@ class SqliteJournal:
     async def inbox(self, stream: str) -> tuple[Command, ...]:
         return await self._reader.quick(lambda db: sql_inbox.waiting(db, stream))
 
-    async def reply(self, stream: str, key: str) -> Json | None:
-        return await self._reader.quick(lambda db: sql_inbox.reply(db, stream, key))
-
     # -------------------------------------------------------------- writing
 
     async def claim(self, stream: str, owner: str) -> Fence:
@@ -302,17 +298,6 @@ class SqliteJournal:
         return await self._reader.quick(
             lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
         )
-
-    async def intents(self, stream: str) -> tuple[Intent, ...]:
-        id = await self._reader.quick(lambda db: sql_stream.find_id(db, stream))
-        intents: list[Intent] = []
-        after: int | None = 0
-        while id is not None and after is not None:
-            page, after = await self._reader.quick(
-                partial(sql_intent.page, stream_id=id, name=stream, after=after)
-            )
-            intents += page
-        return tuple(intents)
 
     async def due(self, now: float) -> tuple[Question, ...]:
         return await self._reader.quick(lambda db: sql_question.due(db, now))

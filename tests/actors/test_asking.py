@@ -34,6 +34,7 @@ from tests.actors.world import (
     use,
     wall,
 )
+from tests.runtime.journal.kept import intents_of
 
 
 async def pending(agent: Agent, conversation: str) -> dict[str, str]:
@@ -193,7 +194,7 @@ async def test_an_edited_call_goes_out_as_edited_and_the_model_sees_it(
         )
         assert answer(turn).response == "done"
         assert world.ledger == [("wipe", {"name": "one"})]
-        [intent] = await world.journal.intents(turn.conversation.id)
+        [intent] = await intents_of(world.journal, turn.conversation.id)
         assert (intent.body["arguments"], intent.effect, intent.state) == (
             {"name": "one"},
             "once",

@@ -36,6 +36,7 @@ from tests.actors.world import (
     use,
     wall,
 )
+from tests.runtime.journal.kept import intents_of
 
 STATES = ["new", "model", "tool", "waiting", "parked", "finished", "failed", "cancelled"]
 
@@ -142,7 +143,7 @@ async def test_a_call_that_does_not_come_back_is_unknown_and_nobody_is_asked(
         log = await types(world.journal, id)
         assert log[-2:] == ["tool.unknown", "run.cancelled"]
         assert len(turn.conversation.approvals) == 1
-        [intent] = await world.journal.intents(id)
+        [intent] = await intents_of(world.journal, id)
         assert (intent.effect, intent.state) == ("once", "unknown")
         await agent.send(id, "next")
     assert world.called("wipe") == 1
@@ -218,7 +219,7 @@ async def test_cancel_at_any_moment(world: World, autojump_clock: MockClock, tic
         await trio.sleep(30)
         if "run.cancelled" in await types(world.journal, id):  # else the message came after the cancel
             assert len(world.ledger) == sent
-        assert all(intent.state != "started" for intent in await world.journal.intents(id))
+        assert all(intent.state != "started" for intent in await intents_of(world.journal, id))
         assert agent._cast.services.pulse.moving == 0
         assert answer(await agent.send(id, "again")).response == "c done"
         assert fold(id, await events(world.journal, id)).run is None

@@ -27,6 +27,7 @@ from tests.actors.world import (
     types,
     use,
 )
+from tests.runtime.journal.kept import reply_of
 
 
 async def collect(agent: Agent, id: str, into: list[Event], start: int = 0) -> None:
@@ -199,11 +200,11 @@ async def test_nothing_is_told_before_it_is_on_disk(world: World, autojump_clock
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             turn = await agent.send(id, "go", key="m")
-            assert (await kept.reply(id, "m")) is not None
+            assert (await reply_of(kept, id, "m")) is not None
             [question] = turn.conversation.head.pending
             assert (await kept.question(question)) is not None
             await agent.decide(question, {"approved": True}, key="d")
-            assert (await kept.reply(id, "d")) is not None
+            assert (await reply_of(kept, id, "d")) is not None
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
         stored = await events(kept, id)

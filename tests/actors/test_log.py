@@ -29,6 +29,7 @@ from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, NewEvent
+from tests.runtime.journal.kept import reply_of
 
 ID = "c"
 
@@ -130,7 +131,7 @@ async def test_nobody_hears_of_a_save_before_its_commit(bench: Bench) -> None:
         event = await anext(live)
         assert isinstance(event, Event)
         assert event == (await bench.journal.events_since(ID, 3))[0]
-        assert await anext(replies) == await bench.journal.reply(ID, "k") == {"result": None}
+        assert await anext(replies) == await reply_of(bench.journal, ID, "k") == {"result": None}
     assert log.state.last_seq == 4
 
 

@@ -25,6 +25,7 @@ from tests.actors.world import (
     use,
 )
 from tests.canary import TOKEN as STALE
+from tests.runtime.journal.kept import intents_of
 
 GOOD = f"{STALE}-good"
 CHALLENGE = 'Bearer error="invalid_token", resource_metadata="http://as.test/.well-known"'
@@ -105,7 +106,7 @@ async def test_the_paused_call_goes_on_with_the_next_token(
     ]
     assert wipes[1].body["need"]["challenge"] == CHALLENGE
     assert wipes[2].body["effect"] == "once"
-    assert [(i.attempt, i.state) for i in await guarded.journal.intents(id) if i.key == "1/:1.0"] == [
+    assert [(i.attempt, i.state) for i in await intents_of(guarded.journal, id) if i.key == "1/:1.0"] == [
         (1, "finished"),
         (2, "finished"),
     ]

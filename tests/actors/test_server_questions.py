@@ -36,6 +36,7 @@ from tests.actors.world import (
     types,
     use,
 )
+from tests.runtime.journal.kept import intents_of
 
 FORM = {
     "type": "object",
@@ -435,7 +436,7 @@ async def test_a_call_is_made_anew_with_the_answers(
     }
     assert seen[1].state == "s1"
     assert seen[1].arguments == {"name": "x"}
-    intents = [(i.attempt, i.state) for i in await asking.journal.intents(id)]
+    intents = [(i.attempt, i.state) for i in await intents_of(asking.journal, id)]
     assert intents == [(1, "finished"), (2, "finished")]
 
 
@@ -506,7 +507,7 @@ async def test_answers_are_not_lost_when_a_token_is_wanted_then(
     async with asking.agent() as agent:
         turn = await agent.resume(turn.conversation.id, token="good")
     assert result_of(turn.conversation) == "{'who': 'decline'} s1"
-    assert [i.attempt for i in await asking.journal.intents(turn.conversation.id)] == [1, 2, 3]
+    assert [i.attempt for i in await intents_of(asking.journal, turn.conversation.id)] == [1, 2, 3]
 
 
 async def test_lists_say_what_the_conversation_says(asking: Asking, autojump_clock: MockClock) -> None:

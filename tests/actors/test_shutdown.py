@@ -28,6 +28,7 @@ from tests.actors.world import (
     types,
     use,
 )
+from tests.runtime.journal.kept import intents_of
 
 
 async def slow(_: Mapping[str, Any]) -> str:
@@ -171,7 +172,7 @@ async def test_what_a_human_says_of_an_unknown_outcome(
         assert "connection was lost" in (await agent.approval(unknown)).body["description"]
         turn = await agent.decide(unknown, {"action": action, "reason": "I looked"})
         assert answer(turn).response == "done"
-        attempts = [i.attempt for i in await world.journal.intents(turn.conversation.id)]
+        attempts = [i.attempt for i in await intents_of(world.journal, turn.conversation.id)]
         assert len(turn.conversation.approvals) == 2  # a retry needs no second approval
     assert world.called("wipe") == calls
     assert attempts == list(range(1, calls + 1))

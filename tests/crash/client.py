@@ -17,6 +17,7 @@ from stopgo.actors.errors import AgentError
 from stopgo.actors.result import Turn
 from stopgo.runtime.events import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal, Question
+from tests.runtime.journal.kept import reply_of
 
 from .demands import acceptance
 from .world import World, result_of
@@ -106,7 +107,7 @@ class Client:
         if await journal.row(self.conversation) is None:
             return  # it has not begun, or is deleted
         for key in self._commands:
-            if self.answers[key] is not None and await journal.reply(self.conversation, key) is None:
+            if self.answers[key] is not None and await reply_of(journal, self.conversation, key) is None:
                 self.world.wrongs.append(f"{key} was answered with what is lost: {self.answers[key]}")
 
     # --------------------------------------------------------------- commands

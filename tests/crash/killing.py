@@ -13,10 +13,7 @@ from stopgo.runtime.journal.protocol import Accepted, Journal, Won
 Edge = Literal["before", "after"]
 EDGES: tuple[Edge, ...] = ("before", "after")
 
-READS = frozenset(
-    {"inbox", "reply", "events_since", "row", "list", "question", "questions", "intents", "due", "open_work"}
-    | {"check"}
-)
+READS = frozenset({"inbox", "events_since", "row", "list", "question", "questions", "due", "open_work"})
 """Whatever else a journal can do counts as a write: what it learns one day is covered by itself."""
 
 

@@ -18,9 +18,10 @@ from stopgo.actors.state import Conversation
 from stopgo.actors.stored import read
 from stopgo.config.model import AgentConfig, ApprovalConfig, McpServerConfig
 from stopgo.config.tree import tree_from_stored
-from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Command, Event, Intent, Journal, Json, Question, Row
+from stopgo.runtime.journal.memory import Intent, MemoryJournal
+from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Question, Row
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.runtime.journal.kept import intents_of, reply_of
 
 from .client import Client, Policy, Script, from_the_ledger
 from .killing import Kill, KillingJournal, only_killed
@@ -188,7 +189,7 @@ async def _read(
             row=await journal.row(id),
             inbox=await journal.inbox(id),
             questions=(await journal.questions(state=None, limit=200)).questions,
-            intents=await journal.intents(id),
-            replies={key: await journal.reply(stream, key) for stream, key in commands},
+            intents=await intents_of(journal, id),
+            replies={key: await reply_of(journal, stream, key) for stream, key in commands},
             open_work=await journal.open_work(),
         )

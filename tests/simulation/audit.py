@@ -11,7 +11,8 @@ import attrs
 from stopgo.actors import events as e
 from stopgo.actors.state import Conversation, fold
 from stopgo.actors.step import is_within
-from stopgo.runtime.journal.protocol import Command, Event, Intent, Question, Row
+from stopgo.runtime.journal.memory import Intent
+from stopgo.runtime.journal.protocol import Command, Event, Question, Row
 
 from .plan import DENIED_ABOVE
 from .trees import walk

@@ -25,6 +25,7 @@ from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.crash.killing import KillingJournal, only_killed
+from tests.runtime.journal.kept import intents_of, reply_of
 
 from .audit import Record, audit, difference
 from .failing import FailingJournal, is_of_a_save
@@ -190,7 +191,7 @@ class Simulation:
             person = next(person for person in self.people if person.id == stream)
             answer = person.answers.get(key)
             kept = person.deleting or isinstance(answer, str) or key.startswith("expire/")
-            if not kept and key in person.answers and await self.world.store.reply(stream, key) is None:
+            if not kept and key in person.answers and await reply_of(self.world.store, stream, key) is None:
                 wrongs.append(f"{person.name}: {key} was accepted and never answered")
 
     async def _check_nothing_left(self, agent: Agent) -> None:
@@ -209,7 +210,7 @@ class Simulation:
                         self.world.wrongs.append(f"{person.name} is gone")
                     continue
                 page = await store.questions(state=None, streams=[person.id], limit=200)
-                intents = await store.intents(person.id)
+                intents = await intents_of(store, person.id)
                 inbox = await store.inbox(person.id)
                 record = Record(person.id, events, row, page.questions, intents, inbox)
                 self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]

@@ -15,6 +15,7 @@ from stopgo.actors.agent import _NAMESPACE, Agent
 from stopgo.actors.errors import AgentError
 from stopgo.actors.result import Turn
 from stopgo.runtime.journal.protocol import Journal, Question
+from tests.runtime.journal.kept import reply_of
 
 from .world import World
 
@@ -84,7 +85,11 @@ class Person:
         if self.deleting:
             return
         for key, answer in self.answers.items():
-            if isinstance(answer, Mapping) and not _refused(answer) and not await journal.reply(self.id, key):
+            if (
+                isinstance(answer, Mapping)
+                and not _refused(answer)
+                and not await reply_of(journal, self.id, key)
+            ):
                 self.world.wrongs.append(f"{self.name}: {key} was answered with what is lost: {answer}")
 
     @property

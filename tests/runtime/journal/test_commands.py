@@ -23,6 +23,7 @@ from stopgo.runtime.journal.protocol import (
     Unknown,
     Won,
 )
+from tests.runtime.journal.kept import reply_of
 
 
 async def test_a_command_waits_in_the_inbox(journal: Journal, wall: Any) -> None:
@@ -41,7 +42,7 @@ async def test_a_stream_is_made_only_when_asked_for(journal: Journal) -> None:
     assert await journal.deliver("s", "k", "message", {}) == NotAccepted("unknown_stream")
     assert await journal.row("s") is None
     assert await journal.inbox("s") == ()
-    assert await journal.reply("s", "k") is None
+    assert await reply_of(journal, "s", "k") is None
 
 
 async def test_a_new_stream_has_an_empty_summary_and_is_not_listed(journal: Journal, wall: Any) -> None:
@@ -155,9 +156,9 @@ async def test_replies_are_kept_by_key_and_the_first_stays(journal: Journal, beg
     await journal.deliver("s", "open", "message", {})
     await journal.save(fence, 1, replies={"first": {"n": 1}, "open": {"n": 2}, "nobody": {"n": 3}})
     await journal.save(fence, 1, replies={"first": {"n": 9}, "open": {"n": 9}})
-    assert await journal.reply("s", "first") == {"n": 1}
-    assert await journal.reply("s", "open") == {"n": 2}
-    assert await journal.reply("s", "nobody") is None
+    assert await reply_of(journal, "s", "first") == {"n": 1}
+    assert await reply_of(journal, "s", "open") == {"n": 2}
+    assert await reply_of(journal, "s", "nobody") is None
     assert await journal.deliver("s", "first", "message", {}) == Repeated({"n": 1})
 
 
@@ -165,7 +166,7 @@ async def test_an_empty_reply_is_a_reply(journal: Journal, begin: Any) -> None:
     fence = await begin()
     await journal.save(fence, 1, replies={"first": {}})
     await journal.save(fence, 1, replies={"first": {"late": True}})
-    assert await journal.reply("s", "first") == {}
+    assert await reply_of(journal, "s", "first") == {}
     assert await journal.deliver("s", "first", "message", {}) == Repeated({})
 
 
@@ -290,7 +291,7 @@ async def test_a_forgotten_command_has_never_come(journal: Journal, begin: Any) 
     await journal.deliver("s", "no", "message", {"n": 1})
     await journal.save(fence, 1, forget=["no", "nobody"])
     assert [command.key for command in await journal.inbox("s") if command.key == "no"] == []
-    assert await journal.reply("s", "no") is None
+    assert await reply_of(journal, "s", "no") is None
     assert await journal.deliver("s", "no", "message", {"n": 2}) == Accepted()
 
 

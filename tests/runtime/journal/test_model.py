@@ -26,6 +26,7 @@ from stopgo.runtime.journal.protocol import (
     Summary,
 )
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.runtime.journal.kept import intents_of, reply_of
 
 Step = tuple[Any, ...]
 
@@ -109,8 +110,8 @@ class Driver:
         seen: list[object] = [await journal.open_work(), await journal.due(3.0), await journal.due(9.0)]
         for stream in ("s", "t", "nobody"):
             seen += [await journal.row(stream), await journal.events_since(stream, 0)]
-            seen += [await journal.inbox(stream), await journal.intents(stream)]
-            seen += [await journal.reply(stream, key) for key in ("k1", "k2", "k3")]
+            seen += [await journal.inbox(stream), await intents_of(journal, stream)]
+            seen += [await reply_of(journal, stream, key) for key in ("k1", "k2", "k3")]
         for page in (await journal.list(), await journal.list(status="active"), await journal.list(q="É")):
             seen.append((page.rows, dict(page.tally)))
         seen.append(await journal.questions(state=None, limit=2))

@@ -9,6 +9,7 @@ import pytest
 
 from stopgo.runtime.journal.errors import BadCursor
 from stopgo.runtime.journal.protocol import CloseQuestion, Journal, NewEvent, NewIntent, NewQuestion, Summary
+from tests.runtime.journal.kept import intents_of, reply_of
 
 # ------------------------------------------------------------------------- events
 
@@ -290,8 +291,8 @@ async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin
     assert await journal.row("s") is None
     assert await journal.events_since("s", 0) == ()
     assert await journal.inbox("s") == ()
-    assert await journal.reply("s", "k") is None
-    assert await journal.intents("s") == ()
+    assert await reply_of(journal, "s", "k") is None
+    assert await intents_of(journal, "s") == ()
     assert await journal.question("q-s") is None
     assert [each.id for each in (await journal.questions(state=None)).questions] == ["q-t"]
     assert [each.id for each in await journal.due(5.0)] == ["q-t"]

@@ -10,11 +10,11 @@ import trio
 import trio.testing
 
 from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
+from stopgo.runtime.journal.memory import Intent
 from stopgo.runtime.journal.protocol import (
     CloseQuestion,
     Event,
     Fence,
-    Intent,
     Journal,
     NewEvent,
     NewIntent,
@@ -24,6 +24,7 @@ from stopgo.runtime.journal.protocol import (
     SettleIntent,
     Summary,
 )
+from tests.runtime.journal.kept import intents_of, reply_of
 
 
 async def test_events_are_numbered_and_dated(journal: Journal, begin: Any, wall: Any) -> None:
@@ -184,9 +185,9 @@ async def test_all_or_nothing(journal: Journal, begin: Any) -> None:
         )
     assert len(await journal.events_since("s", 0)) == 1
     assert await journal.question("q") is None
-    assert [each.key for each in await journal.intents("s")] == ["call"]
+    assert [each.key for each in await intents_of(journal, "s")] == ["call"]
     assert [each.key for each in await journal.inbox("s")] == ["open"]
-    assert await journal.reply("s", "open") is None
+    assert await reply_of(journal, "s", "open") is None
     row = await journal.row("s")
     assert row is not None
     assert row.summary.status == "active"
@@ -226,10 +227,10 @@ async def test_an_attempt_begins_once(journal: Journal, begin: Any) -> None:
     with pytest.raises(IntentExists):
         await journal.save(fence, 1, intents=[NewIntent("new", 1, "read", {})] * 2)
     await journal.save(fence, 1, intents=[NewIntent("call", 2, "once", {}), NewIntent("a", 1, "read", {})])
-    assert await journal.intents("s") == (
-        Intent("s", "call", 1, "once", "started", {"tool": "rm"}),
-        Intent("s", "call", 2, "once", "started", {}),
-        Intent("s", "a", 1, "read", "started", {}),
+    assert await intents_of(journal, "s") == (
+        Intent("call", 1, "once", "started", {"tool": "rm"}),
+        Intent("call", 2, "once", "started", {}),
+        Intent("a", 1, "read", "started", {}),
     )
 
 
@@ -245,7 +246,7 @@ async def test_intents_are_settled_each_by_its_attempt(journal: Journal, begin: 
             SettleIntent("c", 3, "cancelled"),
         ],
     )
-    states = [each.state for each in await journal.intents("s")]
+    states = [each.state for each in await intents_of(journal, "s")]
     assert states == ["finished", "unknown", "cancelled", "started"]
     with pytest.raises(IntentExists):
         await journal.save(fence, 1, intents=[NewIntent("c", 2, "once", {})])
@@ -256,19 +257,6 @@ async def test_what_never_began_cannot_end(journal: Journal, begin: Any) -> None
     with pytest.raises(JournalError, match="never begun"):
         await journal.save(fence, 1, [NewEvent("a", {})], settle=[SettleIntent("c", 1, "finished")])
     assert len(await journal.events_since("s", 0)) == 1
-
-
-async def test_intents_of_an_unknown_stream(journal: Journal) -> None:
-    assert await journal.intents("s") == ()
-
-
-async def test_many_intents_are_all_read(journal: Journal, begin: Any) -> None:
-    fence = await begin()
-    for start in range(0, 250, 50):
-        await journal.save(
-            fence, 1, intents=[NewIntent("c", start + attempt, "read", {}) for attempt in range(50)]
-        )
-    assert [each.attempt for each in await journal.intents("s")] == list(range(250))
 
 
 # ---------------------------------------------------------------------- questions
@@ -388,9 +376,7 @@ async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> Non
         lambda: journal.list(q="x"),
         lambda: journal.questions(),
         lambda: journal.question("q"),
-        lambda: journal.reply("s", "k"),
         lambda: journal.row("s"),
-        lambda: journal.intents("s"),
         lambda: journal.due(0.0),
         lambda: journal.open_work(),
         lambda: journal.delete(fence),
@@ -422,11 +408,11 @@ async def test_what_is_kept_does_not_follow_the_callers_objects(journal: Journal
     kept = {"list": [1]}
     assert [each.body for each in await journal.events_since("s", 1)] == [kept]
     assert [each.body for each in await journal.inbox("s")] == [kept]
-    assert [each.body for each in await journal.intents("s")] == [kept]
+    assert [each.body for each in await intents_of(journal, "s")] == [kept]
     question, row = await journal.question("q"), await journal.row("s")
     assert question is not None
     assert row is not None
-    assert question.body == row.summary.body == await journal.reply("s", "k") == kept
+    assert question.body == row.summary.body == await reply_of(journal, "s", "k") == kept
 
 
 @pytest.mark.parametrize(

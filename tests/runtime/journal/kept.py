@@ -1,0 +1,64 @@
+"""What journals keep and no part of the product reads back: looked up behind the protocol."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from stopgo.runtime.journal import json_text
+from stopgo.runtime.journal.memory import Intent, MemoryJournal
+from stopgo.runtime.journal.protocol import Journal, Json
+from stopgo.runtime.journal.sqlite import SqliteJournal
+
+
+async def intents_of(journal: Journal, stream: str) -> tuple[Intent, ...]:
+    """The intents of a stream, in the order they were begun."""
+    match _store(journal):
+        case MemoryJournal() as store:
+            kept = store._streams.get(stream)
+            return tuple(kept.intents.values()) if kept else ()
+        case SqliteJournal() as store:
+            found = await _select(
+                store,
+                "SELECT key, attempt, effect, intent.state, intent.body FROM intent"
+                " JOIN stream ON stream.id = stream_id WHERE name = ? ORDER BY intent.id",
+                stream,
+            )
+            return tuple(
+                Intent(key, attempt, effect, state, json_text.load(body))
+                for key, attempt, effect, state, body in found
+            )
+        case other:
+            raise TypeError(other)
+
+
+async def reply_of(journal: Journal, stream: str, key: str) -> Json | None:
+    """The reply to a command, if it has one."""
+    match _store(journal):
+        case MemoryJournal() as store:
+            kept = store._streams.get(stream)
+            return kept.inbox[key].reply if kept and key in kept.inbox else None
+        case SqliteJournal() as store:
+            found = await _select(
+                store,
+                "SELECT reply FROM inbox JOIN stream ON stream.id = stream_id"
+                " WHERE name = ? AND key = ? AND reply IS NOT NULL",
+                stream,
+                key,
+            )
+            return json_text.load(found[0][0]) if found else None
+        case other:
+            raise TypeError(other)
+
+
+def _store(journal: Journal) -> object:
+    """The store itself, below what tests put around it."""
+    below = getattr(journal, "_journal", None)
+    return journal if below is None else _store(below)
+
+
+async def _select(store: SqliteJournal, query: str, *values: str) -> list[tuple[Any, ...]]:
+    def run(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
+        return db.execute(query, values).fetchall()
+
+    return await store._reader.quick(run)
