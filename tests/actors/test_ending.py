@@ -166,7 +166,7 @@ async def test_a_call_that_waits_for_its_server_is_not_sent_any_more(
         assert (await types(world.journal, id))[-2:] == ["tool.finished", "run.cancelled"]
         [shown] = [message.call for message in turn.conversation.messages if message.call]
         assert (shown.state, shown.result, shown.is_error) == ("finished", NOT_SENT, True)
-        [intent] = await world.journal.intents(id)
+        [intent] = await intents_of(world.journal, id)
         assert intent.state == "finished"
         await trio.sleep(10)
     assert world.called("wipe") == 0

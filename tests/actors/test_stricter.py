@@ -30,6 +30,7 @@ from tests.actors.world import (
     use,
 )
 from tests.canary import TOKEN as STALE
+from tests.runtime.journal.kept import intents_of
 
 ASK = {"rules": [{"tool": "put", "then": "ask", "name": "new"}]}
 
@@ -170,7 +171,7 @@ async def test_a_call_that_was_turned_away_and_has_become_destructive_asks(
         assert answer(turn).state == "finished"
     assert guarded.called("put") == yes
     if yes:
-        last = (await guarded.journal.intents(id))[-1]
+        last = (await intents_of(guarded.journal, id))[-1]
         assert (last.effect, last.body["asks"]) == ("once", True)
 
 
@@ -184,7 +185,7 @@ async def test_a_call_that_was_turned_away_is_not_laxer_than_it_was(
     async with guarded.agent() as agent:
         turn = await agent.resume(turn.conversation.id, token=GOOD)
     assert answer(turn).response == "done"
-    assert [each.effect for each in await guarded.journal.intents(turn.conversation.id)] == ["once"] * 2
+    assert [each.effect for each in await intents_of(guarded.journal, turn.conversation.id)] == ["once"] * 2
 
 
 async def test_an_approved_call_that_was_turned_away_asks_anew_about_a_changed_tool(
