@@ -35,7 +35,7 @@ from stopgo.actors.result import Result, Turn, refused_while_waiting
 from stopgo.actors.schema_check import check_answer, check_edit
 from stopgo.actors.sender import Sender
 from stopgo.actors.state import Conversation
-from stopgo.actors.stored import BrokenConversation, read
+from stopgo.actors.stored import BrokenConversation, read, read_new
 from stopgo.actors.supervisor import Cast, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock
@@ -216,17 +216,17 @@ class Agent:
 
     async def get(self, id: str) -> Conversation:
         """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
-        log = self._cast.services.live.get(id)
-        if log is not None and (live := log.snapshot()) is not None:
+        store, log = self._journal, self._cast.services.live.get(id)
+        if log is not None and (live := log.snapshot()) is not None and live.last_seq:
             return live  # spares reading and folding what its actor has folded
-        row = await self._journal.row(id)
+        row = await store.row(id)
         if row is None:
             raise errors.no_conversation(id)
         try:
-            found = await read(self._journal, id)
+            found = await (read(store, id) if row.last_seq else read_new(store, id, self.config.prompt))
         except BrokenConversation as error:
             raise AgentError("conversation_broken", "the conversation's log cannot be read") from error
-        if found.last_seq < row.last_seq:  # it was deleted meanwhile
+        if found is None or found.last_seq < row.last_seq:  # it was deleted meanwhile
             raise errors.no_conversation(id)
         return found
 

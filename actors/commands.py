@@ -144,10 +144,7 @@ class Commands:
             await self._log.save_soon(*self._begun(command), ack=[command.key])
 
     def _created(self, command: Command) -> NewEvent:
-        """Dated like the stream: when it was asked for."""
-        session_id = command.body["session_id"] or self._log.state.id[:8]
-        created = e.conversation_created(session_id, self._services.config.prompt)
-        return attrs.evolve(created, at=command.at)
+        return e.created_by(command, self._services.config.prompt)
 
     def _begun(self, command: Command) -> tuple[NewEvent, ...]:
         """A turn: the message, and the run with the tree it will go on with whatever the file says later."""

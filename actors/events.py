@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stopgo.runtime.journal.protocol import NewEvent
+import attrs
+
+from stopgo.runtime.journal.protocol import Command, NewEvent
 
 CONVERSATION_CREATED = "conversation.created"
 MESSAGE_ADDED = "message.added"
@@ -46,6 +48,12 @@ REPLAY_VERSION = 1
 def conversation_created(session_id: str, prompt: str) -> NewEvent:
     """`prompt` is the system prompt the conversation shows as its first message."""
     return NewEvent(CONVERSATION_CREATED, {"session_id": session_id, "prompt": prompt})
+
+
+def created_by(command: Command, prompt: str) -> NewEvent:
+    """What a ``create`` command leads to. Dated like the stream: when it was asked for."""
+    session_id = command.body["session_id"] or command.stream[:8]
+    return attrs.evolve(conversation_created(session_id, prompt), at=command.at)
 
 
 def message_added(text: str, command: str) -> NewEvent:

@@ -447,6 +447,31 @@ async def test_not_waiting_is_an_answer_of_its_own(world: World, autojump_clock:
         assert answer(await agent.start_conversation("hi", key="k")).response == "ok"
 
 
+async def test_a_conversation_that_is_not_begun_yet_is_shown_as_it_will_be(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        await trio.sleep(10)
+        asked = wall()
+        new = (await agent.start_conversation("hi", session_id="mine", wait=False)).conversation
+        assert (new.last_seq, new.updated) == (0, asked)
+        await trio.sleep(10)
+        begun = await agent.get(new.id)
+        assert (new.created, new.head.session_id, new.messages) == (asked, "mine", begun.messages[:1])
+        assert (begun.created, begun.head.session_id) == (asked, "mine")
+
+
+async def test_a_conversation_that_came_to_nothing_is_unknown(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """Its id was taken, and the command that was to make it is gone."""
+    async with world.agent() as agent:
+        await world.journal.deliver("x", "k", "create", {}, new=True)
+        fence = await world.journal.claim("x", "somebody")
+        await world.journal.save(fence, 0, forget=["k"])
+        assert await code_of(agent.get("x")) == "conversation_not_found"
+
+
 async def test_reads_wake_nobody_and_change_nothing(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("hi")).conversation.id
