@@ -16,14 +16,16 @@ def _for_its_owner(path: str, flags: int) -> int:
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Keep the directory for this process; the system lets go of it however the process ends.
+def locked(directory: Path) -> Iterator[Path]:
+    """Keep the directory for this process; the system lets go of it however the process ends. Gives the file
+    that is locked: whoever removes it lets others in.
 
     Raises:
         JournalBusy: somebody keeps it already.
     """
     # Whoever could open it could lock it.
-    with open(directory / "journal.lock", "a+", encoding="ascii", opener=_for_its_owner) as file:
+    path = directory / "journal.lock"
+    with open(path, "a+", encoding="ascii", opener=_for_its_owner) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -35,7 +37,7 @@ def locked(directory: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         try:
-            yield
+            yield path
         finally:
             # People end the process that it names; the number will be somebody else's.
             file.truncate(0)

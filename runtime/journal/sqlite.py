@@ -24,6 +24,7 @@ from stopgo.runtime.journal import (
 )
 from stopgo.runtime.journal.errors import Fenced, JournalBroken, JournalError
 from stopgo.runtime.journal.lock import locked
+from stopgo.runtime.journal.presence import Presence
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Already,
@@ -85,11 +86,11 @@ async def open_sqlite(
     with ExitStack() as lock:
         if inline:
             await trio.lowlevel.checkpoint()
-            db, reader = _open(directory, lock, inline)
+            db, reader, presence = _open(directory, lock, inline)
         else:
-            db, reader = await trio.to_thread.run_sync(_open, directory, lock, inline)
+            db, reader, presence = await trio.to_thread.run_sync(_open, directory, lock, inline)
         streams = Streams(db)
-        writer = (InlineWriter if inline else GroupWriter)(db, on_broken, streams.forget)
+        writer = (InlineWriter if inline else GroupWriter)(db, presence, on_broken, streams.forget)
         try:
             with scope:
                 yield SqliteJournal(writer, streams, reader, wall)
@@ -105,13 +106,13 @@ async def open_sqlite(
             raise broken[0]
 
 
-def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, Reader]:
+def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, Reader, Presence]:
     try:
         _make(directory)
-        lock.enter_context(locked(directory))
+        lock_file = lock.enter_context(locked(directory))
         file = directory / "journal.db"
         db = schema.open_writer(file, wait_for_disk=not inline)
-        return db, Reader(file, inline=inline)
+        return db, Reader(file, inline=inline), Presence(file, lock_file)
     except (OSError, sqlite3.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise JournalError(f"the journal in {directory} cannot be opened: {why}") from error

@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 import trio
 
 from stopgo.runtime.journal.errors import JournalBroken, JournalError, unreadable
+from stopgo.runtime.journal.presence import Presence
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -122,10 +123,12 @@ class InlineWriter:
     def __init__(
         self,
         db: sqlite3.Connection,
+        presence: Presence,
         on_broken: Callable[[JournalBroken], None],
         on_rollback: Callable[[], None],
     ) -> None:
         self._db = db
+        self._presence = presence
         self._on_broken = on_broken
         self._on_rollback = on_rollback
         self._cause: Exception | None = None
@@ -136,10 +139,11 @@ class InlineWriter:
         job = _Job(operation, trio.lowlevel.current_task())
         if self._cause is None:
             try:
+                self._presence.check()
                 self._db.execute("BEGIN IMMEDIATE")
                 _run_apart(self._db, [job], self._on_rollback)
                 self._db.execute("COMMIT")
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 self._cause = error
                 self._on_broken(_broken(error))
         if self._cause is not None:
@@ -167,10 +171,12 @@ class GroupWriter:
     def __init__(
         self,
         db: sqlite3.Connection,
+        presence: Presence,
         on_broken: Callable[[JournalBroken], None],
         on_rollback: Callable[[], None],
     ) -> None:
         self._db = db
+        self._presence = presence
         self._on_broken = on_broken
         self._on_rollback = on_rollback
         self._cause: Exception | None = None
@@ -247,7 +253,8 @@ class GroupWriter:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             self._run_together(batch)
-        except sqlite3.Error as error:
+            self._presence.check()
+        except (sqlite3.Error, OSError) as error:
             failure = error
         self._begun.clear()
         self._batches.put((batch, failure))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import schema, sql_event, sql_question, sql_stream
+from stopgo.runtime.journal import presence, schema, sql_event, sql_question, sql_stream
 from stopgo.runtime.journal.errors import (
     Fenced,
     IntentExists,
@@ -427,6 +429,55 @@ async def test_a_broken_journal_ends_the_block_and_says_why(tmp_path: Path, bloc
     with trio.fail_after(20), pytest.raises(JournalBroken, match="disk I/O error") as caught:
         await block(tmp_path, inline)
     assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
+
+
+def another(file: Path) -> None:
+    """As an editor or a restored copy does: a file of the same content takes its place."""
+    copy = file.with_name("copy")
+    copy.write_bytes(file.read_bytes())
+    copy.rename(file)
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (lambda data: shutil.rmtree(data), r"journal\.db is not there any more"),
+        (lambda data: data.rename(data.with_name("moved")), r"journal\.db is not there any more"),
+        (lambda data: another(data / "journal.db"), r"journal\.db is another file"),
+        (lambda data: (data / "journal.lock").unlink(), r"journal\.lock is not there any more"),
+        (lambda data: another(data / "journal.lock"), r"journal\.lock is another file"),
+    ],
+)
+@pytest.mark.parametrize("inline", [False, True])
+async def test_nothing_is_written_to_files_that_nobody_will_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Any, told: str, inline: bool
+) -> None:
+    monkeypatch.setattr(presence, "LOOK_EVERY", 0.0)
+
+    async def use(data: Path) -> None:
+        async with open_sqlite(data, inline=inline) as journal:
+            await write(journal)
+            what(data)
+            with pytest.raises(JournalBroken, match=told):
+                await deliver(journal)
+
+    with trio.fail_after(20), pytest.raises(JournalBroken, match=told):
+        await use(tmp_path / "data")
+
+
+async def test_its_files_are_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each write, which would cost a turn something; those of other programs do not matter."""
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    file = tmp_path / "file"
+    file.touch()
+    there = presence.Presence(file)
+    file.unlink()
+    now = presence.LOOK_EVERY / 2
+    there.check()
+    now = presence.LOOK_EVERY
+    with pytest.raises(OSError, match="is not there any more: No such file"):
+        there.check()
 
 
 # --------------------------------------------------------------------- many rows

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from stopgo.runtime.journal.errors import JournalBroken, JournalError
+from stopgo.runtime.journal.presence import Presence
 from stopgo.runtime.journal.writer import GroupWriter, InlineWriter
 
 
@@ -27,7 +28,7 @@ class Bench:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("CREATE TABLE kept (n INTEGER PRIMARY KEY)")
         db.set_trace_callback(self._count)
-        self.writer = kind(db, self.broken.append, lambda: None)
+        self.writer = kind(db, Presence(), self.broken.append, lambda: None)
 
     def _count(self, statement: str) -> None:
         self.commits += statement == "COMMIT"
