@@ -17,13 +17,13 @@ from stopgo.actors.mcp.environment import EnvFileError, read_env_file
 from stopgo.actors.mcp.failures import first_line, http_status, meaning, worth_retrying
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import repaired
+from stopgo.actors.mcp.sifted import sifted
 from stopgo.config.model import McpServerConfig
 
 if TYPE_CHECKING:
     import httpx2
     from mcp import Client
     from mcp.client._transport import TransportStreams
-    from mcp.client.session import IncomingMessage
 
     from stopgo.actors.mcp.requests import Requester
 
@@ -136,22 +136,17 @@ def client(
 ) -> Client:
     """The SDK's client on this transport; to be entered and left by one task."""
     from mcp import Client
-    from mcp_types import Implementation, ToolListChangedNotification
+    from mcp_types import Implementation
     from mcp_types.version import LATEST_MODERN_VERSION
 
     from stopgo.actors.mcp.tool_calls import CLIENT_NAME, client_version
 
-    async def on_message(message: IncomingMessage) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            link.refresh()
-
     # A version by name is taken for granted: there is no probe, and no falling back.
     otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
     return Client(
-        repaired(way.streams, lambda: link.version, log),
+        repaired(sifted(way.streams, link.refresh, log), lambda: link.version, log),
         mode="legacy" if manner.legacy else otherwise,
         client_info=Implementation(name=CLIENT_NAME, version=client_version()),
-        message_handler=on_message,
         elicitation_callback=link.flights.answering(),
         cache=None,
     )

@@ -74,6 +74,7 @@ class Flights:
     """Set when one ends and is the last."""
     _abandoned: int = 0
     """Calls that nobody waits for any more; their server may still be at them."""
+    _told: bool = False
 
     @contextmanager
     def one(self, request: CallTool, seconds: float) -> Iterator[Flight]:
@@ -123,10 +124,13 @@ class Flights:
             return flight if flight in self._flights else None
         if len(self._flights) == 1 and not self._abandoned:
             return next(iter(self._flights))
-        self._log.warning(
+        # Said once: what asks on and on would fill the log.
+        self._log.log(
+            logging.DEBUG if self._told else logging.WARNING,
             "asks a question while %d calls are under way, and %d were given up: MCP does not tell which of"
             " them asks, so it was declined",
             len(self._flights),
             self._abandoned,
         )
+        self._told = True
         return None

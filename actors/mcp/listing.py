@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from contextvars import Context
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from stopgo.actors.mcp.content import repair_listing, tool_from_wire, validation_text
+from stopgo.actors.mcp.sifted import SiftedReads
 from stopgo.actors.tools import Tool
 
 if TYPE_CHECKING:
-    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
     from stopgo.actors.mcp.link import Link
@@ -50,50 +49,6 @@ async def list_tools(link: Link, server: str, log: logging.Logger) -> tuple[Tool
     return tuple(tools.values())
 
 
-class RepairedReads:
-    """A transport's read stream, with every result repaired as it passes."""
-
-    def __init__(
-        self, inner: ReadStream[SessionMessage | Exception], repair: Callable[[dict[str, Any]], None]
-    ) -> None:
-        self._inner = inner
-        self._repair = repair
-
-    @property
-    def last_context(self) -> Context | None:
-        """The SDK runs what a message causes in its sender's context, where the stream knows it."""
-        return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        return self._repaired(await self._inner.receive())
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return self._repaired(await self._inner.__anext__())
-
-    def _repaired(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        result = getattr(getattr(item, "message", None), "result", None)
-        if isinstance(result, dict):
-            self._repair(result)
-        return item
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
 @asynccontextmanager
 async def repaired(
     transport: AbstractAsyncContextManager[TransportStreams],
@@ -106,18 +61,20 @@ async def repaired(
     """
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-    def repair(result: dict[str, Any]) -> None:
+    def repair(item: SessionMessage | Exception) -> bool:
         version = protocol_version()
-        if version is None:
-            return
+        result = getattr(getattr(item, "message", None), "result", None)
+        if version is None or not isinstance(result, dict):
+            return True
         if version in MODERN_PROTOCOL_VERSIONS:
             result.setdefault("resultType", "complete")
         if "tools" in result:
             for problem in repair_listing(result, _tool_problem(result, version)):
                 log.warning("left out a malformed tool: %s", problem)
+        return True
 
     async with transport as (reads, writes):
-        yield RepairedReads(reads, repair), writes
+        yield SiftedReads(reads, repair), writes
 
 
 def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[str, Any]], str | None]:

@@ -45,6 +45,11 @@ GOOD: list[dict[str, Any]] = [
     {"name": "unheard_of", "description": "Content of kinds nobody knows", "inputSchema": OBJECT},
     {"name": "nothing", "description": "A result that says nothing at all", "inputSchema": OBJECT},
     {"name": "chatty", "description": "Progress without end, and odd", "inputSchema": OBJECT},
+    {
+        "name": "insistent",
+        "description": "Ask, and tell of no known level, and read nothing",
+        "inputSchema": OBJECT,
+    },
     {"name": "relist", "description": "Say that the tools have changed", "inputSchema": OBJECT},
 ]
 MIXED: list[Any] = [
@@ -91,6 +96,11 @@ def call(request_id: int, name: str, arguments: dict[str, Any], meta: dict[str, 
             for odd in ({}, {"progress": "much"}, {"progress": 1, "total": float("nan")}):
                 send({"method": "notifications/progress", "params": {**meta, **odd}})
             result = text("said it all")
+        case "insistent":
+            for n in range(int(arguments["times"])):
+                send({"id": f"ask {n}", "method": "ping"})
+                send({"method": "notifications/message", "params": {"level": "warn", "data": n}})
+            result = text("asked it all")
         case "big":
             result = text("x" * int(arguments["size"]))
         case "broken_utf8":

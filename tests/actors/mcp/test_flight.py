@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextvars import Context
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -59,3 +60,10 @@ async def test_only_what_may_be_at_the_server_makes_its_questions_ambiguous() ->
             await trio.lowlevel.checkpoint()
         with flights.one(CallTool("t", {}), 60) as flight:
             assert Context().run(flights._asking) is (None if left else flight)
+
+
+async def test_that_questions_are_declined_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that asks on and on would fill the log."""
+    flights = Flights(logging.getLogger("test"))
+    assert [flights._asking() for _ in range(3)] == [None] * 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

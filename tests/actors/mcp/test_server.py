@@ -289,7 +289,7 @@ async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
 ) -> None:
     async with serving(unruly("pages")) as server:
         names = [tool.name for tool in await server.ask(ListTools())]
-    assert len(names) == len(set(names)) == 15
+    assert len(names) == len(set(names)) == 16
 
 
 @pytest.mark.parametrize(
