@@ -174,10 +174,24 @@ def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     return f"not valid YAML: {said}"
 
 
+_HINTS = {
+    r"'\\t' that cannot start any token": "indent with spaces, never with tabs",
+    "that cannot start any token|scanning an alias|scanning an anchor": "put the text in quotes",
+    "mapping values are not allowed|expected <block end>|could not find expected ':'": (
+        "is it indented as its neighbours are? A key ends with a colon and a space, and a text that has "
+        "these in it stands in quotes"
+    ),
+}
+"""What may help, by a pattern of PyYAML's words."""
+
+
 def _syntax_hint(error: yaml.MarkedYAMLError, at: yaml.Mark | None, text: str) -> str | None:
-    """A reference ends with a brace, and so does the mapping around it."""
-    if at is None or "flow" not in (error.context or ""):
+    # A reference ends with a brace, and so does the mapping around it.
+    if at is not None and "flow" in (error.context or ""):
+        if any("${" in line for line in text.splitlines()[at.line : at.line + 1]):
+            return "within { } and [ ] a value with ${NAME} in it needs quotes"
         return None
-    if any("${" in line for line in text.splitlines()[at.line : at.line + 1]):
-        return "within { } and [ ] a value with ${NAME} in it needs quotes"
-    return None
+    if error.context_mark and "quoted scalar" in (error.context or ""):
+        return f"the quote that line {error.context_mark.line + 1} opens is closed nowhere"
+    said = _syntax_message(error)
+    return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, said)), None)

@@ -100,13 +100,13 @@ def _fallbacks(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyP
 
 
 def misspelled(root: Table) -> Iterator[str]:
-    """A sentence for every name that is taken for one of Google's, and is nearly one out of `models`."""
+    """A sentence for every name that is taken for one of Google's, and does not look like one."""
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
     for value, path in _names(root):
         name = value.value if isinstance(value, Scalar) else None
         if not isinstance(name, str) or "${" in name or ":" in name or name in named:
             continue
-        hint = nearest(name, named)
-        if hint and parse_model(name)[0] == "google" and not name.startswith("gem"):
+        if parse_model(name)[0] == "google" and not name.startswith("gem"):
+            hint = nearest(name, named) or f"write {quoted(f'google:{name}')} if it is one"
             yield f"{dotted(path)}: {quoted(name)} is taken for a model of Google's ({hint})"

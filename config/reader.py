@@ -51,7 +51,7 @@ from stopgo.config.values import (
     dotted,
     quoted,
 )
-from stopgo.config.wording import correction, describe, kind, nearest, one_of, shown
+from stopgo.config.wording import correction, describe, invisible, kind, nearest, one_of, shown
 
 T = TypeVar("T")
 
@@ -242,13 +242,16 @@ class Reader:
         return _BAD if _BAD in items else tuple(items)
 
     def _by_name(self, value: Table, shape: ListOf, path: KeyPath) -> Read:
+        items = value.entries.values()
+        if items and all(isinstance(item, Scalar) and not _is_blank(item) for item in items):
+            return self._wrong_type(value, shape, path)  # one of a list, without its dash
         for key, item in value.entries.items():
             if isinstance(item, Table) and "name" in item.entries:
                 message = "there is a name already: the key above it"
                 self.report("conflicting_keys", message, item.key_marks.get("name"), (*path, key, "name"))
         named = zip(value.entries, as_list(value).items, strict=True)
-        items = [self.read(item, shape.item, (*path, key)) for key, item in named]
-        return _BAD if _BAD in items else tuple(items)
+        read = [self.read(item, shape.item, (*path, key)) for key, item in named]
+        return _BAD if _BAD in read else tuple(read)
 
     def check_unique(self, named: Iterable[tuple[Value, KeyPath]], what: str) -> None:
         """Report every table whose `name` an earlier one has, at the path that stands with it."""
@@ -362,7 +365,7 @@ class Reader:
         elif name in LATER_KEYS:
             self.report("not_supported_yet", f"the key {name} is not supported by this version", mark, at)
         else:
-            hint = nearest(name, known) or f"valid keys: {', '.join(known)}"
+            hint = invisible(name) or nearest(name, known) or f"valid keys: {', '.join(known)}"
             self.report(
                 "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -91,6 +92,8 @@ def kind(value: Value) -> str:
 
 def correction(value: Value, shape: Shape) -> str | None:
     """A hint at what to write in place of a value of the wrong kind."""
+    if isinstance(value, Table) and isinstance(shape, ListOf):
+        return 'begin each with "- "'
     if not isinstance(value, Scalar):
         return None
     match shape:
@@ -100,6 +103,8 @@ def correction(value: Value, shape: Shape) -> str | None:
             return "leave the key out for its default"
         case ListOf() if value.value is None:
             return "leave the key out for its default, or write [] for none"
+        case ListOf(item=Text()):
+            return "a list is written [a, b]"
         case _:
             return None
 
@@ -112,6 +117,14 @@ def shown(value: Scalar) -> str:
     if names:
         return "something else in " + ", ".join(f"${{{name}}}" for name in names)
     return quoted(value.value)
+
+
+def invisible(word: str) -> str | None:
+    """A hint at a character that looks like a space, or like nothing, and is text to YAML."""
+    found = next(
+        (c for c in word if not c.isascii() and (c.isspace() or unicodedata.category(c) == "Cf")), None
+    )
+    return f"U+{ord(found):04X} in it is no space to YAML; type it anew" if found else None
 
 
 def one_of(words: tuple[str, ...]) -> str:

@@ -120,6 +120,28 @@ def test_reading_stops_at(text: str, code: str, line: int | None, words: str) ->
     assert words in problem.message
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("llm:\n\tmodel: x", "indent with spaces"),
+        ("llm:\n  model: x\n   timeout: 5", "indented as its neighbours"),
+        ("llm:\n    model: x\n  timeout: 5", "indented as its neighbours"),
+        ("prompt: You: are nice", "stands in quotes"),
+        ("name:a\nllm: {}", "a colon and a space"),
+        ("name\nllm: {}", "a colon and a space"),
+        ("args: [-y, @scope/server]", "put the text in quotes"),
+        ("name: `x`", "put the text in quotes"),
+        ("tool: *", "put the text in quotes"),
+        ('name: a\nprompt: "x\nllm: {}\n', "the quote that line 2 opens is closed nowhere"),
+        ("name: 'x\n", "the quote that line 1 opens is closed nowhere"),
+    ],
+)
+def test_what_is_no_yaml_comes_with_a_hint(text: str, hint: str) -> None:
+    problem = refused(text)
+    assert problem.code == "yaml_syntax"
+    assert hint in (problem.hint or "")
+
+
 def test_an_alias_bomb_is_refused() -> None:
     lines = ["a0: &a0 x"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
     assert refused("\n".join(lines)).code == "too_large"

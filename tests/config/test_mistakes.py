@@ -100,7 +100,7 @@ def said(problem: Problem) -> str:
         (
             server("command: b, args: c"),
             "wrong_type",
-            "2:33: mcp_servers[0].args: expected a list, found text",
+            "2:33: mcp_servers[0].args: expected a list, found text (a list is written [a, b])",
         ),
         (
             server("command: b, args: [1]"),
@@ -185,7 +185,23 @@ def said(problem: Problem) -> str:
             "1:11: data_dir: expected a path (for ~ write ${HOME}), found other text",
         ),
         ("data_dir: ${data_dir}/x", "variable_unset", "1:11: data_dir: ${data_dir} has no value here"),
+        (
+            "llm:\n\u00a0\u00a0model: x",
+            "unknown_key",
+            '2:1: ??model: unknown key "??model" (U+00A0 in it is no space to YAML; type it anew)',
+        ),
         # Servers
+        (
+            "mcp_servers:\n  name: a\n  command: b",
+            "wrong_type",
+            "2:3: mcp_servers: expected a list, or a mapping of names, found a mapping "
+            '(begin each with "- ")',
+        ),
+        (
+            "approval: {rules: {then: ask}}",
+            "wrong_type",
+            '1:19: approval.rules: expected a list, found a mapping (begin each with "- ")',
+        ),
         ("mcp_servers: [{url: 'http://x'}]", "missing_key", "1:15: mcp_servers[0]: name is required"),
         (
             "mcp_servers: [{name: '', url: 'http://x'}]",
@@ -280,7 +296,11 @@ def condition(text: str) -> str:
             "2:36: agent.mcp_servers: expected a list, found nothing "
             "(leave the key out for its default, or write [] for none)",
         ),
-        (node(LLM + ", tools: resources_*"), "wrong_type", "2:31: agent.tools: expected a list, found text"),
+        (
+            node(LLM + ", tools: resources_*"),
+            "wrong_type",
+            "2:31: agent.tools: expected a list, found text (a list is written [a, b])",
+        ),
         (node(LLM + ", mcp_servers: [1]"), "wrong_type", None),
         (
             node(LLM + ", timeout: 0"),

@@ -248,6 +248,12 @@ def test_a_name_that_is_nearly_one_of_the_file_is_warned_of(load: Load) -> None:
     )
 
 
+def test_a_name_without_a_provider_that_is_hardly_googles_is_warned_of(load: Load) -> None:
+    assert load("llm: {model: gpt-5, fallbacks: [gemma-3, 'openai:gpt-5', '${X:-gpt-5}']}").warnings == (
+        'llm.model: "gpt-5" is taken for a model of Google\'s (write "google:gpt-5" if it is one)',
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [

@@ -38,7 +38,7 @@ def llm(name: str, prompt: str, output_key: str | None = None) -> str:
         tree("loop", llm("a", "{iteration} {y}", "x"), llm("b", "{x}", "y")),
         tree("loop", "{type: sequential, name: s, agents: [" + llm("a", "{iteration}") + "]}"),
         tree("sequential", tree_of("loop", llm("a", "", "x")), llm("b", "{x}")),
-        tree("sequential", tree_of("router", llm("a", "", "x"), more="model: m, "), llm("b", "{x}")),
+        tree("sequential", tree_of("router", llm("a", "", "x"), more="model: gemini, "), llm("b", "{x}")),
         tree("sequential", llm("a", "", "x"), "{type: approval, name: c, message: 'Go on with {x}?'}"),
         tree("sequential", "{type: approval, name: c, message: m, output_key: x}", llm("b", "{x}")),
         tree("sequential", llm("a", "", "x"), tree_of("router", llm("b", ""), more="prompt: '{x}', ")),
@@ -61,7 +61,7 @@ def test_a_key_that_nobody_leaves(load: Load) -> None:
         (tree("sequential", llm("a", "{x}"), llm("b", "", "x")), 0),
         (tree("parallel", llm("a", "", "x"), llm("b", "{x}")), 1),
         (tree("sequential", llm("a", "{x}", "x")), 0),
-        (tree("router", llm("a", "", "x"), llm("b", "{x}"), more="model: m, "), 1),
+        (tree("router", llm("a", "", "x"), llm("b", "{x}"), more="model: gemini, "), 1),
     ],
 )
 def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
