@@ -20,19 +20,16 @@ import attrs
 import trio
 
 from stopgo.actors import errors, follow, resume
-from stopgo.actors.approvals import parse_decision
+from stopgo.actors.decisions import checked
 from stopgo.actors.deltas import Passing
-from stopgo.actors.elicitation import completed
 from stopgo.actors.errors import AgentError
-from stopgo.actors.gate import descend, judge, places, root_place
-from stopgo.actors.health import Health, PartHealth
+from stopgo.actors.gate import descend, root_place
+from stopgo.actors.health import Health, health_of
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of, listed
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.actors import OpenModel
 from stopgo.actors.recorder import Recorder
-from stopgo.actors.registry import Resolve, Resolved
 from stopgo.actors.result import Result, Turn, refused_while_waiting
-from stopgo.actors.schema_check import check_answer, check_edit
 from stopgo.actors.sender import Sender
 from stopgo.actors.state import Conversation
 from stopgo.actors.stored import BrokenConversation, read, read_new
@@ -57,10 +54,6 @@ if TYPE_CHECKING:
 
 QUEUE_LIMIT = 16
 """Messages that may wait in one conversation's inbox."""
-
-_AT_WORK = ("connected", "auth_required")
-"""States of servers that are as they should be: one that waits for a token gets it from a request, and none
-would come if the agent said that it is not ready."""
 
 _NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
 """Of conversation ids that are derived from an idempotency key."""
@@ -147,11 +140,11 @@ class Agent:
         """
         self._sender.refuse_when_draining()  # its approval may be out of reach by now
         question = await self.approval(approval)
-        decided = parse_decision(question.kind, decision)
-        if question.state == "pending" and "arguments" in decided:
-            await self._check_edit(question, decided["arguments"])
-        if decided.get("action") == "accept":
-            await self._check_answer(question, decided)
+        try:
+            decided = await checked(question, decision, self.config, self._cast.services.registry)
+        except ActorError:
+            self._sender.refuse_when_draining()
+            raise
         if token is not None:
             decided["token"] = True
         reply = await self._sender.decide(question, decided, key, token=token, wait=wait)
@@ -185,32 +178,6 @@ class Agent:
             return Turn(conversation, refused_while_waiting(conversation))
         result = reply["result"] if reply else None
         return Turn(conversation, Result.from_json(result) if result else None)
-
-    async def _check_answer(self, question: Question, decided: dict[str, Any]) -> None:
-        """Complete what a server is answered, and check it against what it asked for. An answer that is
-        repeated has to be completed too, for that is how it was kept."""
-        schema = question.body.get("input_schema")
-        if schema is None:  # an address to visit: that it was visited is all there is to say
-            decided.pop("content", None)
-            return
-        decided["content"] = completed(decided.get("content", {}), schema)
-        if question.state == "pending":
-            await check_answer(decided["content"], schema)
-
-    async def _check_edit(self, question: Question, arguments: Mapping[str, Any]) -> None:
-        await check_edit(arguments, question.body["input_schema"])
-        tool, server = question.body["tool_name"], question.body["server"]
-        try:
-            found = await self._cast.services.registry.ask(Resolve(tool, arguments, server))
-        except ActorError:
-            self._sender.refuse_when_draining()
-            raise
-        if isinstance(found, Resolved):
-            node, above = question.body["node"], root_place(self.config)
-            named = (place for _, place in places(self.config.agent, above) if place.node == node)
-            verdict = judge(found.tool, arguments, next(named, above))
-            if verdict.action == "deny":
-                raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")
 
     # ------------------------------------------------------------------ reads
 
@@ -287,20 +254,10 @@ class Agent:
         )
 
     def health(self) -> Health:
-        """Ready means that every part can do its work now, but for servers that are not required."""
-        published = self._cast.published
-        servers = tuple(
-            PartHealth(server.name, status.state, status.error or published.refused.get(server.name))
-            for server in self.config.enabled_servers
-            if (status := published.servers.get(server.name)) is not None
+        """How the servers, the models and the journal are."""
+        return health_of(
+            self.config, self._cast.published, self._cast.models(), stopping=self.draining.is_set()
         )
-        models = tuple(PartHealth(name, "ready") for name in self._cast.models())
-        store = PartHealth("journal", "stopping" if self.draining.is_set() else "ready")
-        optional = {server.name for server in self.config.enabled_servers if not server.required}
-        ready = store.state == "ready" and all(
-            server.state in _AT_WORK or server.name in optional for server in servers
-        )
-        return Health(ready, servers, models, store)
 
     @overload
     def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
+
+from stopgo.actors.published import Published
+from stopgo.config.model import AgentConfig
+
+_AT_WORK = ("connected", "auth_required")
+"""States of servers that are as they should be: one that waits for a token gets it from a request, and none
+would come if the agent said that it is not ready."""
 
 
 @attrs.frozen
@@ -15,6 +24,22 @@ class PartHealth:
 @attrs.frozen
 class Health:
     ready: bool
+    """Every part can do its work now, but for servers that are not required."""
     servers: tuple[PartHealth, ...]
     models: tuple[PartHealth, ...]
     store: PartHealth
+
+
+def health_of(config: AgentConfig, published: Published, models: Sequence[str], *, stopping: bool) -> Health:
+    servers = tuple(
+        PartHealth(server.name, status.state, status.error or published.refused.get(server.name))
+        for server in config.enabled_servers
+        if (status := published.servers.get(server.name)) is not None
+    )
+    optional = {server.name for server in config.enabled_servers if not server.required}
+    return Health(
+        not stopping and all(server.state in _AT_WORK or server.name in optional for server in servers),
+        servers,
+        tuple(PartHealth(name, "ready") for name in models),
+        PartHealth("journal", "stopping" if stopping else "ready"),
+    )

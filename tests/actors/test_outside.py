@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors import agent as agent_module
+from stopgo.actors import decisions
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
 from stopgo.runtime.journal.sqlite import open_sqlite
@@ -104,7 +104,7 @@ async def test_an_edit_that_is_still_checked_when_the_agent_stops_is_refused_too
     async def check(*_: Any) -> None:
         await stopped.wait()
 
-    monkeypatch.setattr(agent_module, "check_edit", check)
+    monkeypatch.setattr(decisions, "check_edit", check)
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as outside:
             async with world.agent() as agent:

@@ -46,6 +46,7 @@ CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 ASK_MODEL = "actors/nodes/ask_model.py"
 BRANCHES = "actors/branches.py"
+DECISIONS = "actors/decisions.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/run.py"
 COMMANDS = "actors/commands.py"
@@ -495,9 +496,9 @@ MUTANTS = (
         "an answer that is repeated is another one",
         (
             Edit(
-                AGENT,
-                'if decided.get("action") == "accept":',
-                'if question.state == "pending" and decided.get("action") == "accept":',
+                DECISIONS,
+                'if decision.get("action") == "accept":',
+                'if question.state == "pending" and decision.get("action") == "accept":',
             ),
         ),
         (NEEDS,),
