@@ -296,9 +296,9 @@ class SqliteJournal:
         cursor: str | None = None,
     ) -> QuestionPage:
         after = cursors.read("questions", cursor) if cursor is not None else 0
-        return await self._reader.quick(
-            lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
-        )
+        # Looking for a kind may walk through every question of the state.
+        run = self._reader.slow if kind is not None else self._reader.quick
+        return await run(lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after))
 
     async def due(self, now: float) -> tuple[Question, ...]:
         return await self._reader.quick(lambda db: sql_question.due(db, now))

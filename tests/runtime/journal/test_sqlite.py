@@ -315,6 +315,35 @@ async def test_a_long_read_lets_others_run(tmp_path: Path) -> None:
     assert passes >= 10
 
 
+async def test_what_may_walk_through_everything_has_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that finds enough at once needs none; looking for what is rare may take long."""
+    threads: list[threading.Thread] = []
+
+    def noted(page: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            threads.append(threading.current_thread())
+            return page(*arguments)
+
+        return run
+
+    monkeypatch.setattr(sql_question, "page", noted(sql_question.page))
+    monkeypatch.setattr(sql_stream, "page", noted(sql_stream.page))
+    async with open_sqlite(tmp_path) as journal:
+        await write(journal)
+        found = [
+            len((await journal.questions()).questions),
+            len((await journal.questions(kind="tool")).questions),
+            len((await journal.questions(kind="rare")).questions),
+            len((await journal.list()).rows),
+            len((await journal.list(q="title")).rows),
+        ]
+    assert found == [1, 1, 0, 1, 1]
+    here = threading.current_thread()
+    assert [thread is here for thread in threads] == [True, False, False, True, False]
+
+
 async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
