@@ -272,8 +272,9 @@ class Agent:
         missed. Ends after ``conversation.deleted``, and when the agent has stopped. Raises `AgentError`
         ``conversation_not_found``.
         """
-        if await self._journal.row(id) is None:
+        if (row := await self._journal.row(id)) is None:
             raise errors.no_conversation(id)
+        after = min(after, row.last_seq)  # who saw more saw it before an older copy took the journal's place
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
         async with aclosing(found) as events:

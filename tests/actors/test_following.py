@@ -227,6 +227,22 @@ async def test_a_publication_that_is_no_event_of_ours_is_passed_over(
     assert not isinstance(seen[-1], NewEvent)
 
 
+async def test_who_saw_more_than_there_is_misses_nothing_that_comes(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """An older copy of the journal took its place since."""
+    seen: list[Event] = []
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one")).conversation.id
+        known = (await agent.get(id)).last_seq
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(collect, agent, id, seen, known + 40)
+            await trio.testing.wait_all_tasks_blocked()
+            await agent.send(id, "two")
+            await agent.complete(id)
+        assert seen == list(await events(world.journal, id))[known:]
+
+
 @pytest.mark.parametrize("page", [1, 2, 3])
 async def test_what_is_longer_than_a_page_is_read_to_its_end(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, page: int
