@@ -30,8 +30,10 @@ from stopgo.actors.mcp.failures import (
     code_of_server,
     status_line,
 )
+from stopgo.actors.mcp.proxies import proxy_to
 from stopgo.actors.mcp.reply import Reply
 from stopgo.actors.mcp.unbroken import Unbroken
+from stopgo.actors.tls import trusted, why_unreached
 from stopgo.runtime.restart import Backoff, Streak
 
 # This logs the address of every request, and an address may carry a key.
@@ -60,7 +62,13 @@ failures mean."""
 
 STREAM = "text/event-stream"
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
-_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_NOT_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,  # of its handshake; afterwards it is not to be told from the server
+    httpx2.UnsupportedProtocol,
+)
 _Kind: TypeAlias = Literal["call", "request", "notification", "cancellation", "stream", "other"]
 """The last is what an `httpx2.Auth` sends for itself: it may go anywhere, and none of ours with it."""
 
@@ -81,11 +89,13 @@ class McpTransport(httpx2.AsyncBaseTransport):
             on_stream: called whenever that stream begins; what was said before it did is lost.
             on_session: told the id of the session that the SDK's requests are in.
             nursery: for what nobody waits for.
+
+        Raises:
+            TlsUnusable
         """
-        # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
-        # waiting behind those whose servers wait for a human.
-        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
-        self._inner = httpx2.AsyncHTTPTransport(limits=limits)
+        self._trusted = trusted()
+        self._ways: dict[tuple[str, bytes], httpx2.AsyncHTTPTransport] = {}
+        """By scheme and address."""
         self._on_lost = on_lost
         self._on_stream = on_stream
         self._on_session = on_session
@@ -122,7 +132,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
             return self._failed(request, kind, error)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        for way in self._ways.values():
+            await way.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._reach(request)
@@ -165,7 +176,22 @@ class McpTransport(httpx2.AsyncBaseTransport):
     async def _reach(self, request: httpx2.Request) -> httpx2.Response:
         if (failed := request.extensions.get(FAILED)) is not None:
             raise failed
-        return await self._inner.handle_async_request(request)
+        url = request.url
+        return await (self._ways.get((url.scheme, url.netloc)) or self._way(url)).handle_async_request(
+            request
+        )
+
+    def _way(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+        # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
+        # waiting behind those whose servers wait for a human.
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
+        try:
+            way = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy_to(url), verify=self._trusted)
+        except (ValueError, httpx2.InvalidURL) as error:
+            text = "the proxy of the environment has no valid address"
+            raise httpx2.UnsupportedProtocol(text) from error
+        self._ways[url.scheme, url.netloc] = way
+        return way
 
     def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
         if kind == "notification":
@@ -346,7 +372,10 @@ def transport_text(error: httpx2.RequestError) -> str:
     """What went wrong; some have no text, and none has the URL, which may carry a key, in it."""
     if isinstance(error, httpx2.LocalProtocolError):
         return "a header of the request is not valid"  # its text quotes the header, which may be a token
-    return str(error) or type(error).__name__
+    if isinstance(error, httpx2.ProxyError):
+        return f"the proxy of the environment says: {error}"
+    unreached = why_unreached(error) if isinstance(error, httpx2.ConnectError) else None
+    return unreached or str(error) or type(error).__name__
 
 
 def _error(

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from stopgo.actors.models.errors import ModelUnusable
+
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to reach a provider; how long it may then take is the model's own deadline."""
+PROXIES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
 CLOSE_GRACE = 5.0
 """Seconds that connections get to be closed in good order."""
 
@@ -31,22 +34,30 @@ class ModelClient:
         self._client: httpx2.AsyncClient | None = None
 
     def get(self) -> httpx2.AsyncClient:
+        """Raises `ModelUnusable`: the environment keeps it from being made."""
         if self._client is None:
             import httpx2
 
             from stopgo.actors.models.providers.bounded import bound
+            from stopgo.actors.tls import TlsUnusable, trusted
 
             limits = httpx2.Limits(
                 max_connections=self._max_connections, max_keepalive_connections=self._max_connections
             )
-            self._client = httpx2.AsyncClient(
-                # A model thinks as long as its own deadline lets it.
-                timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-                limits=limits,
-                transport=self._transport,
-                headers={"accept-encoding": "identity"},
-                event_hooks={"response": [bound]},
-            )
+            try:
+                self._client = httpx2.AsyncClient(
+                    # A model thinks as long as its own deadline lets it.
+                    timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+                    limits=limits,
+                    transport=self._transport,
+                    headers={"accept-encoding": "identity"},
+                    event_hooks={"response": [bound]},
+                    verify=trusted(),
+                )
+            except TlsUnusable as error:
+                raise ModelUnusable(str(error)) from error
+            except (ValueError, httpx2.InvalidURL) as error:
+                raise ModelUnusable(f"a proxy of the environment has no valid address ({PROXIES})") from error
         return self._client
 
     async def aclose(self) -> None:

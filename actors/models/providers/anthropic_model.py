@@ -60,7 +60,8 @@ class AnthropicModel:
             raise failed_answer(error.response, error.response.content) from None
         except anthropic.APIConnectionError as error:
             cause = error.__cause__
-            raise cause if isinstance(cause, httpx2.HTTPError) else httpx2.ConnectError("") from None
+        # Not in the handler: what is raised while its wrapper is handled loses its own cause.
+        raise cause if isinstance(cause, httpx2.HTTPError) else httpx2.ConnectError("")
 
 
 def anthropic_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> AnthropicModel:

@@ -30,9 +30,9 @@ class HttpModel:
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """One reply. Raises `ModelFailed`."""
         body = dump(self.codec.body(request))
-        http = self.client.get()
         headers = {"content-type": "application/json", **self.headers}
         with told_as(self.name, self.key):
+            http = self.client.get()
             response = await http.send(
                 http.build_request("POST", self.url, content=body, headers=headers), stream=True
             )

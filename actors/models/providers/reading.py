@@ -9,12 +9,14 @@ from contextlib import contextmanager
 import httpx2
 import trio
 
+from stopgo.actors.models.errors import ModelUnusable
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.models.providers.bounded import MAX_BYTES, AnswerTooLarge
 from stopgo.actors.models.providers.codec import Codec, ReplyStream, ended_early, not_understood
 from stopgo.actors.models.providers.faults import from_answer
 from stopgo.actors.models.providers.sse import EventTooLarge, SseParser
 from stopgo.actors.models.providers.wire_json import load
+from stopgo.actors.tls import distrusted, why_unreached
 
 LINGER = 0.5
 """Seconds an answer that is complete may take to end, so that its connection can be used again."""
@@ -92,8 +94,18 @@ def told_as(name: str, key: str | None) -> Iterator[None]:
         raise ModelFailed(f"{name}: the answer is larger than {MAX_BYTES // 1024 // 1024} MiB") from None
     except httpx2.ConnectTimeout:
         raise ModelFailed(f"{name}: the connection was not made in time", retryable=True) from None
-    except (httpx2.ConnectError, httpx2.ProxyError):
-        raise ModelFailed(f"{name}: the provider cannot be reached", retryable=True) from None
+    except ModelUnusable as error:
+        raise ModelFailed(f"{name}: {error}") from None
+    except httpx2.ProxyError:
+        raise ModelFailed(
+            f"{name}: the proxy of the environment does not lead to the provider", retryable=True
+        ) from None
+    except httpx2.ConnectError as error:
+        why = why_unreached(error)
+        raise ModelFailed(
+            f"{name}: the provider cannot be reached" + (f": {why}" if why else ""),
+            retryable=not distrusted(error),
+        ) from None
     except httpx2.TransportError:
         raise ModelFailed(
             f"{name}: the connection broke before the answer was complete", retryable=True

@@ -100,7 +100,7 @@ async def test_a_server_that_refuses(http_peer: Any, serving: Open, status: int,
 async def test_a_server_that_is_down(serving: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with bounded(5), pytest.raises(ServerStartFailed, match=r"all attempts to connect to 127\.0\.0\.1"):
+    with bounded(5), pytest.raises(ServerStartFailed, match="connection refused"):
         async with serving(web(f"http://127.0.0.1:{port}/mcp", connect_timeout=0.5)):
             pass
 

@@ -341,7 +341,7 @@ async def test_a_refused_connection_is_tried_until_the_time_is_up(
     assert 0.5 < trio.current_time() - began < 20
     assert len([status for status in statuses if status.state == "connecting"]) > 2
     assert "secret" not in str(raised.value)
-    assert str(raised.value).endswith(f"all attempts to connect to 127.0.0.1:{free_port} failed")
+    assert str(raised.value).endswith(": connection refused")
 
 
 async def test_what_will_not_change_is_not_tried_again(http_peer: Any, serving: Open) -> None:

@@ -47,7 +47,7 @@ class Wire:
 
 def transport(wire: Wire, nursery: trio.Nursery) -> McpTransport:
     made = McpTransport(wire.lost.append, lambda: None, lambda _: None, nursery)
-    made._inner = cast(Any, wire)
+    cast(Any, made)._way = lambda _: wire
     return made
 
 

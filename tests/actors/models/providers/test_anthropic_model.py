@@ -145,7 +145,7 @@ async def test_nobody_there(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
     model = opened(client, tmp_path)
     failed = await failure(model)
-    assert str(failed) == "claude-x: the provider cannot be reached"
+    assert str(failed) == "claude-x: the provider cannot be reached: connection refused"
     assert failed.retryable
     assert KEY not in repr(model)
 

@@ -163,7 +163,7 @@ async def test_nobody_there(client: ModelClient, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://user:{KEY}@127.0.0.1:{port}")
     model = open_model(ModelSpec("openai:gpt", "openai", "gpt"), folder=tmp_path, client=client)
     failed = await failure(model)
-    assert str(failed) == "openai:gpt: the provider cannot be reached"
+    assert str(failed) == "openai:gpt: the provider cannot be reached: connection refused"
     assert failed.retryable
     assert KEY not in repr(model)
 
@@ -230,7 +230,8 @@ async def test_leaving_closes_the_connection(model: Model, provider: Provider, p
     ("error", "text", "retryable"),
     [
         (httpx2.ConnectTimeout(KEY), "the connection was not made in time", True),
-        (httpx2.ProxyError(KEY), "the provider cannot be reached", True),
+        (httpx2.ConnectError(KEY), "the provider cannot be reached", True),
+        (httpx2.ProxyError(KEY), "the proxy of the environment does not lead to the provider", True),
         (httpx2.ReadError(KEY), "the connection broke before the answer was complete", True),
         (httpx2.TooManyRedirects(KEY), "the answer cannot be read (TooManyRedirects)", False),
     ],

@@ -1,0 +1,77 @@
+"""TLS to models and tool servers: whom to trust, and what to say when nobody was reached."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+
+import httpx2
+
+_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Of OpenSSL: where the authorities are whose certificates count. Else they are those of the system."""
+
+_DEPTH = 20
+"""How many errors over each other are looked through: they may go in a circle."""
+
+
+class TlsUnusable(Exception):
+    """The authorities to trust cannot be read; the text says which."""
+
+
+def trusted() -> ssl.SSLContext:
+    """What connections are made with.
+
+    Raises:
+        TlsUnusable
+    """
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        named = " or ".join(name for name in _VARIABLES if os.environ.get(name)) or "the system"
+        raise TlsUnusable(f"the certificates of {named} cannot be read: {_told(error)}") from error
+
+
+def why_unreached(error: BaseException) -> str | None:
+    """What TLS or the system said when no connection could be made; None if neither did.
+
+    Their own words alone: those of an HTTP library may quote an address or a header, and a key with it.
+    """
+    cause = _origin(error)
+    match cause:
+        case None:
+            return None
+        case ssl.SSLCertVerificationError():
+            said = f"its certificate is not trusted: {cause.verify_message}"
+            return f"{said} (SSL_CERT_FILE names the authorities to trust)"
+        case ssl.SSLError():
+            return f"TLS failed: {_told(cause)}"
+        case socket.gaierror():
+            return "its name is not known"
+        case _:
+            return _told(cause)
+
+
+def distrusted(error: BaseException) -> bool:
+    """Whether a certificate was refused: trying again is of no use."""
+    return isinstance(_origin(error), ssl.SSLCertVerificationError)
+
+
+def _origin(error: BaseException) -> OSError | None:
+    """What the system or TLS raised, below whatever was raised over it."""
+    below: BaseException | None = error
+    for _ in range(_DEPTH):
+        if below is None or (isinstance(below, OSError) and below.errno is not None):
+            return below
+        if isinstance(below, BaseExceptionGroup):  # one address after the other was tried
+            below = below.exceptions[0]
+        else:
+            below = below.__cause__ or below.__context__
+    return None
+
+
+def _told(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "no reason given").replace("_", " ").lower()
+    assert error.errno is not None
+    return os.strerror(error.errno).lower()

@@ -1,0 +1,109 @@
+"""The way to a provider: TLS, and the proxies of the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import trio
+
+from stopgo.actors.models.catalog import open_model
+from stopgo.actors.models.client import ModelClient
+from stopgo.actors.models.errors import ModelUnusable
+from stopgo.actors.models.messages import ModelFailed, unheard
+from stopgo.actors.models.model import Model
+from stopgo.config.models import ModelSpec
+from tests.authority import Authority
+from tests.canary import KEY
+
+from .conftest import Provider, request, whole
+
+ANSWERS = {
+    "openai": {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]},
+    "anthropic": {
+        "type": "message",
+        "content": [{"type": "text", "text": "hello"}],
+        "stop_reason": "end_turn",
+    },
+}
+
+
+@pytest.fixture
+async def secure(nursery: trio.Nursery, tmp_path: Path) -> Provider:
+    """Over TLS, with a certificate for localhost."""
+    context = Authority(tmp_path).server("localhost")
+    (plain,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    found = Provider(f"https://localhost:{plain.socket.getsockname()[1]}")
+    nursery.start_soon(trio.serve_listeners, found.serve, [trio.SSLListener(plain, context)])
+    return found
+
+
+Kind = Literal["openai", "anthropic"]
+
+
+def opened(kind: Kind, url: str, client: ModelClient, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.setenv(f"{kind.upper()}_API_KEY", KEY)
+    monkeypatch.setenv(f"{kind.upper()}_BASE_URL", url)
+    return open_model(ModelSpec("m", kind, "m", stream=False), folder=folder, client=client)
+
+
+async def failure(model: Model) -> ModelFailed:
+    with trio.fail_after(10), pytest.raises(ModelFailed) as failed:
+        await model.complete(request(), unheard)
+    assert KEY not in str(failed.value)
+    return failed.value
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_a_certificate_counts_when_its_authority_is_trusted(
+    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    secure.answers = [whole(ANSWERS[kind])]
+    model = opened(kind, secure.url, client, tmp_path, monkeypatch)
+    assert (await model.complete(request(), unheard)).text == "hello"
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_else_nothing_is_sent_nor_tried_again(
+    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    failed = await failure(opened(kind, secure.url, client, tmp_path, monkeypatch))
+    assert str(failed).startswith("m: the provider cannot be reached: its certificate is not trusted: ")
+    assert not failed.retryable
+    assert secure.heads == []
+
+
+async def test_authorities_that_cannot_be_read_are_a_failure_in_words(
+    provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
+    failed = await failure(opened("openai", provider.url, client, tmp_path, monkeypatch))
+    text = "the certificates of SSL_CERT_FILE cannot be read: no such file or directory"
+    assert (str(failed), failed.retryable) == (f"m: {text}", False)
+    with pytest.raises(ModelUnusable, match=f"^{text}$"):
+        opened("anthropic", provider.url, client, tmp_path, monkeypatch)
+
+
+async def test_a_proxy_without_a_valid_address_is_a_failure_in_words(
+    provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "carrier-pigeon://coop")
+    failed = await failure(opened("openai", provider.url, client, tmp_path, monkeypatch))
+    assert str(failed) == (
+        "m: a proxy of the environment has no valid address (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY)"
+    )
+    assert not failed.retryable
+
+
+async def test_what_the_environment_says_of_proxies_holds(
+    provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider of the test stands in for the proxy: it is asked for an address that is not its own."""
+    monkeypatch.setenv("http_proxy", provider.url)
+    provider.answers = [whole(ANSWERS["openai"])]
+    model = opened("openai", "http://provider.test/v1", client, tmp_path, monkeypatch)
+    assert (await model.complete(request(), unheard)).text == "hello"
+    assert provider.heads[0].startswith(b"POST http://provider.test/v1/chat/completions HTTP/1.1\r\n")
