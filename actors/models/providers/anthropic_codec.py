@@ -33,7 +33,6 @@ from stopgo.actors.models.providers.codec import (
     with_final_arguments,
 )
 from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.actors.models.providers.tools import own_names, parameters, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, load, mapping, text
@@ -263,8 +262,8 @@ class AnthropicStream:
     def usage(self) -> Usage | None:
         return _usage(self._usage) if self._usage else None
 
-    def feed(self, event: SseEvent) -> None:
-        body = mapping(event_body(event))
+    def feed(self, data: str) -> None:
+        body = mapping(event_body(data))
         match body.get("type"):
             case "message_start":
                 self._count(mapping(body.get("message")).get("usage"))

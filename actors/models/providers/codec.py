@@ -15,7 +15,6 @@ from stopgo.actors.models.messages import (
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.actors.models.providers.wire_json import load, load_arguments
 
 
@@ -44,8 +43,8 @@ class ReplyStream(Protocol):
         """As far as it is known: what is billed even if nothing more arrives."""
         ...
 
-    def feed(self, event: SseEvent) -> None:
-        """Raises `ModelFailed` for an error that came in the place of the rest."""
+    def feed(self, data: str) -> None:
+        """Take in an event's data. Raises `ModelFailed` for an error that came in the place of the rest."""
         ...
 
     def reply(self) -> ModelReply:
@@ -104,10 +103,10 @@ def ended_early(usage: Usage | None = None) -> ModelFailed:
     return ModelFailed("the answer ended before it was complete", retryable=True, usage=usage)
 
 
-def event_body(event: SseEvent) -> Any:
+def event_body(data: str) -> Any:
     """The JSON of an event. Raises `ModelFailed`."""
     try:
-        return load(event.data)
+        return load(data)
     except ValueError:
         raise not_understood("an event is not JSON") from None
 

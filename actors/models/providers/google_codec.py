@@ -31,7 +31,6 @@ from stopgo.actors.models.providers.codec import (
     with_final_arguments,
 )
 from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.actors.models.providers.tools import ANY_ID, own_names, parameters, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
@@ -227,8 +226,8 @@ class GoogleStream:
         told = self._answer.get("usageMetadata")
         return _usage(told) if told else None
 
-    def feed(self, event: SseEvent) -> None:
-        body = event_body(event)
+    def feed(self, data: str) -> None:
+        body = event_body(data)
         chunk = mapping(next(iter(body), None) if isinstance(body, list) else body)
         if chunk.get("error"):
             raise from_error(chunk["error"])

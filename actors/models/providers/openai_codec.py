@@ -30,7 +30,6 @@ from stopgo.actors.models.providers.codec import (
     tool_calls,
 )
 from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.actors.models.providers.tools import own_names, parameters, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
@@ -224,11 +223,11 @@ class OpenAIStream:
     def usage(self) -> Usage | None:
         return _usage(self._usage) if self._usage else None
 
-    def feed(self, event: SseEvent) -> None:
-        if event.data.strip() == "[DONE]":
+    def feed(self, data: str) -> None:
+        if data.strip() == "[DONE]":
             self.ended = True
             return
-        chunk = mapping(event_body(event))
+        chunk = mapping(event_body(data))
         if chunk.get("error"):
             raise from_error(chunk["error"])
         self._usage = chunk.get("usage") or self._usage

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import re
 
-import attrs
-
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return at the very end may be half of a line end."""
-
-
-@attrs.frozen
-class SseEvent:
-    data: str
-    type: str = "message"
 
 
 class EventTooLarge(Exception):
@@ -23,9 +15,10 @@ class EventTooLarge(Exception):
 
 
 class SseParser:
-    """Fed with bytes however they were cut; gives the events that are complete.
+    """Fed with bytes however they were cut; gives the data of the events that are complete.
 
-    As the specification wants it, an event without its closing blank line does not count.
+    As the specification wants it, an event without its closing blank line does not count. Providers say
+    in the data what it is, so an event's type is passed over.
     """
 
     def __init__(self) -> None:
@@ -33,10 +26,9 @@ class SseParser:
         self._scanned = 0
         self._data: list[str] = []
         self._size = 0
-        self._type = ""
         self._begun = False
 
-    def feed(self, chunk: bytes) -> list[SseEvent]:
+    def feed(self, chunk: bytes) -> list[str]:
         """Raises `EventTooLarge`."""
         pending = self._pending
         pending += chunk
@@ -44,7 +36,7 @@ class SseParser:
             self._begun = True
             if pending.startswith(b"\xef\xbb\xbf"):
                 del pending[:3]
-        events: list[SseEvent] = []
+        events: list[str] = []
         start = 0
         for end in _LINE_END.finditer(pending, self._scanned):
             self._line(bytes(pending[start : end.start()]), events)
@@ -56,16 +48,14 @@ class SseParser:
             raise EventTooLarge
         return events
 
-    def _line(self, line: bytes, events: list[SseEvent]) -> None:
+    def _line(self, line: bytes, events: list[str]) -> None:
         if not line:
             if self._data:
-                events.append(SseEvent("\n".join(self._data), self._type or "message"))
-            self._data, self._type, self._size = [], "", 0
+                events.append("\n".join(self._data))
+            self._data, self._size = [], 0
             return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value.decode(errors="replace"))
             self._size += len(value)
-        elif name == b"event":
-            self._type = value.decode(errors="replace")

@@ -21,7 +21,6 @@ from stopgo.actors.models.messages import (
     unheard,
 )
 from stopgo.actors.models.providers.anthropic_codec import CACHED, MAX_TOKENS, AnthropicCodec
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.config.models import ModelSpec
 
 from .conftest import Heard, request
@@ -77,7 +76,7 @@ STOP = [
 def streamed(*events: object, heard: Heard | None = None) -> ModelReply:
     stream = codec().stream(request(), heard or unheard)
     for each in events:
-        stream.feed(SseEvent(each if isinstance(each, str) else json.dumps(each)))
+        stream.feed(each if isinstance(each, str) else json.dumps(each))
     return stream.reply()
 
 

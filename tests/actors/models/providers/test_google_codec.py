@@ -20,7 +20,6 @@ from stopgo.actors.models.messages import (
     unheard,
 )
 from stopgo.actors.models.providers.google_codec import NO_SIGNATURE, GoogleCodec, path
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.config.models import ModelSpec
 
 from .conftest import Heard, request
@@ -55,7 +54,7 @@ def read(body: object) -> ModelReply:
 def streamed(*chunks: object, heard: Heard | None = None) -> ModelReply:
     stream = codec().stream(request(), heard or unheard)
     for chunk in chunks:
-        stream.feed(SseEvent(chunk if isinstance(chunk, str) else json.dumps(chunk)))
+        stream.feed(chunk if isinstance(chunk, str) else json.dumps(chunk))
     return stream.reply()
 
 

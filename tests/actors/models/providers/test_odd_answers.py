@@ -25,7 +25,6 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.actors.models.providers.wire_json import dump
 from stopgo.config.models import ModelSpec
 
@@ -173,7 +172,7 @@ def told_again(codec: Codec, reply: ModelReply) -> None:
 def streamed(codec: Codec, events: list[Any]) -> ModelReply:
     stream = codec.stream(request(), lambda _: None)
     for event in events:
-        stream.feed(SseEvent(json.dumps(event)))
+        stream.feed(json.dumps(event))
     return stream.reply()
 
 

@@ -20,7 +20,6 @@ from stopgo.actors.models.messages import (
     unheard,
 )
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
-from stopgo.actors.models.providers.sse import SseEvent
 from stopgo.config.models import ModelSpec, Provider
 
 from .conftest import Heard, request
@@ -51,9 +50,9 @@ def read(body: object, provider: Provider = "openai_compatible") -> ModelReply:
 def streamed(*chunks: object, heard: Heard | None = None, done: bool = True) -> ModelReply:
     stream = codec().stream(request(), heard or unheard)
     for chunk in chunks:
-        stream.feed(SseEvent(chunk if isinstance(chunk, str) else json.dumps(chunk)))
+        stream.feed(chunk if isinstance(chunk, str) else json.dumps(chunk))
     if done:
-        stream.feed(SseEvent("[DONE]"))
+        stream.feed("[DONE]")
     return stream.reply()
 
 
