@@ -30,10 +30,6 @@ class RunHead(NamedTuple):
     auth: Mapping[str, Any] | None = None
     """During `auth_required`: which server wants a token, and what it said (`Wanted` as JSON)."""
 
-    @property
-    def live(self) -> bool:
-        return self.state in ("running", "waiting", "auth_required")
-
 
 class Head(NamedTuple):
     session_id: str = ""

@@ -110,13 +110,13 @@ def parse_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def text_field(body: Mapping[str, Any], name: str) -> str | None:
-    """A string of the body; absent, null and blank are all None."""
-    value = body.get(name)
+def message_of(body: Mapping[str, Any]) -> str | None:
+    """The `message` of a body; absent, null and blank are all None."""
+    value = body.get("message")
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _invalid(f"{name} must be a string, not {kind(value)}", details={"field": name})
+        raise _invalid(f"message must be a string, not {kind(value)}", details={"field": "message"})
     return value if value.strip() else None
 
 

@@ -10,7 +10,7 @@ from quart import Response, request
 from stopgo.actors.agent import Agent
 from stopgo.actors.result import Turn
 from stopgo.gateway import headers, query, views
-from stopgo.gateway.body import read_json, text_field
+from stopgo.gateway.body import message_of, read_json
 from stopgo.gateway.errors import RequestError
 from stopgo.gateway.exchange import View, concerns, facts, nothing, reply, session_id
 
@@ -34,7 +34,7 @@ class Conversations:
 
     async def create(self) -> Response:
         key = post_key()
-        message = text_field(await read_json(), "message")
+        message = message_of(await read_json())
         turn = await self.agent.start_conversation(
             message, key=key, session_id=session_id(key), token=headers.bearer(request.headers)
         )
@@ -67,7 +67,7 @@ class Conversations:
 
     async def send(self, id: str) -> Response:
         key = post_key()
-        message = text_field(await read_json(), "message")
+        message = message_of(await read_json())
         if message is None:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)

@@ -174,17 +174,17 @@ def _name_of(block: Mapping[str, Any]) -> str:
         case "image" | "audio":
             return f"[{block['type']}: {block['mimeType']}, {_size(block['data'])}]"
         case "resource_link":
-            return _said("resource", block["name"], block["uri"], block.get("mimeType"))
+            return _resource(block["name"], block["uri"], block.get("mimeType"))
         case "resource":
             resource = block["resource"]
             size = _size(resource["blob"]) if isinstance(resource.get("blob"), str) else None
-            return _said("resource", resource["uri"], resource.get("mimeType"), size)
+            return _resource(resource["uri"], resource.get("mimeType"), size)
         case _:
             return ""
 
 
-def _said(what: str, *facts: object) -> str:
-    return f"[{what}: {', '.join(str(fact) for fact in facts if fact)}]"
+def _resource(*facts: object) -> str:
+    return f"[resource: {', '.join(str(fact) for fact in facts if fact)}]"
 
 
 def _size(base64: str) -> str:

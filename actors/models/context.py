@@ -65,11 +65,6 @@ def fit(request: ModelRequest, context: ContextConfig) -> ModelRequest:
     return attrs.evolve(request, messages=tuple(messages), earlier=request.earlier - dropped)
 
 
-def estimate(request: ModelRequest) -> int:
-    """About how many tokens a request has."""
-    return _tokens(_fixed(request) + sum(_size(message) for message in request.messages))
-
-
 def _empty_results(messages: list[ChatMessage], sizes: list[int], end: int, excess: int) -> int:
     """Take the content out of results before `end`, until `excess` is saved; returns what was saved."""
     saved = 0

@@ -175,7 +175,8 @@ def test_what_always_holds_of_a_conversation(history: list[Event], data: st.Data
     assert len({message.id for message in c.messages}) == len(c.messages)
     assert c.head == fold_head(Head(), history)
     assert c.head.pending == tuple(id for id, q in c.approvals.items() if q.state == "pending")
-    assert (c.run is not None) == (c.head.run is not None and c.head.run.live)
+    live = c.head.run is not None and c.head.run.state in ("running", "waiting", "auth_required")
+    assert (c.run is not None) == live
     assert [m.role for m in c.messages[:1]] == ["system"] * bool(history)
     assert [m.content for m in c.messages if m.role == "user"] == [
         event.body["text"] for event in history if event.type == e.MESSAGE_ADDED

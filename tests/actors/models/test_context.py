@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.context import LEFT_OUT, TooLarge, estimate, fit
+from stopgo.actors.models.context import LEFT_OUT, TooLarge, fit
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ChatMessage,
@@ -29,6 +29,13 @@ TOOL = ModelTool("list", "Lists everything.", {"type": "object", "properties": {
 
 def request(*messages: ChatMessage, earlier: int = 0, system: str = "You help.") -> ModelRequest:
     return ModelRequest(system, messages, (TOOL,), "now", "n", 1, 1, earlier=earlier)
+
+
+def estimate(request: ModelRequest) -> int:
+    """About how many tokens a request has."""
+    with pytest.raises(TooLarge) as refused:
+        fit(request, ContextConfig(max_input_tokens=0))
+    return refused.value.tokens
 
 
 def trim(most: int) -> ContextConfig:
