@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from stopgo.actors.description import describe, describe_elicitation
 from stopgo.actors.errors import AgentError
 from stopgo.actors.nesting import MAX_DEPTH, depth
@@ -120,20 +122,45 @@ def _text(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
     return value
 
 
+@attrs.frozen(kw_only=True)
+class Occasion:
+    """Where in its run a question comes up."""
+
+    id: str
+    """What the question is going to be called."""
+    question: str
+    """Its key in the run."""
+    key: str
+    """Of the call or the node that it is about."""
+    node: str
+    path: Sequence[int]
+    output_key: str | None
+    session_state: Mapping[str, str]
+    user_message: str
+
+    def body(self, kind: str, *, expires: float | None = None, on_expiry: str = "") -> dict[str, Any]:
+        """What questions of all kinds have."""
+        body = {
+            "id": self.id,
+            "kind": kind,
+            "key": self.key,
+            "question": self.question,
+            "node": self.node,
+            "path": list(self.path),
+            "output_key": self.output_key or "",
+            "session_state": dict(self.session_state),
+            "user_message": self.user_message,
+        }
+        return body if expires is None else {**body, "expires": expires, "on_expiry": on_expiry}
+
+
 def tool_question(
+    occasion: Occasion,
     *,
-    id: str,
-    question: str,
-    key: str,
-    node: str,
-    path: Sequence[int],
-    output_key: str | None,
     tool: Tool,
     facade: str | None,
     arguments: Mapping[str, Any],
     rule: str,
-    session_state: Mapping[str, str],
-    user_message: str,
     replaces: str | None,
     expires: float | None,
     on_expiry: str,
@@ -142,24 +169,14 @@ def tool_question(
 
     `facade` is what the model called, when that stands for a whole server.
     """
-    body: dict[str, Any] = {
-        "id": id,
-        "kind": "tool",
-        "key": key,
-        "question": question,
+    body = occasion.body("tool", expires=expires, on_expiry=on_expiry) | {
         "tool_name": tool.name,
         "tool_args": arguments,
         "description": describe(tool.own_name, arguments),
         "server": tool.server,
-        "node": node,
-        "path": list(path),
-        "output_key": output_key or "",
         "input_schema": tool.input_schema,
         "tool_fingerprint": tool.fingerprint,
         "rule": rule,
-        "session_state": dict(session_state),
-        "user_message": user_message,
-        **_expiry(expires, on_expiry),
     }
     if replaces is not None:
         body["replaces"] = replaces
@@ -169,74 +186,37 @@ def tool_question(
 
 
 def checkpoint_question(
-    *,
-    id: str,
-    question: str,
-    key: str,
-    node: str,
-    path: Sequence[int],
-    output_key: str | None,
-    message: str,
-    session_state: Mapping[str, str],
-    user_message: str,
-    expires: float | None,
-    on_expiry: str,
+    occasion: Occasion, *, message: str, expires: float | None, on_expiry: str
 ) -> dict[str, Any]:
     """The body of a question that an approval node puts."""
-    return {
-        "id": id,
-        "kind": "checkpoint",
-        "key": key,
-        "question": question,
-        "tool_name": node,
+    return occasion.body("checkpoint", expires=expires, on_expiry=on_expiry) | {
+        "tool_name": occasion.node,
         "tool_args": {},
         "description": message,
-        "node": node,
-        "path": list(path),
-        "output_key": output_key or "",
         "rule": "an approval node",
-        "session_state": dict(session_state),
-        "user_message": user_message,
-        **_expiry(expires, on_expiry),
     }
 
 
 def elicitation_question(
+    occasion: Occasion,
     *,
-    id: str,
-    question: str,
-    key: str,
-    path: Sequence[int],
-    output_key: str | None,
     started: Mapping[str, Any],
     elicitation: Elicitation,
     in_flight: bool,
-    session_state: Mapping[str, str],
-    user_message: str,
     expires: float | None,
 ) -> dict[str, Any]:
     """The body of a question that a server puts before it goes on with a call.
 
     `in_flight`: the call waits for the answer where it is, and is lost with this process.
     """
-    body: dict[str, Any] = {
-        "id": id,
-        "kind": "elicitation",
-        "key": key,
-        "question": question,
+    body = occasion.body("elicitation", expires=expires, on_expiry="cancel") | {
         "tool_name": started["tool"],
         "tool_args": started["arguments"],
         "description": describe_elicitation(started["server"], elicitation.message, elicitation.url),
         "message": elicitation.message,
         "server": started["server"],
-        "node": started["node"],
-        "path": list(path),
-        "output_key": output_key or "",
         "rule": "the server asks",
         "in_flight": in_flight,
-        "session_state": dict(session_state),
-        "user_message": user_message,
-        **_expiry(expires, "cancel"),
     }
     if elicitation.url is not None:
         body["url"] = elicitation.url
@@ -245,40 +225,16 @@ def elicitation_question(
     return body
 
 
-def _expiry(expires: float | None, on_expiry: str) -> dict[str, Any]:
-    return {} if expires is None else {"expires": expires, "on_expiry": on_expiry}
-
-
-def outcome_question(
-    *,
-    id: str,
-    question: str,
-    key: str,
-    path: Sequence[int],
-    output_key: str | None,
-    started: Mapping[str, Any],
-    reason: str,
-    session_state: Mapping[str, str],
-    user_message: str,
-) -> dict[str, Any]:
+def outcome_question(occasion: Occasion, *, started: Mapping[str, Any], reason: str) -> dict[str, Any]:
     """The body of a question about a call that left and whose outcome nobody knows."""
     asked = describe(started["tool"], started["arguments"])
-    return {
-        "id": id,
-        "kind": "outcome_unknown",
-        "key": key,
-        "question": question,
+    return occasion.body("outcome_unknown") | {
         "tool_name": started["tool"],
         "tool_args": started["arguments"],
         "description": f"**OUTCOME UNKNOWN**\n\n{asked}\n\nThe call was sent, but {reason}. It may or may not"
         " have happened. Look, then say: retry, done or failed.",
         "server": started["server"],
-        "node": started["node"],
-        "path": list(path),
-        "output_key": output_key or "",
         "rule": "the outcome is unknown",
-        "session_state": dict(session_state),
-        "user_message": user_message,
     }
 
 

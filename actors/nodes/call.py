@@ -6,7 +6,6 @@ human said stands on record, so a replay neither asks twice nor forgets a no.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from stopgo.actors.head import is_rejection
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.models.messages import ToolCall
 from stopgo.actors.nodes.effect import INTERRUPTED, Cleared, Effect, interrupted
-from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
+from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope, expiry, occasion
 from stopgo.actors.registry import NotFound, Resolve, Resolved, Unusable
 from stopgo.actors.slots import Slots
 from stopgo.actors.void import replace, save_over
@@ -278,24 +277,15 @@ class Calls:
         rule: str,
         replaces: str | None,
     ) -> Mapping[str, Any]:
-        policy = self.place.policy
-        now = self.scope.services.wall()
         return tool_question(
-            id=str(uuid.uuid4()),
-            question=question,
-            key=key,
-            node=self.spec.name,
-            path=self.execute.path,
-            output_key=self.spec.output_key,
+            occasion(self.scope, self.spec, self.execute, question, key),
             tool=found.tool,
             facade=found.facade,
             arguments=arguments,
             rule=rule,
-            session_state=self.execute.session,
-            user_message=self.scope.user,
             replaces=replaces,
-            expires=None if policy.expires_after is None else now + policy.expires_after,
-            on_expiry=policy.on_expiry,
+            expires=expiry(self.scope, self.place),
+            on_expiry=self.place.policy.on_expiry,
         )
 
     async def _leave(self, key: str, lost: Sequence[int]) -> None:

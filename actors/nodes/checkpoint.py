@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from stopgo.actors.approvals import checkpoint_question, verdict_text
 from stopgo.actors.gate import descend
 from stopgo.actors.head import is_rejection
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, expiry, occasion
 from stopgo.actors.nodes.prompt import fill
 from stopgo.actors.result import CANCELLED
 from stopgo.config.nodes import CheckpointNode
@@ -38,18 +37,10 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
 
 
 def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> Mapping[str, Any]:
-    policy = descend(execute.place, spec).policy
-    now = scope.services.wall()
+    place = descend(execute.place, spec)
     return checkpoint_question(
-        id=str(uuid.uuid4()),
-        question=f"{execute.key}~0",
-        key=execute.key,
-        node=spec.name,
-        path=execute.path,
-        output_key=spec.output_key,
+        occasion(scope, spec, execute, f"{execute.key}~0"),
         message=fill(spec.message, execute.values(scope.user)),
-        session_state=execute.session,
-        user_message=scope.user,
-        expires=None if policy.expires_after is None else now + policy.expires_after,
-        on_expiry=policy.on_expiry,
+        expires=expiry(scope, place),
+        on_expiry=place.policy.on_expiry,
     )

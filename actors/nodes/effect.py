@@ -8,7 +8,6 @@ what became of it, or the model is told that nobody knows.
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from stopgo.actors.gate import Place
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.needs import Wanted
 from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
-from stopgo.actors.nodes.node import Execute, RunScope
+from stopgo.actors.nodes.node import Execute, RunScope, occasion
 from stopgo.actors.record import CallRecord
 from stopgo.actors.registry import Resolved, Server
 from stopgo.actors.slots import Held, Slots, place_in
@@ -309,17 +308,8 @@ class Effect:
         question = f"{key}?{attempt}"
 
         def ask() -> Mapping[str, Any]:
-            return outcome_question(
-                id=str(uuid.uuid4()),
-                question=question,
-                key=key,
-                path=self.execute.path,
-                output_key=self.spec.output_key,
-                started=started,
-                reason=record.reason,
-                session_state=self.execute.session,
-                user_message=self.scope.user,
-            )
+            put = occasion(self.scope, self.spec, self.execute, question, key)
+            return outcome_question(put, started=started, reason=record.reason)
 
         decision = await self.scope.log.decision(question, ask, self.execute.meters)
         return bool(decision["action"] == "retry")

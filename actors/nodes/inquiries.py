@@ -7,7 +7,6 @@ is lost with this process.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ import trio
 from stopgo.actors.approvals import elicitation_question
 from stopgo.actors.elicitation import answer_of, unaskable
 from stopgo.actors.gate import Place
-from stopgo.actors.nodes.node import Execute, RunScope
+from stopgo.actors.nodes.node import Execute, RunScope, expiry, occasion
 from stopgo.actors.slots import Held, outside
 from stopgo.actors.tools import Elicitation, ElicitationAnswer
 from stopgo.config.nodes import LlmNode
@@ -40,23 +39,16 @@ class Asking:
         self, key: str, question: str, elicitation: Elicitation, *, in_flight: bool
     ) -> Mapping[str, Any]:
         """The decision about a question that the server of the call `key` puts; `question` is its own key."""
-        expires_after = self.place.policy.expires_after
         started = self.scope.log.run.calls[key].started
         assert started is not None
 
         def body() -> Mapping[str, Any]:
             return elicitation_question(
-                id=str(uuid.uuid4()),
-                question=question,
-                key=key,
-                path=self.execute.path,
-                output_key=self.spec.output_key,
+                occasion(self.scope, self.spec, self.execute, question, key),
                 started=started,
                 elicitation=elicitation,
                 in_flight=in_flight,
-                session_state=self.execute.session,
-                user_message=self.scope.user,
-                expires=None if expires_after is None else self.scope.services.wall() + expires_after,
+                expires=expiry(self.scope, self.place),
             )
 
         return await self.scope.log.decision(question, body, self.execute.meters)

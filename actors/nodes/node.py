@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
+from stopgo.actors.approvals import Occasion
 from stopgo.actors.branches import Meters
 from stopgo.actors.gate import Place
 from stopgo.actors.log import ConversationLog
 from stopgo.actors.record import Exchange
 from stopgo.actors.services import Services
-from stopgo.config.nodes import Node
+from stopgo.config.nodes import BaseNode, Node
 from stopgo.config.placeholders import ITERATION, USER_MESSAGE
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import Refused
@@ -99,6 +101,28 @@ class RunScope:
     earlier: tuple[Exchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """The behaviour of a node, whatever its kind."""
+
+
+def occasion(
+    scope: RunScope, spec: BaseNode, execute: Execute, question: str, key: str | None = None
+) -> Occasion:
+    """Of a question that a node puts, about itself or about its call `key`."""
+    return Occasion(
+        id=str(uuid.uuid4()),
+        question=question,
+        key=key or execute.key,
+        node=spec.name,
+        path=execute.path,
+        output_key=spec.output_key,
+        session_state=execute.session,
+        user_message=scope.user,
+    )
+
+
+def expiry(scope: RunScope, place: Place) -> float | None:
+    """When a question that is put now at this place expires, in UTC seconds."""
+    after = place.policy.expires_after
+    return None if after is None else scope.services.wall() + after
 
 
 async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Awaitable[NodeEnd]]) -> None:
