@@ -91,7 +91,17 @@ class Calls:
                 await self._carry_out(key, call, limiter)
             end = end_of(log, key)
         assert end is not None
+        if end.expired and self._is_failure(key):
+            raise NodeFailed("approval_expired", f'nobody approved the call of "{call.name}" in time')
         return end
+
+    def _is_failure(self, key: str) -> bool:
+        """Whether an approval that expired is more than a rejection of the call it was about."""
+        log = self.scope.log
+        return any(
+            decision.get("on_expiry") == "fail" and log.state.approvals[id].body["key"] == key
+            for id, decision in log.run.decisions.items()
+        )
 
     async def _carry_out(self, key: str, call: ToolCall, limiter: Slots) -> None:
         effect = Effect(self.scope, self.spec, self.execute, self.place, limiter)
@@ -165,9 +175,6 @@ class Calls:
                 continue
             decision = await log.decision(question, ask, self.execute.meters)
             if "expired" in decision or is_rejection(decision):
-                if decision.get("on_expiry") == "fail":
-                    text = f'nobody approved the call of "{call.name}" in time'
-                    raise NodeFailed("approval_expired", text)
                 return None
             id = answered = log.run.asked[question]
             arguments = decision.get("arguments", arguments)

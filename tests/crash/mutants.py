@@ -409,6 +409,11 @@ MUTANTS = (
         (STRICTER,),
     ),
     Mutant(
+        "a call that nobody approved in time fails nothing",
+        (Edit(CALL, "if end.expired and self._is_failure(key):", "if False:"),),
+        ("tests/actors/test_expiry.py",),
+    ),
+    Mutant(
         "a question outlives the call it was about",
         (Edit(CALL, 'asked=lambda body: body["key"] == key', "asked=lambda body: False"),),
         (STRICTER,),
