@@ -119,7 +119,8 @@ def _size(message: ChatMessage) -> int:
 
 
 def _tool(tool: ModelTool) -> int:
-    return 2 * _PER_PART + _text(tool.name) + _text(tool.description) + _json(tool.input_schema)
+    description, schema = tool.plain
+    return 2 * _PER_PART + _text(tool.name) + _text(description) + _json(schema)
 
 
 def _json(value: Any) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
+from stopgo.actors.models.plain_schema import plain_schema
 from stopgo.runtime.errors import Refused
 from stopgo.runtime.message import Request
 
@@ -80,6 +82,11 @@ class ModelTool:
     """Only for models that choose by rule: a call of this would be put to a human."""
     says: str = attrs.field(default=attrs.Factory(_description, takes_self=True))
     """Only for models that choose by rule: what the tool says of itself, without what is added for models."""
+
+    @cached_property
+    def plain(self) -> tuple[str, Mapping[str, Any]]:
+        """Description and schema as every provider takes them."""
+        return plain_schema(self.input_schema, self.description)
 
 
 @attrs.frozen

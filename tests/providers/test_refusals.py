@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from stopgo.actors.models.messages import ModelTool
 from tests.canary import KEY
 from tests.providers.servers.http import Request
 from tests.providers.servers.model_server import DIALECTS, judge
@@ -181,6 +182,9 @@ CLAUDE: list[tuple[str, Spoil]] = [
     ("must be unique", at("tools", [claude()["tools"][0]] * 2)),
     ("tools.0.custom.name", at("tools.0.name", "add numbers")),
     ("input_schema.type", at("tools.0.input_schema", {})),
+    ("anyOf at the top level", at("tools.0.input_schema", {"type": "object", "anyOf": [{}]})),
+    ("It must match JSON Schema", at("tools.0.input_schema", {"type": "object", "properties": []})),
+    ("Property keys should match", at("tools.0.input_schema.properties", {"$top": {}})),
     ("must define tools", at("tools", ...)),
     ("content cannot be empty if `is_error`", fail_silently),
     ("temperatur", at("temperatur", 1)),
@@ -225,6 +229,11 @@ GEMINI: list[tuple[str, Spoil]] = [
     ("system_instruction", at("systemInstruction.parts", [])),
 ]
 OPENAI: list[tuple[str, Spoil]] = [
+    ("at the top level", at("tools.0.function.parameters", {"type": "object", "not": {}})),
+    (
+        "array schema missing items",
+        at("tools.0.function.parameters", {"type": "object", "properties": {"a": {"type": "array"}}}),
+    ),
     ("must be a response to a preceeding message", at("messages.2", ...)),
     ("must be a response to a preceeding message", at("messages.3.tool_call_id", "call_x")),
     ("did not have response messages", at("messages.4", ...)),
@@ -308,6 +317,31 @@ def test_gemini_takes_the_documented_signature_for_calls_of_others_and_none_in_o
         {"role": "user", "parts": [{"text": "more"}]},
     ]
     judge(DIALECTS["google"], body, "gemini-3-flash")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": []},
+        {"properties": {"$top": {"type": "integer"}}},
+        {"properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}},
+        {"properties": {"ids": {"type": "array"}}},
+        {
+            "properties": {"id": {"type": "string"}},
+            "oneOf": [{"required": ["id"]}],
+            "not": {"maxProperties": 9},
+        },
+    ],
+)
+@pytest.mark.parametrize("name", GOOD)
+def test_no_schema_of_a_tool_is_refused_as_we_tell_it(name: str, schema: Json) -> None:
+    description, shown = ModelTool("add", "Adds", schema).plain
+    body = GOOD[name]()
+    [tool] = body["tools"]
+    told = tool.get("function") or tool.get("functionDeclarations", [tool])[0]
+    [key] = told.keys() & {"input_schema", "parameters", "parametersJsonSchema"}
+    told |= {"description": description, key: shown}
+    judge(DIALECTS[name], body, model_of(name, body))
 
 
 KEYS = {

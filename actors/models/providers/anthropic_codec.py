@@ -33,7 +33,7 @@ from stopgo.actors.models.providers.codec import (
     with_final_arguments,
 )
 from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.tools import own_names, parameters, wire_name
+from stopgo.actors.models.providers.tools import own_names, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, load, mapping, text
 from stopgo.config.models import ModelSpec
@@ -57,7 +57,7 @@ class AnthropicCodec:
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec, options = self.spec, self.spec.options
         messages = _messages(request)
-        tools = [_tool(tool.name, tool.description, parameters(tool)) for tool in request.tools]
+        tools = [_tool(tool.name, *tool.plain) for tool in request.tools]
         body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": messages}
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system}]

@@ -31,7 +31,7 @@ from stopgo.actors.models.providers.codec import (
     with_final_arguments,
 )
 from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.tools import ANY_ID, own_names, parameters, wire_name
+from stopgo.actors.models.providers.tools import ANY_ID, own_names, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
 from stopgo.config.models import ModelSpec
@@ -64,8 +64,8 @@ class GoogleCodec:
             declared = [
                 {
                     "name": wire_name(tool.name),
-                    "description": tool.description,
-                    "parametersJsonSchema": parameters(tool),
+                    "description": tool.plain[0],
+                    "parametersJsonSchema": tool.plain[1],
                 }
                 for tool in request.tools
             ]

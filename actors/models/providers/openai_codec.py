@@ -30,7 +30,7 @@ from stopgo.actors.models.providers.codec import (
     tool_calls,
 )
 from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.tools import own_names, parameters, wire_name
+from stopgo.actors.models.providers.tools import own_names, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
 from stopgo.config.models import ModelSpec, Provider
@@ -83,8 +83,8 @@ class OpenAICodec:
                     "type": "function",
                     "function": {
                         "name": wire_name(tool.name),
-                        "description": tool.description,
-                        "parameters": parameters(tool),
+                        "description": tool.plain[0],
+                        "parameters": tool.plain[1],
                     },
                 }
                 for tool in request.tools

@@ -1,11 +1,10 @@
-"""What providers demand of tools: their names, their schemas, and the ids of calls. Pure."""
+"""What providers demand of tools: their names, and the ids of calls. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from stopgo.actors.models.messages import ModelTool
 from stopgo.actors.tool_names import hashed, plain_name
@@ -23,11 +22,6 @@ def wire_name(name: str) -> str:
 def own_names(tools: Iterable[ModelTool]) -> Mapping[str, str]:
     """From the names a provider was told to the tools' own, where they differ."""
     return {wire_name(tool.name): tool.name for tool in tools if wire_name(tool.name) != tool.name}
-
-
-def parameters(tool: ModelTool) -> dict[str, Any]:
-    """The schema of the arguments; some providers refuse one that leaves out what goes without saying."""
-    return {"type": "object", "properties": {}, **tool.input_schema}
 
 
 class CallIds:

@@ -215,6 +215,7 @@ def test_everything_that_is_sent_counts() -> None:
         attrs.evolve(base, system=long),
         attrs.evolve(base, tools=(attrs.evolve(TOOL, description=long),)),
         attrs.evolve(base, tools=(attrs.evolve(TOOL, input_schema={"description": long}),)),
+        attrs.evolve(base, tools=(attrs.evolve(TOOL, input_schema={"not": {"title": long}}),)),
         request(UserMessage(long), said, result),
         request(user, attrs.evolve(said, text=long), result),
         request(user, calling, result),

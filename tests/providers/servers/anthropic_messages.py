@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
+from jsonschema.validators import Draft202012Validator
 
 from stopgo.actors.models.messages import ModelTool, ToolMessage
 from tests.providers.servers.http import Request
@@ -38,6 +39,7 @@ _TYPES = {
     529: "overloaded_error",
 }
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -335,8 +337,8 @@ class _Check:
             if not _NAME.fullmatch(name):
                 self._no(f"tools.{index}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
         for index, tool in enumerate(body.get("tools", ())):
-            if tool["input_schema"].get("type") != "object":
-                self._no(f"tools.{index}.custom.input_schema.type: Input should be 'object'")
+            if (problem := _schema_problem(tool["input_schema"])) is not None:
+                self._no(f"tools.{index}.custom.input_schema{problem}")
         if len(names) != len(set(names)):
             self._no("tools: Tool names must be unique.")
         if not names and any(b["type"] == "tool_use" for m in body["messages"] for b in _blocks(m)):
@@ -364,3 +366,15 @@ class _Check:
         for block in marked:
             if block.get("type") in THINKING:
                 self._no(f"cache_control cannot be set for {block['type']} blocks")
+
+
+def _schema_problem(schema: Mapping[str, Any]) -> str | None:
+    if schema.get("type") != "object":
+        return ".type: Input should be 'object'"
+    if schema.keys() & {"oneOf", "allOf", "anyOf"}:
+        return ": input_schema does not support oneOf, allOf, or anyOf at the top level"
+    if not Draft202012Validator(Draft202012Validator.META_SCHEMA).is_valid(schema):
+        return ": JSON schema is invalid. It must match JSON Schema draft 2020-12"
+    if not all(map(_PROPERTY.fullmatch, schema.get("properties", {}))):
+        return f".properties: Property keys should match pattern '^{_PROPERTY.pattern}$'"
+    return None

@@ -337,6 +337,10 @@ class _Check:
                     f"Function name was {name} but must be a-z, A-Z, 0-9, or contain underscores and dashes, "
                     "with a maximum length of 64."
                 )
+        for tool in self._body.get("tools", ()):
+            function = tool["function"]
+            if (problem := _schema_problem(function["parameters"])) is not None:
+                self._no(f"Invalid schema for function '{function['name']}': {problem}")
         for call in calls:
             self._arguments(call["function"]["arguments"])
         if self._body.get("tools") == []:
@@ -368,3 +372,17 @@ class _Check:
             )
         if body.get("temperature", 1) != 1:
             self._no("Unsupported value: 'temperature' does not support this value with this model.")
+
+
+def _schema_problem(schema: Any) -> str | None:
+    if schema.get("type") != "object" or schema.keys() & {"oneOf", "anyOf", "allOf", "enum", "not"}:
+        unions = "'oneOf'/'anyOf'/'allOf'/'enum'/'not'"
+        return f"schema must have type 'object' and not have {unions} at the top level."
+    todo = list(schema.get("properties", {}).items())
+    while todo:
+        name, each = todo.pop()
+        if isinstance(each, dict):
+            if "array" in (each.get("type") or ()) and "items" not in each:
+                return f"In context=('properties', '{name}'), array schema missing items."
+            todo += [(name, each.get("items")), *each.get("properties", {}).items()]
+    return None

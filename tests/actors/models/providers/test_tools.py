@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.models.messages import ModelTool
-from stopgo.actors.models.providers.tools import CallIds, own_names, parameters, wire_name
+from stopgo.actors.models.providers.tools import CallIds, own_names, wire_name
 
 EVERY_PROVIDER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 MISTRAL = re.compile(r"[A-Za-z0-9]{9}")
@@ -32,12 +32,6 @@ def test_every_name_is_told_in_a_way_all_providers_take_and_found_again(names: l
 def test_names_that_differ_only_in_what_is_replaced_stay_apart() -> None:
     assert wire_name("files.read") != wire_name("files/read")
     assert wire_name("files.read").startswith("files_read_")
-
-
-def test_a_schema_says_what_goes_without_saying() -> None:
-    assert parameters(ModelTool("a", "", {})) == {"type": "object", "properties": {}}
-    schema = {"type": "object", "properties": {"x": {}}, "required": ["x"]}
-    assert parameters(ModelTool("a", "", schema)) == schema
 
 
 @given(st.lists(st.text(max_size=50), max_size=30), st.sampled_from([MISTRAL, LOOSE]))
