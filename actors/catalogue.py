@@ -15,7 +15,8 @@ import attrs
 
 from stopgo.actors.tool_names import hashed, plain_name, prefixed_name
 from stopgo.actors.tools import Tool
-from stopgo.config.model import AgentConfig, McpServerConfig, ToolFilter
+from stopgo.config.mcp import McpServerConfig, ToolFilter
+from stopgo.config.model import AgentConfig
 from stopgo.config.wildcards import is_named
 from stopgo.runtime.errors import Refused
 

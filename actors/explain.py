@@ -11,7 +11,7 @@ import attrs
 from stopgo.actors.conditions import MISSING, Undecided, holds, look_up
 from stopgo.actors.gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
 from stopgo.actors.tools import Tool
-from stopgo.config.model import Condition, Rule
+from stopgo.config.approval import Condition, Rule
 
 
 @attrs.frozen

@@ -15,16 +15,15 @@ import attrs
 
 from stopgo.actors.conditions import Undecided, first_failing
 from stopgo.actors.tools import EffectClass, Tool
-from stopgo.config.model import (
-    AgentConfig,
-    ApprovalConfig,
+from stopgo.config.approval import ApprovalConfig, Rule
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,
     Node,
     ParallelNode,
     RouterNode,
-    Rule,
     SequentialNode,
     children_of,
 )

@@ -9,7 +9,8 @@ from stopgo.actors.gate import unasked
 from stopgo.actors.published import Published
 from stopgo.actors.tools import Tool
 from stopgo.config.approval import Rule
-from stopgo.config.model import AgentConfig, Node, children_of
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import Node, children_of
 from stopgo.config.values import quoted
 from stopgo.config.wildcards import is_named
 from stopgo.config.wording import nearest

@@ -24,7 +24,7 @@ from stopgo.actors.services import Services
 from stopgo.actors.state import failure_text
 from stopgo.actors.step import ReplayMismatch
 from stopgo.config.errors import ConfigError
-from stopgo.config.model import Node
+from stopgo.config.nodes import Node
 from stopgo.runtime.context import Context
 from stopgo.runtime.errors import ActorCrashed
 from stopgo.runtime.journal.errors import JournalError

@@ -15,7 +15,8 @@ from stopgo.actors.menu import Menu
 from stopgo.actors.models.actors import StartedModel
 from stopgo.actors.pulse import Pulse
 from stopgo.actors.registry import RegistryMessage
-from stopgo.config.model import AgentConfig, Node
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import Node
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import Journal, Json

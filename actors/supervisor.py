@@ -32,7 +32,9 @@ from stopgo.actors.slots import Slots
 from stopgo.actors.timers import timers
 from stopgo.actors.tools import ListTools, ServerMessage
 from stopgo.actors.tree import tree_id
-from stopgo.config.model import AgentConfig, McpServerConfig, Node
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import Node
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.context import Behaviour, background

@@ -13,8 +13,9 @@ from stopgo.config.checks import check_tree
 from stopgo.config.compose import compose
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.interpolate import escape
+from stopgo.config.mcp import McpServerConfig
 from stopgo.config.mcp_flag import flag_servers
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.config.model_checks import check_model_names, check_prices, misspelled
 from stopgo.config.reader import Reader
 from stopgo.config.review import warnings_of

@@ -12,55 +12,11 @@ from typing import Literal
 
 import attrs
 
-from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.approval import ApprovalConfig
 from stopgo.config.llm import ContextConfig, LlmConfig, ModelConfig
-from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
-from stopgo.config.nodes import (
-    LATER_NODE_TYPES,
-    ROUTER_PROMPT,
-    BaseNode,
-    CheckpointNode,
-    LlmNode,
-    LoopNode,
-    Node,
-    ParallelNode,
-    Route,
-    RouterNode,
-    SequentialNode,
-    children_of,
-)
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.nodes import Node
 from stopgo.config.shape import NO_TILDE, about
-
-__all__ = [
-    "DEFAULT_NAME",
-    "LATER_KEYS",
-    "LATER_NODE_TYPES",
-    "RENAMED_KEYS",
-    "ROUTER_PROMPT",
-    "AgentConfig",
-    "ApprovalConfig",
-    "ApprovalOverride",
-    "BaseNode",
-    "CheckpointNode",
-    "Condition",
-    "ContextConfig",
-    "LimitsConfig",
-    "LlmConfig",
-    "LlmNode",
-    "LoopNode",
-    "McpServerConfig",
-    "ModelConfig",
-    "Node",
-    "OAuthConfig",
-    "ParallelNode",
-    "Route",
-    "RouterNode",
-    "Rule",
-    "SequentialNode",
-    "ToolFilter",
-    "ToolsConfig",
-    "children_of",
-]
 
 DEFAULT_NAME = "agent"
 

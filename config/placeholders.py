@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from stopgo.config.interpolate import MalformedReference, parse
-from stopgo.config.model import (
+from stopgo.config.nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,

@@ -19,7 +19,8 @@ from stopgo.config.interpolate import (
     parse,
     whole_reference,
 )
-from stopgo.config.model import LATER_KEYS, LATER_NODE_TYPES, RENAMED_KEYS
+from stopgo.config.model import LATER_KEYS, RENAMED_KEYS
+from stopgo.config.nodes import LATER_NODE_TYPES
 from stopgo.config.scalars import in_range, typed
 from stopgo.config.shape import (
     PAIR,

@@ -10,7 +10,8 @@ from itertools import combinations
 from typing import TypeAlias
 
 from stopgo.config.approval import Condition, Rule
-from stopgo.config.model import AgentConfig, Node, ParallelNode, RouterNode
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import Node, ParallelNode, RouterNode
 from stopgo.config.placeholders import (
     ITERATION,
     USER_MESSAGE,

@@ -11,7 +11,9 @@ import attrs
 
 from stopgo.config.errors import ConfigError
 from stopgo.config.interpolate import escape
-from stopgo.config.model import DEFAULT_NAME, ROUTER_PROMPT, AgentConfig, LlmConfig, LlmNode, Node, RouterNode
+from stopgo.config.llm import LlmConfig
+from stopgo.config.model import DEFAULT_NAME, AgentConfig
+from stopgo.config.nodes import ROUTER_PROMPT, LlmNode, Node, RouterNode
 from stopgo.config.reader import Reader
 from stopgo.config.shape import keys_of
 from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, from_plain

@@ -32,7 +32,7 @@ from stopgo.actors.tools import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.errors import Refused
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
 from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff, Streak
 

@@ -18,7 +18,7 @@ from stopgo.actors.mcp.failures import first_line, http_status, meaning, worth_r
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import repaired
 from stopgo.actors.mcp.sifted import sifted
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 
 if TYPE_CHECKING:
     import httpx2

@@ -13,7 +13,7 @@ from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.tools import Authenticate, CallTool, ListTools, ServerMessage
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 
 HANDLERS = 1024

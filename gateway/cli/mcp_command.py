@@ -11,7 +11,8 @@ from stopgo.gateway.cli.mcp_option import add_mcp_option
 from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
-    from stopgo.config.model import AgentConfig, McpServerConfig
+    from stopgo.config.mcp import McpServerConfig
+    from stopgo.config.model import AgentConfig
 
 WRONG = 2
 """Exit code: the configuration, or what was asked, is wrong."""

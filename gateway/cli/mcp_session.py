@@ -29,7 +29,8 @@ from stopgo.actors.tools import (
     ToolOutcomeUnknown,
     ToolUnavailable,
 )
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.gateway.cli.mcp_command import WRONG
 from stopgo.gateway.cli.terminal import LogToTerminal, Terminal, printable
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable

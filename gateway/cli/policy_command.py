@@ -106,7 +106,7 @@ def _arguments(text: str) -> dict[str, Any]:
 def _places(config: AgentConfig, name: str | None) -> list[Place]:
     """The places the call may come from. Raises `_Unusable` when there is none."""
     from stopgo.actors.gate import places, root_place
-    from stopgo.config.model import LlmNode
+    from stopgo.config.nodes import LlmNode
 
     callers = {
         node.name: place

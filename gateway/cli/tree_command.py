@@ -11,7 +11,9 @@ from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
     from stopgo.actors.gate import Place
-    from stopgo.config.model import AgentConfig, ApprovalConfig, Node
+    from stopgo.config.approval import ApprovalConfig
+    from stopgo.config.model import AgentConfig
+    from stopgo.config.nodes import Node
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,7 +70,7 @@ def tree_lines(config: AgentConfig) -> Iterator[str]:
 def _node_lines(node: Node, above: Place, first: str, rest: str) -> Iterator[str]:
     """A node and those below it; `first` stands before its name and `rest` before every other line."""
     from stopgo.actors.gate import children_place, descend
-    from stopgo.config.model import children_of
+    from stopgo.config.nodes import children_of
 
     children = children_of(node)
     yield f"{first}{node.name}  [{node.TYPE}]{_model(node)}"
@@ -88,7 +90,7 @@ def _model(node: Node) -> str:
 
 def _facts(node: Node, place: Place) -> Iterator[str]:
     """What stands below a node's name."""
-    from stopgo.config.model import CheckpointNode, LlmNode, RouterNode
+    from stopgo.config.nodes import CheckpointNode, LlmNode, RouterNode
 
     if settings := _said(node):
         yield settings

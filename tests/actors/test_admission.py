@@ -20,7 +20,7 @@ from stopgo.actors.tools import (
     ToolAuthRequired,
     ToolResult,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, say, use
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from stopgo.actors.catalogue import Catalogue, DuplicateTool, catalogue
 from stopgo.actors.tool_names import plain_name, prefixed_name
 from stopgo.actors.tools import Tool
-from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig, ToolFilter
+from stopgo.config.mcp import McpServerConfig, ToolFilter
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import LlmNode
 
 ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 

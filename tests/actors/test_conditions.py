@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.conditions import MISSING, Undecided, all_hold, first_failing, holds, look_up
-from stopgo.config.model import Condition
+from stopgo.config.approval import Condition
 
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -24,18 +24,15 @@ from stopgo.actors.gate import (
     unasked,
 )
 from stopgo.actors.tools import Hints, Tool
-from stopgo.config.model import (
-    AgentConfig,
-    ApprovalConfig,
-    ApprovalOverride,
+from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import (
     CheckpointNode,
-    Condition,
     LlmNode,
     LoopNode,
     Node,
     ParallelNode,
     RouterNode,
-    Rule,
     SequentialNode,
 )
 from stopgo.config.wildcards import is_named

@@ -13,7 +13,7 @@ from stopgo.actors import conditions
 from stopgo.actors.explain import Step, explain
 from stopgo.actors.gate import Place, judge
 from stopgo.actors.tools import Hints, Tool
-from stopgo.config.model import ApprovalConfig, Condition, Rule
+from stopgo.config.approval import ApprovalConfig, Condition, Rule
 
 HINT = st.sampled_from([None, True, False])
 NAME = st.sampled_from(["a", "ab", "b"])

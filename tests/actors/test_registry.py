@@ -23,7 +23,9 @@ from stopgo.actors.registry import (
 )
 from stopgo.actors.slots import Slots
 from stopgo.actors.tools import Tool
-from stopgo.config.model import AgentConfig, LlmNode, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import LlmNode
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervisor import open_supervisor

@@ -22,7 +22,8 @@ from stopgo.actors.models.model import Model
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.load import load_config
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal

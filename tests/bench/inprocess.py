@@ -14,7 +14,8 @@ from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.load import load_config
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.sqlite import SqliteJournal, open_sqlite
 

@@ -21,7 +21,8 @@ from stopgo.actors import events as e
 from stopgo.actors.agent import open_agent
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools import CallTool
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.protocol import Journal, NewIntent, SettleIntent
 from stopgo.runtime.journal.sqlite import open_sqlite

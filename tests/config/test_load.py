@@ -4,25 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
 from stopgo.config.errors import ConfigError, Problem
+from stopgo.config.llm import LlmConfig
 from stopgo.config.load import MAX_BYTES, load_config
-from stopgo.config.model import (
-    AgentConfig,
-    ApprovalConfig,
-    ApprovalOverride,
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig, LimitsConfig, ToolsConfig
+from stopgo.config.nodes import (
     CheckpointNode,
-    Condition,
-    LimitsConfig,
-    LlmConfig,
     LlmNode,
     LoopNode,
-    McpServerConfig,
     ParallelNode,
     Route,
     RouterNode,
-    Rule,
     SequentialNode,
-    ToolsConfig,
 )
 
 Load = Callable[..., AgentConfig]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stopgo.config.errors import Problem
-from stopgo.config.model import AgentConfig, McpServerConfig, OAuthConfig, ToolFilter
+from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
+from stopgo.config.model import AgentConfig
 
 Load = Callable[..., AgentConfig]
 Problems = Callable[..., tuple[Problem, ...]]

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.config.shape import keys_of
 
 Load = Callable[..., AgentConfig]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.model import AgentConfig, LlmNode, ParallelNode
+from stopgo.config.model import AgentConfig
 from stopgo.config.models import PROVIDERS, ModelSpec, Prices, UnknownModel, parse_model
+from stopgo.config.nodes import LlmNode, ParallelNode
 from stopgo.config.resolve import chain_of, prices_of, reachable_models, resolve_model
 
 Load = Callable[..., AgentConfig]

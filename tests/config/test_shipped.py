@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stopgo.config.load import load_config
-from stopgo.config.model import LlmNode, ParallelNode, SequentialNode
+from stopgo.config.nodes import LlmNode, ParallelNode, SequentialNode
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = ROOT / "config" / "agent.yaml"

@@ -8,11 +8,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stopgo.config.approval import Condition
 from stopgo.config.errors import ConfigError
-from stopgo.config.model import (
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import (
     ROUTER_PROMPT,
-    AgentConfig,
-    Condition,
     LlmNode,
     Node,
     ParallelNode,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stopgo.actors import events as e
-from stopgo.config.model import ApprovalConfig
+from stopgo.config.approval import ApprovalConfig
 
 from .client import Client
 from .demands import Demands

@@ -16,7 +16,9 @@ import trio.testing
 from stopgo.actors.agent import open_agent
 from stopgo.actors.state import Conversation
 from stopgo.actors.stored import read
-from stopgo.config.model import AgentConfig, ApprovalConfig, McpServerConfig
+from stopgo.config.approval import ApprovalConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.journal.memory import Intent, MemoryJournal
 from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Question, Row

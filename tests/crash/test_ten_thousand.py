@@ -23,7 +23,8 @@ from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
 from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.approval import ApprovalConfig
-from stopgo.config.model import AgentConfig, McpServerConfig
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.sqlite import open_sqlite

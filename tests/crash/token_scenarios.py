@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from stopgo.config.model import ApprovalConfig
+from stopgo.config.approval import ApprovalConfig
 
 from .client import Client
 from .decision_scenarios import FAN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stopgo.actors import events as e
-from stopgo.config.model import ApprovalConfig, Condition, Rule
+from stopgo.config.approval import ApprovalConfig, Condition, Rule
 
 from .client import Client
 from .scenario_parts import ONE, YES, approve, call_of, group, just_start, llm, nothing_ran, ran_once

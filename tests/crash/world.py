@@ -25,7 +25,7 @@ from stopgo.actors.tools import (
     ToolOutcomeUnknown,
     ToolResult,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Journal
 

@@ -16,7 +16,7 @@ import trio
 
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, Tool
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervisor import open_supervisor

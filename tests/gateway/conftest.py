@@ -19,7 +19,8 @@ from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.state import Conversation, fold
 from stopgo.actors.tools import Hints, Tool
-from stopgo.config.model import AgentConfig, LlmNode
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.server import Server, bind, open_server

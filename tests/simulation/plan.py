@@ -10,15 +10,9 @@ import attrs
 
 from stopgo.actors.flusher import MOMENT, ROUNDS
 from stopgo.actors.tools import Hints
-from stopgo.config.model import (
-    AgentConfig,
-    ApprovalConfig,
-    Condition,
-    LimitsConfig,
-    McpServerConfig,
-    Rule,
-    ToolsConfig,
-)
+from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.mcp import McpServerConfig
+from stopgo.config.model import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.tree import tree_from_stored
 from tests.crash.killing import EDGES, Kill
 

@@ -27,7 +27,7 @@ from stopgo.actors.tools import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Event, Journal
 from tests.crash.killing import Killed, KillingJournal

@@ -21,7 +21,7 @@ from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.tools import ServerMessage
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff

@@ -32,8 +32,7 @@ from stopgo.actors.tools import (
     ToolAuthRequired,
     ToolOutcomeUnknown,
 )
-from stopgo.config.mcp import OAuthConfig
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig, OAuthConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import HttpPeer

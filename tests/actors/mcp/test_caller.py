@@ -31,7 +31,7 @@ from stopgo.actors.tools import (
     ToolOutcomeUnknown,
     ToolUnavailable,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 
 ERA = "2026-07-28"
 

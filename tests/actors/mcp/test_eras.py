@@ -15,7 +15,7 @@ import trio
 
 from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools import CallTool, ListTools, Progress, ServerMessage, ToolUnavailable
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
 

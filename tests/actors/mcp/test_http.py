@@ -23,7 +23,7 @@ from stopgo.actors.mcp.requests import FIRST_ID
 from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import LONG

@@ -15,7 +15,7 @@ from stopgo.actors.mcp.dial import Manner, Transport, client
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.listing import list_tools
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 
 LOG = logging.getLogger("test")
 

@@ -22,7 +22,7 @@ from stopgo.actors.tools import (
     ToolInputRequired,
     ToolOutcomeUnknown,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
 

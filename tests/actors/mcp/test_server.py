@@ -33,7 +33,7 @@ from stopgo.actors.tools import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 

@@ -16,7 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from stopgo.actors.mcp import stdio
 from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
-from stopgo.config.model import McpServerConfig
+from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 
 Config = Callable[..., McpServerConfig]

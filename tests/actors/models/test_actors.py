@@ -22,8 +22,9 @@ from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.models.model import Model
 from stopgo.config.llm import ContextConfig, LlmConfig, ModelConfig
-from stopgo.config.model import AgentConfig, LlmNode
+from stopgo.config.model import AgentConfig
 from stopgo.config.models import ModelSpec, Prices
+from stopgo.config.nodes import LlmNode
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.supervisor import open_supervisor
