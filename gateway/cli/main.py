@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses what a command does not know in the name of that command, and says where to read on."""
+
+    def parse_known_args(self, *args: Any, **named: Any) -> Any:
+        known, unknown = super().parse_known_args(*args, **named)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        super().error(f"{message} (see {self.prog} --help)")
+
+
 def _parser() -> argparse.ArgumentParser:
     # Here, for whoever interrupts us while we import is no reason for a traceback either.
     from importlib.metadata import version
@@ -41,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         tree_command,
     )
 
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="stopgo",
         description="An agent runtime that stops before it does harm, and goes on when a human says so.",
     )

@@ -16,6 +16,7 @@ import httpx2
 import psutil
 import pytest
 
+from stopgo.gateway.cli.main import main
 from stopgo.gateway.signals import SAME_WISH
 
 STOPGO = Path(sys.executable).with_name("stopgo")
@@ -178,6 +179,26 @@ def test_what_is_typed_wrongly_is_usage(tmp_path: Path, args: tuple[str, ...]) -
     assert done.returncode == 2
     assert done.stderr.startswith("usage: stopgo")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "command", "said"),
+    [
+        (("serve", "--prot", "1"), "stopgo serve", "unrecognized arguments: --prot 1"),
+        (("mcp", "test", "a", "b"), "stopgo mcp test", "unrecognized arguments: b"),
+        (("--prot", "serve"), "stopgo", "unrecognized arguments: --prot"),
+        (("mcp",), "stopgo mcp", "the following arguments are required: COMMAND"),
+    ],
+)
+def test_a_command_refuses_what_it_does_not_know_with_its_own_usage(
+    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], command: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"usage: {command} [-h]")
+    assert told.endswith(f"{command}: error: {said} (see {command} --help)\n")
 
 
 @pytest.mark.parametrize("args", [("--help",), ("config", "check", "agent.yaml"), ("config", "schema")])
