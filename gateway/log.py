@@ -11,6 +11,7 @@ import logging
 import select
 import sys
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TextIO
 
 from hypercorn.logging import Logger
@@ -111,6 +112,13 @@ class ServerLog(Logger):
         log_request(request, status or request["state"].get(ANSWERED, CLIENT_LEFT), request_time)
 
 
+def _level(status: int) -> int:
+    # 503 is said on purpose, at every stop and to every probe that comes too early.
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return logging.WARNING
+    return logging.ERROR if status >= 500 else logging.INFO
+
+
 def log_request(request: WWWScope, status: int, seconds: float) -> None:
     """The line of a request; only the first counts."""
     known = request["state"]
@@ -121,7 +129,7 @@ def log_request(request: WWWScope, status: int, seconds: float) -> None:
     # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
     path = request["raw_path"].decode("ascii", "replace")
     access.log(
-        logging.ERROR if status >= 500 else logging.INFO,
+        _level(status),
         "%s %s %d %.1fms conversation=%s sid=%s",
         request.get("method", "GET"),
         path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",

@@ -326,7 +326,8 @@ class Connection:
             self._last_error = error
         level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
         line = self.line
-        more = f": {len(line.tools)} tools" if state == "connected" else f": {error}" if error else ""
+        tools = "1 tool" if len(line.tools) == 1 else f"{len(line.tools)} tools"
+        more = f": {tools}" if state == "connected" else f": {error}" if error else ""
         self._log.log(level, "%s%s", state, more)
         self._report(ServerStatus(self._config.name, state, error, line.tools, self._protocol, line.wanted))
 

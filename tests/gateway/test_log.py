@@ -49,6 +49,14 @@ async def test_a_fault_is_an_error_line(agent: Any, client: httpx2.AsyncClient, 
     assert " ERROR stopgo.access: GET " in (await lines())[0]
 
 
+async def test_what_is_refused_for_now_is_no_error(
+    agent: Any, client: httpx2.AsyncClient, lines: Any
+) -> None:
+    agent.ready = False
+    await client.get("/health/ready")
+    assert " WARNING stopgo.access: GET /health/ready 503 " in (await lines())[0]
+
+
 async def test_a_client_that_left_is_499(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
     agent.gate = trio.Event()
     with trio.CancelScope() as scope:
