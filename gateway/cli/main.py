@@ -41,6 +41,13 @@ class _Parser(argparse.ArgumentParser):
         super().error(f"{message} (see {self.prog} --help)")
 
 
+def _root() -> argparse.ArgumentParser:
+    return _Parser(
+        prog="stopgo",
+        description="An agent runtime that stops before it does harm, and goes on when a human says so.",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     # Here, for whoever interrupts us while we import is no reason for a traceback either.
     from importlib.metadata import version
@@ -55,10 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         tree_command,
     )
 
-    parser: argparse.ArgumentParser = _Parser(
-        prog="stopgo",
-        description="An agent runtime that stops before it does harm, and goes on when a human says so.",
-    )
+    parser = _root()
     parser.add_argument("--version", action="version", version=f"stopgo {version('agent-stop-and-go')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_command.register(commands)
