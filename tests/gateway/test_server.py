@@ -145,6 +145,17 @@ def test_an_address_that_is_taken_is_a_clear_error() -> None:
             bind("127.0.0.1", port)
 
 
+async def test_an_address_that_somebody_else_begins_to_serve_first_is_a_clear_error(probe: Probe) -> None:
+    sockets = bind("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    late = bind("127.0.0.1", port)
+    async with open_server(probe.app, sockets):
+        with pytest.raises(BindError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
+            async with open_server(probe.app, late):
+                pass
+    late[0].close()
+
+
 @pytest.mark.parametrize("host", ["256.256.256.256", "no such host", "x" * 300, "8.8.8.8"])
 def test_an_address_that_is_not_ours_is_a_clear_error(host: str) -> None:
     with pytest.raises(BindError, match="cannot listen on"):

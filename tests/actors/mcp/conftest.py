@@ -103,7 +103,7 @@ class HttpPeer:
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
     """answer, stream (with a charset that is none), hang_up, cut (a stream ends before the reply, and says
-    how to go on), redirect (to itself, once, with a body of `LONG` bytes), a code of JSON-RPC (below 0), or
+    how to go on), break (so does the connection under it), redirect (to itself, once, with a body of `LONG` bytes), a code of JSON-RPC (below 0), or
     an HTTP status, perhaps with where to go."""
     headers: dict[str, str] = attrs.field(factory=dict)
     """Of every reply, besides; gzip is done as it says."""
@@ -238,9 +238,11 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
             if peer.on_call == "hang_up":
                 handler.close_connection = True
                 return None
-            if peer.on_call == "cut":
+            if peer.on_call in ("cut", "break"):
                 peer.cut_id = message["id"]
-                return reply(handler, 200, b"retry: 10\nid: first\ndata: \n\n", "text/event-stream")
+                handler.close_connection = peer.on_call == "break"
+                begun = b"retry: 10\nid: first\ndata: \n\n"
+                return reply(handler, 200, begun, "text/event-stream", missing=5 * handler.close_connection)
             if peer.on_call.startswith("-"):
                 error = {"code": int(peer.on_call), "message": "refused"}
                 return reply_json(peer, handler, {"id": message["id"], "error": error}, peer.session)

@@ -31,6 +31,8 @@ class SsePeer:
     """Requests that were called off."""
     headers: list[str | None] = attrs.field(factory=list)
     """The header `x-key` of every request."""
+    promised: int = 0
+    """How long its stream is, as it says; one that ends before is a broken connection."""
     say: queue.Queue[bytes | None] = attrs.field(factory=queue.Queue)
     """Events to the client; None ends the stream."""
     ended: threading.Event = attrs.field(factory=threading.Event)
@@ -53,7 +55,11 @@ def sse_peer() -> Iterator[SsePeer]:
                 return reply(self, peer.on_stream, peer.body)
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
+            if peer.promised:
+                self.send_header("content-length", str(peer.promised))
             self.end_headers()
+            if not peer.endpoint:
+                return None
             self.wfile.write(f": hello\n\nevent: endpoint\ndata: {peer.endpoint}\n\n".encode())
             while (event := peer.say.get()) is not None:
                 self.wfile.write(event)

@@ -205,9 +205,10 @@ async def test_a_server_that_hangs_is_timed_out(http_peer: Any, serving: Open) -
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
-async def test_a_stream_that_is_cut_is_taken_up_again(http_peer: Any, serving: Open) -> None:
+@pytest.mark.parametrize("how", ["cut", "break"])
+async def test_a_stream_that_is_cut_is_taken_up_again(http_peer: Any, serving: Open, how: str) -> None:
     async with serving(web(http_peer.url)) as server:
-        http_peer.on_call = "cut"
+        http_peer.on_call = how
         with trio.fail_after(5):
             assert (await server.ask(CallTool("echo", {}, bearer="secret"))).content == "resumed"
     assert http_peer.resumed == ["first", "first+"]
@@ -270,13 +271,18 @@ async def test_an_older_server_is_told_of_a_cancelled_call(http_peer: Any, servi
     assert cancelled["params"]["requestId"] >= FIRST_ID
 
 
+@pytest.mark.parametrize(
+    ("how", "says"), [("answer", "longer than 10 bytes"), ("cut", "exceeded the 10 byte limit")]
+)
 async def test_a_reply_without_end_is_bounded(
-    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
+    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch, how: str, says: str
 ) -> None:
     async with serving(web(http_peer.url)) as server:
         monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
-        with pytest.raises(ToolOutcomeUnknown, match="longer than 10 bytes"):
+        http_peer.on_call = how
+        with pytest.raises(ToolOutcomeUnknown, match=says):
             await server.ask(CallTool("echo", {}))
+    assert http_peer.resumed == []
 
 
 async def test_cookies_of_one_caller_do_not_go_with_the_call_of_another(
@@ -299,6 +305,24 @@ async def test_replies_may_be_packed_and_are_bounded_unpacked(
         monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
         with pytest.raises(ToolOutcomeUnknown, match="longer than 10 bytes"):
             await server.ask(CallTool("echo", {}))
+
+
+async def test_a_reply_that_cannot_be_unpacked_is_lost(http_peer: Any, serving: Open) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.headers["content-encoding"] = "deflate"
+        with pytest.raises(ToolOutcomeUnknown, match="while decompressing"):
+            await server.ask(CallTool("echo", {}))
+        http_peer.headers.clear()
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
+async def test_a_server_that_packs_what_nobody_can_unpack_says_so_at_the_start(
+    http_peer: Any, serving: Open
+) -> None:
+    http_peer.headers["content-encoding"] = "deflate"
+    with trio.fail_after(5), pytest.raises(ServerStartFailed, match="while decompressing"):
+        async with serving(web(http_peer.url, connect_timeout=0.3)):
+            pass
 
 
 async def test_what_a_redirect_says_is_not_read(http_peer: Any, serving: Open) -> None:

@@ -85,6 +85,8 @@ async def test_a_bearer_goes_with_its_own_call(peer: SsePeer, serving: Open) -> 
     ("status", "body", "text"),
     [
         (410, b"", "HTTP 410 Gone"),
+        (430, b"", "HTTP 430"),
+        (400, b'{"detail":"no such tool"}', "HTTP 400 Bad Request"),
         (400, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}', "no such tool"),
     ],
 )
@@ -133,7 +135,11 @@ async def test_a_forgotten_session_is_opened_again_and_the_call_runs_once(
     assert len(peer.calls) == 2
 
 
-async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(peer: SsePeer, serving: Open) -> None:
+@pytest.mark.parametrize(("promised", "reason"), [(0, "its stream ended"), (10**6, "peer closed connection")])
+async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(
+    peer: SsePeer, serving: Open, promised: int, reason: str
+) -> None:
+    peer.promised = promised
     lost: list[str] = []
 
     async def call(server: ActorRef[ServerMessage]) -> None:
@@ -149,7 +155,8 @@ async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(peer: Sse
                 await until(lambda: len(peer.calls) == 3)
                 peer.say.put(None)
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
-    assert lost == ['MCP server "older" connection lost: its stream ended'] * 3
+    assert len(lost) == 3
+    assert all(text.startswith(f'MCP server "older" connection lost: {reason}') for text in lost)
 
 
 async def test_a_post_that_is_not_answered_keeps_nobody_from_the_reply(peer: SsePeer, serving: Open) -> None:
@@ -219,6 +226,16 @@ async def test_a_server_of_no_use_fails_the_start_at_once(
 async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePeer, serving: Open) -> None:
     peer.endpoint = "\nevent: other\ndata: x"
     with trio.fail_after(5), pytest.raises(ServerStartFailed, match="does not begin with where to post"):
+        async with serving(older(peer)):
+            pass
+
+
+async def test_a_stream_that_breaks_before_it_says_anything(peer: SsePeer, serving: Open) -> None:
+    peer.endpoint, peer.promised = "", 10
+    with (
+        trio.fail_after(5),
+        pytest.raises(ServerStartFailed, match="failed to start: peer closed connection"),
+    ):
         async with serving(older(peer)):
             pass
 

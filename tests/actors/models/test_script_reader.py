@@ -44,6 +44,7 @@ def problems(text: str | bytes) -> tuple[str, ...]:
         ("replies:\n- text: a\n  delay: .inf", 3, "seconds"),
         ("replies:\n- text: a\n  delay: soon", 3, "seconds"),
         ("replies:\n- text: a\n  delay: [1]", 3, "seconds"),
+        ("replies:\n- text: a\n  delay: 2026-99-99", 3, "`delay` cannot be read; quote it"),
         ("replies:\n- text: a\n  usage: {input_tokens: -1}", 3, "not negative"),
         ("replies:\n- text: a\n  usage: {tokens: 1}", 3, "no key `tokens`"),
         ("replies:\n- text: a\n  error: {status: 500, message: b}", 2, "cannot have `text`"),

@@ -65,6 +65,14 @@ def test_removal_tells_what_was_there(store: ResourceStore) -> None:
     assert store.remove([]) == []
 
 
+def test_a_removal_that_fails_removes_nothing_and_keeps_nobody_out(store: ResourceStore) -> None:
+    a = store.add("a", 1)
+    with pytest.raises(UnicodeEncodeError):
+        store.remove([a.id, "\ud800"])
+    assert store.all() == [a]
+    assert store.remove([a.id]) == [a.id]
+
+
 def test_two_within_one_tick_get_ids_of_their_own(
     store: ResourceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
