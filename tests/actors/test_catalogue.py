@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stopgo.actors.catalogue import Catalogue, DuplicateTool, catalogue
 from stopgo.actors.tool_names import plain_name, prefixed_name
-from stopgo.actors.tools import Tool
+from stopgo.actors.tools import Hints, Tool
 from stopgo.config.mcp import McpServerConfig, ToolFilter
 from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import LlmNode
@@ -250,3 +250,25 @@ def test_what_a_tool_is_called_here_is_no_change_of_the_tool() -> None:
     assert plain.name != prefixed.name
     assert plain.fingerprint == prefixed.fingerprint
     assert attrs.evolve(plain, own_name="y").fingerprint != plain.fingerprint
+
+
+def test_in_which_order_a_server_writes_its_schema_is_no_change_of_the_tool() -> None:
+    [tool] = made(("a", ("x",))).tools
+    kinds = {"n": {"type": "string"}, "m": {"type": "integer"}}
+    one = attrs.evolve(tool, input_schema={"type": "object", "properties": kinds})
+    other = attrs.evolve(tool, input_schema={"properties": dict(reversed(kinds.items())), "type": "object"})
+    assert one.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "something else"},
+        {"input_schema": {"type": "object", "properties": {"n": {"type": "string"}}}},
+        {"server": "b"},
+        *({"hints": Hints(**{name: True})} for name in ("read_only", "destructive", "idempotent")),
+    ],
+)
+def test_whatever_a_human_is_shown_is_a_change_of_the_tool(change: dict[str, Any]) -> None:
+    [tool] = made(("a", ("x",))).tools
+    assert attrs.evolve(tool, **change).fingerprint != tool.fingerprint

@@ -434,6 +434,28 @@ async def test_a_loop_is_not_left_by_a_call_with_useless_arguments(
     ]
 
 
+async def test_a_tool_called_exit_loop_is_no_exit_for_a_node_without_one(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("exit_loop", READ_ONLY)
+    world.settings["agent"] = {"type": "loop", "name": "loop", "agents": [llm("n")], "max_iterations": 2}
+    world.plan("n", use(call("exit_loop")), say("once more"))
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("go")).response == "once more"
+    assert [name for name, _ in world.ledger] == ["exit_loop", "exit_loop"]
+
+
+async def test_an_instruction_knows_which_round_of_the_loop_it_is(
+    world: World, autojump_clock: MockClock
+) -> None:
+    node = llm("n", prompt="Round {iteration}")
+    world.settings["agent"] = {"type": "loop", "name": "loop", "agents": [node], "max_iterations": 2}
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert ["Round 1" in request.system for request in world.requests] == [True, False]
+    assert ["Round 2" in request.system for request in world.requests] == [False, True]
+
+
 async def test_max_turns_ends_a_run_that_never_answers(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY)
     world.settings["agent"] = llm("agent", max_turns=3)

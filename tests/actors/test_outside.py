@@ -117,3 +117,30 @@ async def test_an_edit_that_is_still_checked_when_the_agent_stops_is_refused_too
 
                 await trio.testing.wait_all_tasks_blocked()
             stopped.set()
+
+
+async def test_an_edit_that_is_still_checked_when_its_conversation_is_deleted_decides_nothing(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")))
+    deleted = trio.Event()
+
+    async def check(*_: Any) -> None:
+        await deleted.wait()
+
+    monkeypatch.setattr(agent_module, "check_edit", check)
+    with trio.fail_after(PATIENCE):
+        async with world.agent() as agent, trio.open_nursery() as outside:
+            conversation = (await agent.start_conversation("go")).conversation
+            [question] = conversation.head.pending
+            edit = agent.decide(question, {"approved": True, "arguments": {"name": "x"}})
+
+            @outside.start_soon
+            async def decide() -> None:
+                assert await code_of(edit) == "approval_not_found"
+
+            await trio.testing.wait_all_tasks_blocked()
+            await agent.delete(conversation.id)
+            deleted.set()
+    assert world.ledger == []

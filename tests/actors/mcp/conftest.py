@@ -103,8 +103,8 @@ class HttpPeer:
     """`Authorization` headers of requests that are no call."""
     on_call: str = "answer"
     """answer, stream (with a charset that is none), hang_up, cut (a stream ends before the reply, and says
-    how to go on), break (so does the connection under it), redirect (to itself, once, with a body of `LONG` bytes), a code of JSON-RPC (below 0), or
-    an HTTP status, perhaps with where to go."""
+    how to go on), break (so does the connection under it), redirect (to itself, once, with a body of `LONG`
+    bytes), a code of JSON-RPC (below 0), or an HTTP status, perhaps with where to go."""
     headers: dict[str, str] = attrs.field(factory=dict)
     """Of every reply, besides; gzip is done as it says."""
     cookies: list[str | None] = attrs.field(factory=list)

@@ -122,6 +122,23 @@ async def test_it_is_not_when_the_tool_is_another_than_the_call_was_cleared_for(
     assert len(server.tried) == 1
 
 
+@attrs.define
+class Emptied(Strict):
+    """Lists nothing any more."""
+
+    async def list_tools(self, cursor: str | None = None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[])
+
+
+async def test_it_is_not_when_the_tool_is_gone() -> None:
+    server = Emptied("Region")
+    caller, shown = calling(server), server.listed()
+    server.header = "Area"
+    with pytest.raises(ToolChanged, match="nothing was sent"):
+        await caller.call(CallTool("move", {"region": "eu"}, shown=shown))
+    assert len(server.tried) == 1
+
+
 class Forgetful(Strict):
     async def list_tools(self, cursor: str | None = None) -> types.ListToolsResult:
         raise MCPError(types.INTERNAL_ERROR, "out of order")

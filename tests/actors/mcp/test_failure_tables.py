@@ -60,6 +60,7 @@ def web(url: str, **changes: Any) -> McpServerConfig:
         ("exit", {}, "exited with code 3: fatal: no database"),
         ("", {"command": "no-such-thing"}, "command not found: no-such-thing (looked in"),
         ("", {"cwd": Path("/absent")}, "cwd /absent: No such file or directory"),
+        ("", {"command": "true"}, "exited with code 0"),
         ("", {"command": "sh", "args": ("-c", "kill -40 $$")}, "was killed by signal 40"),
         ("", {"command": "sh", "args": ("-c", "kill -SEGV $$")}, "was killed by SIGSEGV"),
         ("listless", {}, "its answer is no valid ListToolsResult: tools: Input should be a valid list"),

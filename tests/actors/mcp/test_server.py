@@ -262,12 +262,13 @@ async def test_very_long_messages_arrive(unruly: Config, serving: Open) -> None:
 
 
 async def test_a_message_without_end_ends_the_connection(
-    unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
+    unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("stopgo.actors.mcp.stdio.MAX_MESSAGE", 100_000)
     async with serving(unruly()) as server:
         with pytest.raises(ToolOutcomeUnknown, match="connection lost"):
             await server.ask(CallTool("big", {"size": 1_000_000}))
+        assert "a message is longer than 100000 bytes" in caplog.text
         assert (await server.ask(CallTool("big", {"size": 10}))).content == "x" * 10
 
 

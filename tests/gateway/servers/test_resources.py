@@ -23,6 +23,7 @@ from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.gateway.servers.resource_store import ResourceStore
+from stopgo.gateway.servers.resources import ADD, LIST, REMOVE
 from stopgo.gateway.servers.serving import MAX_MESSAGE, SHUTDOWN_GRACE
 from stopgo.gateway.signals import SAME_WISH
 
@@ -100,6 +101,26 @@ async def test_resources_live_from_add_to_remove(connected: Any, tmp_path: Path)
         assert json.loads(removed) == {"removed_count": 1, "removed_ids": [added["id"]]}
         removed = await text(client, "resources_remove", {"id": other["id"]})
         assert json.loads(removed) == {"removed_count": 1, "removed_ids": [other["id"]]}
+
+
+def test_what_its_tools_take_and_how_they_are() -> None:
+    takes = {
+        tool.name: (
+            {name: each["type"] for name, each in tool.input_schema.get("properties", {}).items()},
+            tool.input_schema.get("required", []),
+            tool.annotations and (tool.annotations.read_only_hint, tool.annotations.destructive_hint),
+        )
+        for tool in (ADD, REMOVE, LIST)
+    }
+    assert takes == {
+        "resources_add": (
+            {"name": "string", "value": ["integer", "string"]},
+            ["name", "value"],
+            (False, True),
+        ),
+        "resources_remove": ({"id": "string", "pattern": "string"}, [], (False, True)),
+        "resources_list": ({"pattern": "string"}, [], (True, None)),
+    }
 
 
 async def test_with_an_id_and_a_pattern_what_fits_both_is_removed(tmp_path: Path) -> None:
