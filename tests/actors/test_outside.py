@@ -129,7 +129,7 @@ async def test_an_edit_that_is_still_checked_when_its_conversation_is_deleted_de
     async def check(*_: Any) -> None:
         await deleted.wait()
 
-    monkeypatch.setattr(agent_module, "check_edit", check)
+    monkeypatch.setattr(decisions, "check_edit", check)
     with trio.fail_after(PATIENCE):
         async with world.agent() as agent, trio.open_nursery() as outside:
             conversation = (await agent.start_conversation("go")).conversation

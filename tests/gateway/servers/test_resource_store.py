@@ -43,6 +43,8 @@ def test_what_was_added_is_listed_by_name(store: ResourceStore) -> None:
         ("1e3", "1e3"),
         (" 1 ", " 1 "),
         ("٣", "٣"),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, "9" * 19),
         ("9" * 30, "9" * 30),
         ("", ""),
         ("ten", "ten"),
