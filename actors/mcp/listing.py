@@ -39,7 +39,7 @@ async def list_tools(link: Link, server: str, log: logging.Logger) -> tuple[Tool
                 log.info('left out the tool "%s": it can only be called as a task', tool.name)
             else:
                 tools[tool.name] = tool_from_wire(tool, server)
-        cursor = page.next_cursor
+        cursor = page.next_cursor or None  # some servers have an empty one where there is no more
         if cursor in cursors:
             break
         cursors.add(cursor)

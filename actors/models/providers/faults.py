@@ -150,6 +150,6 @@ def _number(text: str | None) -> float | None:
 def _until(date: str, now: float) -> float | None:
     try:
         at = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)

@@ -67,6 +67,9 @@ GO_ON = "I have the results."
 _CUT = ("length", "model_length")
 _WELL = ("stop", *_CUT)
 """Ways to end well without a word."""
+_BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
+"""Mistral's and OpenRouter's word for it, SGLang's, DeepSeek's. What there is of the reply is not all of it,
+and a call that had only begun looks like one without arguments."""
 
 
 @attrs.frozen
@@ -142,6 +145,9 @@ class OpenAICodec:
             raise ModelFailed(f"the model refused: {refusal}", usage=usage)
         if reason == "content_filter":
             raise ModelFailed("the provider's content filter stopped the reply", usage=usage)
+        if reason in _BROKEN_OFF:
+            why = f'the provider broke the reply off (finish_reason "{reason}")'
+            raise ModelFailed(why, retryable=True, usage=usage)
         if reason not in _WELL and not said and not calls:
             raise not_understood(f'it is empty, and its finish_reason is "{reason}"', usage)
         verbatim = self._verbatim(message, given)

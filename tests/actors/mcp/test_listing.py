@@ -73,6 +73,10 @@ async def test_pages_in_a_circle_are_read_once(caplog: pytest.LogCaptureFixture)
     assert caplog.text == ""
 
 
+async def test_a_cursor_that_is_empty_leads_nowhere() -> None:
+    assert await tools_of({None: ([listed("a")], "")}) == [("a", "")]
+
+
 async def test_tools_are_asked_for_and_not_remembered() -> None:
     """The SDK would answer a list with an older one, for as long as that server said it may (SEP-2549)."""
     way = Transport(cast(Any, None), cast(Any, None))

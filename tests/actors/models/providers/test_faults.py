@@ -74,6 +74,8 @@ def test_no_money_left_is_not_worth_a_retry() -> None:
         ("Sun, 09 Sep 2001 01:47:00 GMT", 20.0),
         ("Sun, 09 Sep 2001 01:47:00 -0000", 20.0),
         ("Sun, 09 Sep 2001 01:46:00 GMT", 0.0),
+        ("Sun, 09 Sep 2001 01:47:00 +9999999999999", None),
+        (f"Sun, 09 Sep {'9' * 25} 01:47:00 GMT", None),
         ("soon", None),
         ("nan", None),
         ("1e999", None),

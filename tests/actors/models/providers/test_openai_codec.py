@@ -208,6 +208,9 @@ def test_a_reply_that_was_cut(finish: str) -> None:
         ({"usage": USAGE}, "no choices", False),
         ({"error": {"message": "upstream", "code": 502}, "usage": USAGE}, "upstream", True),
         (answer({}, "error") | {"error": "boom"}, "boom", True),
+        (answer({"content": "half a"}, "error"), "the provider broke the reply off", True),
+        (answer({"tool_calls": [CALL]}, "insufficient_system_resource"), "broke the reply off", True),
+        (answer({"content": "half a"}, "abort"), "broke the reply off", True),
         ({"choices": [{"error": {"message": "no", "code": 400}}], "usage": USAGE}, "no", False),
     ],
 )
@@ -365,6 +368,13 @@ def test_the_end_is_a_reason_or_done() -> None:
     assert failed.value.usage == COUNTED
     with pytest.raises(ModelFailed, match="ended before"):
         streamed(done=False)
+
+
+def test_a_call_that_had_only_begun_when_the_reply_broke_off_is_none() -> None:
+    begun = {"index": 0, "id": "c", "function": {"name": "remove_all", "arguments": ""}}
+    with pytest.raises(ModelFailed, match="broke the reply off") as failed:
+        streamed(piece({"tool_calls": [begun]}), piece({}, "insufficient_system_resource"))
+    assert failed.value.retryable
 
 
 @pytest.mark.parametrize(
