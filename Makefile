@@ -36,18 +36,18 @@ help:
 run: $(RUNTIME)
 	@"$(BIN)/stopgo" serve $(ARGS)
 
-# Two halves side by side, of about the same length: mostly without other processes, and with. Selecting tests with
-# ARGS may leave a half without any (exit code 5).
+# Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
+# code 5).
 FAST := -m "not providers and not crash and not bench and not npm"
-INSIDE := actors config crash gateway providers runtime simulation
-OUTSIDE := $(filter-out $(addprefix $(ROOT)/tests/,$(INSIDE) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
+HALF := actors config gateway providers runtime simulation
+OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)
 	@mkdir -p build; \
-	($(PYTEST) $(addprefix "$(ROOT)"/tests/,$(INSIDE)) $(FAST) $(ARGS)) >build/test-inside.log 2>&1 & inside=$$!; \
-	($(PYTEST) $(OUTSIDE) $(FAST) $(ARGS)); outside=$$?; \
-	wait $$inside; inside=$$?; cat build/test-inside.log; \
-	case "$$inside $$outside" in "0 0" | "0 5" | "5 0") ;; *) exit 1 ;; esac
+	($(PYTEST) $(addprefix "$(ROOT)"/tests/,$(HALF)) $(FAST) $(ARGS)) >build/test-half.log 2>&1 & half=$$!; \
+	($(PYTEST) $(OTHER_HALF) $(FAST) $(ARGS)); other=$$?; \
+	wait $$half; half=$$?; cat build/test-half.log; \
+	case "$$half $$other" in "0 0" | "0 5" | "5 0") ;; *) exit 1 ;; esac
 
 check:
 	@./check

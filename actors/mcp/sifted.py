@@ -6,10 +6,10 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import attrs
+from anyio.abc import AsyncResource
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams, WriteStream
@@ -25,7 +25,7 @@ _OF_THE_SDK = ("notifications/cancelled", "notifications/subscriptions/acknowled
 wrong with each."""
 
 
-class SiftedReads:
+class SiftedReads(AsyncResource):
     """A transport's read stream, less what is held back."""
 
     def __init__(self, inner: ReadStream[Item], passes: Callable[[Item], bool]) -> None:
@@ -55,19 +55,8 @@ class SiftedReads:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class _HeardWrites:
+class _HeardWrites(AsyncResource):
     """A transport's write stream, and who wants to know what has been written."""
 
     def __init__(self, inner: WriteStream[SessionMessage], written: Callable[[SessionMessage], None]) -> None:
@@ -80,17 +69,6 @@ class _HeardWrites:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 @attrs.define(eq=False)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
 import trio
+from anyio.abc import AsyncResource
 
 from stopgo.actors.mcp import http
 from stopgo.actors.mcp.failures import REQUEST_REFUSED
@@ -123,7 +123,7 @@ class LegacySse:
             incoming.close()
 
 
-class Posts:
+class Posts(AsyncResource):
     """The session's way to the server."""
 
     def __init__(self, post: Post, incoming: Incoming) -> None:
@@ -144,17 +144,6 @@ class Posts:
 
     async def aclose(self) -> None:
         """There is nothing to close: a POST ends with its sender."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 @asynccontextmanager

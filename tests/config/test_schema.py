@@ -277,7 +277,7 @@ files = section(
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
-    max_examples=300,
+    max_examples=100,
 )
 @given(files)
 def test_reader_and_schema_agree(load: Load, data: object) -> None:
