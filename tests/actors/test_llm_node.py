@@ -483,6 +483,56 @@ async def test_what_one_run_used_up_does_not_count_against_the_next(
         assert answer(await agent.send(turn.conversation.id, "too far")).code == "limit_reached"
 
 
+async def test_a_run_makes_no_more_tool_calls_than_it_may(world: World, autojump_clock: MockClock) -> None:
+    """Those count that pass the gate, whichever node makes them."""
+    world.tool("list", READ_ONLY)
+    world.tool("wipe", DESTRUCTIVE)
+    nodes = [llm("a"), llm("b")]
+    world.settings |= {
+        "limits": {"max_tool_calls": 2},
+        "agent": {"type": "sequential", "name": "both", "agents": nodes},
+        "approval": {"rules": [{"tool": "wipe", "then": "deny"}]},
+    }
+    world.plan("a", use(call("wipe"), call("list")), say("one"))
+    world.plan("b", use(call("list")), say("two"))
+    world.plan("b", use(call("list")), use(call("list")), say("three"), turn=2)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert answer(turn).response == "two"
+        end = answer(await agent.send(turn.conversation.id, "go on"))
+    said = "the run stopped after 2 tool calls (limits.max_tool_calls)"
+    assert (end.state, end.code, end.response) == ("failed", "limit_reached", said)
+    assert [name for name, _ in world.ledger] == ["list"] * 4
+
+
+async def test_tool_calls_of_a_run_count_from_life_to_life(world: World, autojump_clock: MockClock) -> None:
+    world.tool("list", READ_ONLY)
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["limits"] = {"max_tool_calls": 2}
+    world.plan("agent", use(call("list")), use(call("wipe")), use(call("list")), say("done"))
+    async with world.agent() as agent:
+        [question] = (await agent.start_conversation("go")).conversation.head.pending
+    async with world.agent() as agent:
+        assert answer(await agent.decide(question, {"approved": True})).code == "limit_reached"
+    assert [name for name, _ in world.ledger] == ["list", "wipe"]
+
+
+async def test_a_node_asks_for_no_more_tool_calls_than_it_may(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("list", READ_ONLY)
+    world.settings["agent"] = llm("n", max_tool_calls=3)
+    world.plan("n", use(call("list")), use(call("list"), call("list")), say("done"))
+    world.plan("n", use(call("list")), use(*[call("list")] * 3), say("done"), turn=2)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert answer(turn).response == "done"
+        end = answer(await agent.send(turn.conversation.id, "go on"))
+    said = 'node "n" stopped: it asked for 4 tool calls, and may make 3 (max_tool_calls)'
+    assert (end.state, end.code, end.response) == ("failed", "limit_reached", said)
+    assert len(world.ledger) == 4
+
+
 async def test_ten_model_calls_are_the_default(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY)
     world.plan("agent", *[use(call("list"))] * 20)

@@ -375,6 +375,13 @@ def condition(text: str) -> str:
             "unknown_agent",
             '2:130: agent.default: none of the router\'s agents is called "${A}" (its agents: "y", "zebra")',
         ),
+        (
+            node(
+                "type: router, name: x, agents: [7, {type: llm, name: y}], routes: [{when: {k: 1}, agent: y}]"
+            ),
+            "wrong_type",
+            None,
+        ),
         (node(ROUTER + ", routes: []"), "empty_list", None),
         (
             node(ROUTER + ", routes: [{when: {}, agent: y}]"),

@@ -192,6 +192,7 @@ async def test_an_unknown_path_is_404(client: httpx2.AsyncClient, method: str, p
     assert answer.status_code == 404
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.json()["code"] == "not_found"
+    assert answer.json()["hint"] == "GET /docs lists every route."
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,7 @@ async def test_an_unknown_method_is_405(client: httpx2.AsyncClient, method: str,
     answer = await client.request(method, path)
     assert answer.status_code == 405
     assert answer.json()["code"] == "method_not_allowed"
+    assert answer.json()["hint"] == "GET /docs lists every route."
     assert "GET" in answer.headers["Allow"]
 
 

@@ -196,7 +196,7 @@ def test_no_thinking_in_a_turn_that_another_model_began() -> None:
 
 def test_calls_of_the_past_are_told_with_their_tools() -> None:
     body = codec().body(request(*HISTORY, tools=()))
-    assert [tool["name"] for tool in body["tools"]] == ["add"]
+    assert [(tool["name"], tool["input_schema"]) for tool in body["tools"]] == [("add", {"type": "object"})]
     assert body["tool_choice"] == {"type": "none"}
 
 
