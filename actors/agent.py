@@ -269,8 +269,7 @@ class Agent:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
         With `deltas`, in between, what models say while they say it and how far calls are; some of it may be
-        missed. Ends after ``conversation.deleted``, and when the agent has stopped. Raises `AgentError`
-        ``conversation_not_found``.
+        missed. Ends with the conversation or the agent. Raises `AgentError` ``conversation_not_found``.
         """
         if (row := await self._journal.row(id)) is None:
             raise errors.no_conversation(id)
@@ -297,6 +296,7 @@ class Agent:
 
 
 @asynccontextmanager
+@trio.lowlevel.enable_ki_protection
 async def open_agent(
     config: AgentConfig,
     *,
@@ -328,6 +328,7 @@ async def open_agent(
 
 
 @asynccontextmanager
+@trio.lowlevel.enable_ki_protection
 async def _run(
     config: AgentConfig, journal: Journal, opened: AbstractAsyncContextManager[Cast], record: Path | None
 ) -> AsyncIterator[Agent]:

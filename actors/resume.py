@@ -21,6 +21,7 @@ PATIENCE = 60.0
 _SETTLED = frozenset({e.RUN_WAITING, e.RUN_AUTH_REQUIRED, e.RUN_FINISHED, e.RUN_FAILED, e.RUN_CANCELLED})
 
 
+@trio.lowlevel.enable_ki_protection
 async def resume_all(services: Services) -> None:
     """Wake every conversation that has something to do, `AT_ONCE` at a time."""
     limiter = trio.CapacityLimiter(AT_ONCE)
@@ -32,6 +33,7 @@ async def resume_all(services: Services) -> None:
             nursery.start_soon(_resume, services, id, partial(limiter.release_on_behalf_of, token))
 
 
+@trio.lowlevel.enable_ki_protection
 async def _resume(services: Services, id: str, done: partial[None]) -> None:
     try:
         with services.bus.subscribe(topic(id)) as live, trio.move_on_after(PATIENCE):

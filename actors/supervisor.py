@@ -73,6 +73,7 @@ class OpenServer(Protocol):
 
 
 @asynccontextmanager
+@trio.lowlevel.enable_ki_protection
 async def open_cast(
     config: AgentConfig,
     journal: Journal,

@@ -54,6 +54,7 @@ class Background:
         self.start_in(scope, within, name=name)
         return scope
 
+    @trio.lowlevel.enable_ki_protection
     def start_in(
         self, scope: trio.CancelScope, async_fn: Callable[[], Awaitable[object]], *, name: object = None
     ) -> None:
@@ -79,6 +80,7 @@ class Background:
                 await self._ended.wait()
         self._closed = True
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self, scope: trio.CancelScope, async_fn: Callable[[], Awaitable[object]]) -> None:
         try:
             await async_fn()

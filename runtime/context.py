@@ -139,6 +139,7 @@ class Context(Generic[A]):
         context = contextvars.copy_context()
         free = concurrency
 
+        @trio.lowlevel.enable_ki_protection
         async def handle_in_turn(envelope: Envelope) -> None:
             nonlocal free
             while True:

@@ -58,6 +58,7 @@ class Supervisor:
         self.ended = False
         """The block is over; nothing runs, or it has been cancelled."""
 
+    @trio.lowlevel.enable_ki_protection
     async def start(self, name: str, behaviour: Behaviour[A], *, mailbox: int = 16) -> ActorRef[A]:
         """Start an actor and wait until it serves.
 
@@ -99,6 +100,7 @@ class Supervisor:
             raise ValueError(f"an actor named {name!r} is already running")
         self._members[name] = member
 
+    @trio.lowlevel.enable_ki_protection
     async def _keep(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
         """The task of a child: one life after another until it ends for good."""
         starter: trio.TaskStatus[None] | None = task_status
@@ -135,6 +137,7 @@ class Supervisor:
 
 
 @asynccontextmanager
+@trio.lowlevel.enable_ki_protection
 async def open_supervisor(
     bus: EventBus,
     *,

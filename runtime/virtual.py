@@ -94,6 +94,7 @@ class VirtualActors(Generic[A]):
         """How many keys are starting, serving, ending, or waiting to be activated again."""
         return len(self._activations)
 
+    @trio.lowlevel.enable_ki_protection
     def wake(self, key: str, message: Message[A]) -> None:
         """Have `message` handled by the actor of `key`, soon and at least once from now on.
 
@@ -116,6 +117,7 @@ class VirtualActors(Generic[A]):
             for activation in list(self._activations.values()):
                 stops.start_soon(activation.stop, deadline)
 
+    @trio.lowlevel.enable_ki_protection
     async def _keep(self, key: str, activation: _Activation) -> None:
         """The task of one key: one life after another until there is nothing to do."""
         failures = 0

@@ -58,6 +58,7 @@ _LARGEST_SEQ = 2**63 - 1
 
 
 @asynccontextmanager
+@trio.lowlevel.enable_ki_protection
 async def open_sqlite(
     directory: Path | str, *, wall: WallClock = system_clock, inline: bool = False
 ) -> AsyncIterator[SqliteJournal]:

@@ -1,0 +1,62 @@
+"""Ctrl-C while an agent is opened or closed: it counts at the next moment of waiting, not in between."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors import agent, resume, supervisor
+from stopgo.runtime import supervisor as kernel
+from stopgo.runtime.journal import sqlite
+from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.actors.world import World, wall
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        agent.open_agent,
+        agent._run,
+        supervisor.open_cast,
+        kernel.open_supervisor,
+        sqlite.open_sqlite,
+        resume.resume_all,
+        resume._resume,
+    ],
+)
+def test_it_strikes_in_nothing_that_opens_or_closes(world: World, function: Callable[..., Any]) -> None:
+    code = getattr(function, "__wrapped__", function).__code__
+    struck: list[bool] = []
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if (frame.f_code.co_filename, frame.f_code.co_name) != (code.co_filename, code.co_name):
+            return None
+        if event == "line" and not struck:
+            try:
+                signal.raise_signal(signal.SIGINT)
+                struck.append(False)
+            except KeyboardInterrupt:
+                struck.append(True)
+        return trace
+
+    async def program() -> None:
+        async with open_sqlite(world.folder, wall=wall, inline=True) as world.journal:
+            await world.journal.deliver("x", "k", "create", {"message": None, "session_id": None}, new=True)
+            async with world.agent():
+                await trio.sleep(1)
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trio.run(program, clock=MockClock(autojump_threshold=0))
+    finally:
+        sys.settrace(before)
+    assert struck == [False]
