@@ -161,10 +161,13 @@ class Calls:
                     await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. {done}.")
                     return None
                 passes = verdict.action == "run" or verdict.rule in met or bool(sent and self._retried(key))
-                if replaces is None and passes:
-                    return self._cleared(found, arguments, sent, approved=bool(met))
-                if lost := interrupted(log, key):
-                    # It left unasked and may have happened: nobody can be asked whether it may.
+                cleared = self._cleared(found, arguments, sent, approved=bool(met))
+                lost = interrupted(log, key)
+                if replaces is None and passes and not (lost and cleared.effect == "once"):
+                    return cleared
+                if lost:
+                    # It left unasked and may have happened: nobody can be asked whether it may, nor is it one
+                    # to repeat unasked.
                     await self._leave(key, lost)
                     return None
             # An edit that meets another rule is asked about in place of what was approved.

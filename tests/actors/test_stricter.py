@@ -102,6 +102,19 @@ async def test_a_call_that_would_ask_today_is_not_repeated_by_itself(
         assert states(await agent.get(id)) == ["unknown", "finished"]
 
 
+async def test_a_call_that_may_not_be_repeated_today_is_not_though_it_would_run(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("put", READ_ONLY, never)
+    world.plan("agent", use(call("put")), say("done"))
+    id = await cut_off(world)
+    world.tool("put", DESTRUCTIVE)
+    world.settings["approval"] = {"rules": [{"tool": "put", "then": "run"}]}
+    async with world.agent() as agent:
+        assert states(await settled(agent, id)) == ["unknown"]
+    assert world.called("put") == 1
+
+
 async def test_a_call_that_was_sent_goes_to_no_other_server(world: World, autojump_clock: MockClock) -> None:
     world.tool("put", READ_ONLY, never)
     world.plan("agent", use(call("put")), say("done"))

@@ -395,7 +395,13 @@ MUTANTS = (
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
-        (Edit(CALL, "if lost := interrupted(log, key):", "if False:"),),
+        (
+            Edit(
+                CALL,
+                "lost = interrupted(log, key)\n                if replaces",
+                "lost = []\n                if replaces",
+            ),
+        ),
         (STRICTER,),
     ),
     Mutant(

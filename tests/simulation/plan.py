@@ -43,6 +43,8 @@ class Life:
     """Of the agent file."""
     peek_denied: bool = False
     wipe_changed: bool = False
+    peek_destructive: bool = False
+    """Its server was upgraded: what only read before does harm now."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +102,7 @@ def plan(seed: int) -> Plan:
         limits=_limits(rng),
         max_parallel=rng.choice([1, 2, 5]),
         max_concurrency=rng.choice([1, 3]),
-        lives=_lives(rng),
+        lives=_harmful_at(Random(f"{seed}/harmful").choice([1, 2, 9]), _lives(rng)),
         conversations=rng.choice([1, 1, 2, 3]),
         commands=rng.randint(1, 8),
         rounds=rng.choice([0, 1, ROUNDS, ROUNDS, 300]),
@@ -134,6 +136,10 @@ def _limits(rng: Random) -> LimitsConfig:
     return LimitsConfig(
         max_turns=rng.choice([5, 20]), max_tool_calls=rng.choice([None, 4]), timeout=rng.choice([None, 10.0])
     )
+
+
+def _harmful_at(number: int, lives: tuple[Life, ...]) -> tuple[Life, ...]:
+    return tuple(attrs.evolve(life, peek_destructive=n >= number) for n, life in enumerate(lives))
 
 
 def _lives(rng: Random) -> tuple[Life, ...]:

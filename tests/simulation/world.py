@@ -15,11 +15,13 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.gate import judge, places, root_place
 from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools import (
     Authenticate,
     CallTool,
+    Hints,
     ListTools,
     ServerMessage,
     Tool,
@@ -28,6 +30,7 @@ from stopgo.actors.tools import (
     ToolUnavailable,
 )
 from stopgo.config.mcp import McpServerConfig
+from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Event, Journal
 from tests.crash.killing import Killed, KillingJournal
@@ -98,7 +101,7 @@ class World:
                 f"{name} what is named{', thoroughly' if name == changed else ''}",
                 SCHEMA,
                 server,
-                hints=hints,
+                hints=Hints(destructive=True) if name == "peek" and self.life.peek_destructive else hints,
             )
             for name, hints in SERVERS[server].items()
         )
@@ -171,7 +174,26 @@ class World:
         intents = sum(_is_intent(event, call) for event in events)
         if self.sent[name] > intents:
             self.wrongs.append(f"{what} was sent {self.sent[name]} times, with {intents} intents on disk")
+        self._check_gate(call, events)
         self._check_bearer(server, call, conversation, events)
+
+    def _check_gate(self, call: CallTool, events: tuple[Event, ...]) -> None:
+        """What the gate of today would ask about, somebody has said yes to."""
+        trees = {event.body["tree_id"]: event.body["tree"] for event in events if "tree" in event.body}
+        run = [event.body["tree_id"] for event in events if event.type == e.RUN_STARTED]
+        left = [event.body for event in events if _is_intent(event, call)]
+        if not left:
+            return
+        above = root_place(self.plan.config(self.life))
+        [place] = [
+            place
+            for _, place in places(tree_from_stored(trees[run[-1]]), above)
+            if place.node == left[-1]["node"]
+        ]
+        [tool] = [tool for tool in self.tools(left[-1]["server"]) if tool.name == call.tool]
+        action = judge(tool, call.arguments, place).action
+        if action == "deny" or (action == "ask" and not _was_allowed(left[-1]["key"], events)):
+            self.wrongs.append(f"{call.tool} {dict(call.arguments)} was sent, and the gate says {action}")
 
     def _check_bearer(
         self, server: str, call: CallTool, conversation: str, events: tuple[Event, ...]
@@ -272,6 +294,13 @@ class World:
 def _is_intent(event: Event, call: CallTool) -> bool:
     asked = (call.tool, call.arguments)
     return event.type == e.TOOL_STARTED and (event.body["tool"], event.body["arguments"]) == asked
+
+
+def _was_allowed(key: str, events: tuple[Event, ...]) -> bool:
+    asked = {event.body["id"]: event.body["key"] for event in events if event.type == e.APPROVAL_REQUESTED}
+    said = [event.body for event in events if event.type == e.APPROVAL_RESOLVED]
+    decisions = [each["decision"] for each in said if asked[each["id"]] == key]
+    return any(each.get("approved") or each.get("action") == "retry" for each in decisions)
 
 
 def _name_of(conversation: str, call: CallTool) -> str:
