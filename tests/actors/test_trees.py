@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.models.messages import AssistantMessage, ModelFailed, ModelRequest, UserMessage
 from tests.actors.world import (
+    DESTRUCTIVE,
     READ_ONLY,
     World,
     after,
@@ -97,6 +98,27 @@ async def test_branches_run_side_by_side_on_copies_of_the_state(
     assert world.asked("a2")[0].prompt == "from a1"
     assert world.asked("b2")[0].prompt == "start done"  # a1 wrote long before, but into its own copy
     assert world.asked("end")[0].prompt == "from a1"
+
+
+async def test_that_a_loop_is_to_end_is_remembered_from_life_to_life(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    fan = parallel("fan", llm("a", can_exit_loop=True, output_key="k"), llm("b"))
+    loop = {"type": "loop", "name": "loop", "agents": [fan], "max_iterations": 3}
+    world.settings |= {
+        "agent": sequential("root", loop, {**llm("end"), "prompt": "{k}"}),
+        "approval": {"in_parallel": "ask", "in_loop": "ask"},
+    }
+    world.plan("a", use(call("exit_loop"), text="enough"))
+    world.plan("b", use(call("wipe")), say("wiped"))
+    async with world.agent() as agent:
+        [question] = (await agent.start_conversation("go")).conversation.head.pending
+    async with world.agent() as agent:
+        assert answer(await agent.decide(question, {"approved": True})).response == "end done"
+    assert (len(world.asked("a")), len(world.asked("b"))) == (1, 2)
+    assert world.asked("end")[0].prompt == "enough"
+    assert [name for name, _ in world.ledger] == ["wipe"]
 
 
 @pytest.mark.repeat(8)

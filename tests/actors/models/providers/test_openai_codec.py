@@ -359,6 +359,17 @@ def test_thoughts_in_pieces() -> None:
     }
 
 
+@pytest.mark.parametrize(("first", "then"), [("h", ["m"]), (["h"], "m"), ("h", {"text": "m"})])
+def test_a_thought_that_becomes_one_of_another_kind_is_what_came_last(first: Any, then: Any) -> None:
+    reply = streamed(
+        *(piece({"reasoning_content": each}) for each in (first, then)),
+        call_piece(index=0, id="call_1", name="add", arguments="{}"),
+        piece({}, "tool_calls"),
+    )
+    assert reply.verbatim is not None
+    assert reply.verbatim.content["reasoning_content"] == then
+
+
 def test_the_end_is_a_reason_or_done() -> None:
     assert streamed(piece({"content": "x"}, "stop"), done=False).text == "x"
     assert streamed(piece({"content": "x"})).text == "x"
