@@ -41,6 +41,9 @@ CONVERSATION_DELETED = "conversation.deleted"
 
 KNOWN = frozenset(value for name, value in globals().items() if name.isupper() and isinstance(value, str))
 
+AT_REST = frozenset({RUN_WAITING, RUN_AUTH_REQUIRED, RUN_FINISHED, RUN_FAILED, RUN_CANCELLED})
+"""After one of these, nothing in the run moves by itself."""
+
 REPLAY_VERSION = 1
 """Goes up when the same tree over the same log would take another path than before."""
 

@@ -10,14 +10,13 @@ from pathlib import Path
 import attrs
 import trio
 
-from stopgo.actors import events as e
 from stopgo.actors.errors import StartError
+from stopgo.actors.events import AT_REST
 from stopgo.actors.models.recording import script_of
 from stopgo.actors.stored import PAGE
 from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import Event, Journal
 
-AT_REST = frozenset({e.RUN_WAITING, e.RUN_AUTH_REQUIRED, e.RUN_FINISHED, e.RUN_FAILED, e.RUN_CANCELLED})
 BUFFER = 4096
 """Events that may come while this task waits for its turn; it does nothing but note them."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import trio
 
-from stopgo.actors import events as e
 from stopgo.actors.commands import Idle
+from stopgo.actors.events import AT_REST
 from stopgo.actors.log import topic
 from stopgo.actors.services import Services
 from stopgo.runtime.journal.protocol import Event, NewEvent
@@ -18,28 +16,25 @@ AT_ONCE = 32
 PATIENCE = 60.0
 """Seconds after which the next conversation is resumed although an earlier one still moves."""
 
-_SETTLED = frozenset({e.RUN_WAITING, e.RUN_AUTH_REQUIRED, e.RUN_FINISHED, e.RUN_FAILED, e.RUN_CANCELLED})
-
 
 @trio.lowlevel.enable_ki_protection
 async def resume_all(services: Services) -> None:
     """Wake every conversation that has something to do, `AT_ONCE` at a time."""
-    limiter = trio.CapacityLimiter(AT_ONCE)
+    places = trio.Semaphore(AT_ONCE)
     open_work = await services.journal.open_work()
     async with trio.open_nursery() as nursery:
         for id in open_work:
-            token = object()
-            await limiter.acquire_on_behalf_of(token)
-            nursery.start_soon(_resume, services, id, partial(limiter.release_on_behalf_of, token))
+            await places.acquire()
+            nursery.start_soon(_resume, services, id, places)
 
 
 @trio.lowlevel.enable_ki_protection
-async def _resume(services: Services, id: str, done: partial[None]) -> None:
+async def _resume(services: Services, id: str, places: trio.Semaphore) -> None:
     try:
         with services.bus.subscribe(topic(id)) as live, trio.move_on_after(PATIENCE):
             services.wake(id)
             async for item in live:
-                if isinstance(item, Idle | NewEvent) or (isinstance(item, Event) and item.type in _SETTLED):
+                if isinstance(item, Idle | NewEvent) or (isinstance(item, Event) and item.type in AT_REST):
                     break  # a `NewEvent` says that it was deleted
     finally:
-        done()
+        places.release()
