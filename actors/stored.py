@@ -14,13 +14,13 @@ class BrokenConversation(Exception):
     """The events of a conversation do not follow from one another."""
 
 
-async def read(journal: Journal, conversation: str, known: Conversation | None = None) -> Conversation:
-    """Fold a conversation from the journal; from where `known` stands, if it is given.
+async def read(journal: Journal, conversation: str) -> Conversation:
+    """Fold a conversation from the journal.
 
     Raises:
         BrokenConversation
     """
-    state = known or Conversation(conversation)
+    state = Conversation(conversation)
     while True:
         page = await journal.events_since(conversation, state.last_seq, PAGE)
         for event in page:
