@@ -6,6 +6,7 @@ way takes Hypercorn's own server down; ours is logged.
 
 from __future__ import annotations
 
+import errno
 import logging
 import resource
 import socket
@@ -57,9 +58,15 @@ def bind(host: str, port: int) -> tuple[socket.socket, ...]:
     except (OSError, UnicodeError) as error:
         for sock in sockets:
             sock.close()
-        reason = getattr(error, "strerror", None) or error
-        raise BindError(f"cannot listen on {host}:{port}: {reason}") from error
+        raise _refused(host, port, error) from error
     return tuple(sockets)
+
+
+def _refused(host: str, port: int, error: OSError | UnicodeError) -> BindError:
+    reason = getattr(error, "strerror", None) or error
+    taken = getattr(error, "errno", None) == errno.EADDRINUSE
+    hint = " (another process has this port; choose another one, 0 is any)" if taken else ""
+    return BindError(f"cannot listen on {host}:{port}: {reason}{hint}")
 
 
 class Server:
@@ -156,7 +163,7 @@ async def open_server(app: ASGIFramework, sockets: Sequence[socket.socket]) -> A
         server = Server(app, sockets)
     except OSError as error:
         host, port = sockets[0].getsockname()[:2]
-        raise BindError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise _refused(host, port, error) from error
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve)
         try:
