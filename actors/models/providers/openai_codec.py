@@ -30,6 +30,7 @@ from stopgo.actors.models.providers.codec import (
     tool_calls,
 )
 from stopgo.actors.models.providers.faults import from_error
+from stopgo.actors.models.providers.thoughts import joined
 from stopgo.actors.models.providers.tools import own_names, wire_name
 from stopgo.actors.models.providers.turns import ModelTurn, Said, UserTurn, turns
 from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
@@ -219,7 +220,9 @@ class OpenAIStream:
         self._own_names = own_names(request.tools)
         self._text: list[str] = []
         self._calls: list[_CallPieces] = []
-        self._extras: dict[str, Any] = {}
+        self._by_index: dict[int, _CallPieces] = {}
+        """The last by each number."""
+        self._extras: dict[str, list[Any]] = {}
         self._refusal: list[str] = []
         self._finish: object = None
         self._usage: object = None
@@ -249,7 +252,7 @@ class OpenAIStream:
         self._refusal.append(text(delta.get("refusal")))
         for name in self._codec.flavour.returned:
             if delta.get(name):
-                self._extras[name] = _joined(self._extras.get(name), delta[name])
+                self._extras.setdefault(name, []).append(delta[name])
         for piece in array(delta.get("tool_calls")):
             self._piece_of_call(mapping(piece))
 
@@ -265,25 +268,26 @@ class OpenAIStream:
         call.arguments.append(json)
         if json:
             own = self._own_names.get(call.name, call.name)
-            self._emit(ArgumentsDelta(self._calls.index(call), own, json))
+            self._emit(ArgumentsDelta(call.place, own, json))
 
     def _call(self, index: int | None, id: str, name: str) -> _CallPieces:
         """The call that a piece belongs to. Not every server numbers its calls, or numbers them well."""
         if index is None:
             found = self._calls[-1] if self._calls and not name else None
         else:
-            # The last by that number: a second one differs in its id.
-            found = next((call for call in reversed(self._calls) if call.index == index), None)
+            found = self._by_index.get(index)  # a second one by that number differs in its id
         if found is None or (id and found.id and id != found.id):
-            found = _CallPieces(index)
+            found = _CallPieces(len(self._calls))
             self._calls.append(found)
+            if index is not None:
+                self._by_index[index] = found
         return found
 
     def reply(self) -> ModelReply:
         if not self.ended and self._finish is None:
             raise ended_early(self.usage)
         message = {
-            **self._extras,
+            **{name: joined(pieces) for name, pieces in self._extras.items()},
             "content": "".join(self._text),
             "refusal": "".join(self._refusal),
             "tool_calls": [call.whole() for call in self._calls],
@@ -294,7 +298,8 @@ class OpenAIStream:
 
 @attrs.define(eq=False)
 class _CallPieces:
-    index: int | None
+    place: int
+    """In the reply, from 0."""
     id: str = ""
     name: str = ""
     arguments: list[str] = attrs.field(factory=list)
@@ -303,28 +308,3 @@ class _CallPieces:
     def whole(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": "".join(self.arguments)}
         return {"id": self.id, "type": "function", "function": function, **self.extra}
-
-
-def _joined(before: Any, piece: Any) -> Any:
-    """Pieces of what the model thought: a text goes on, and so does the last entry of a list."""
-    if isinstance(before, str) and isinstance(piece, str):
-        return before + piece
-    if not isinstance(before, list) or not isinstance(piece, list):
-        return piece
-    joined = list(before)
-    for entry in piece:
-        last = joined[-1] if joined else None
-        if not isinstance(last, dict) or not isinstance(entry, dict) or not _goes_on(last, entry):
-            joined.append(entry)
-            continue
-        texts = {key: last[key] + entry[key] for key in _TEXTS if key in last and key in entry}
-        joined[-1] = {**last, **{key: value for key, value in entry.items() if value is not None}, **texts}
-    return joined
-
-
-_TEXTS = ("text", "summary", "data")
-
-
-def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    alike = last.get("type") == entry.get("type") and last.get("index") == entry.get("index")
-    return alike and all(isinstance(each.get(key, ""), str) for key in _TEXTS for each in (last, entry))

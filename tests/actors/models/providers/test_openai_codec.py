@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -368,6 +369,18 @@ def test_a_thought_that_becomes_one_of_another_kind_is_what_came_last(first: Any
     )
     assert reply.verbatim is not None
     assert reply.verbatim.content["reasoning_content"] == then
+
+
+def test_many_calls_take_time_in_proportion() -> None:
+    def seconds(calls: int) -> float:
+        pieces = [call_piece(index=n, id=f"{n}", name="add", arguments="{}") for n in range(calls)]
+        chunks = [json.dumps(each) for each in pieces]
+        began = time.process_time()
+        streamed(*chunks)
+        return time.process_time() - began
+
+    # Quadratic would be 1024 times; linear is 32, and the machine may be noisy.
+    assert seconds(8000) < 150 * min(seconds(250) for _ in range(3))
 
 
 def test_the_end_is_a_reason_or_done() -> None:
