@@ -46,7 +46,7 @@ class Mailbox:
         self._size = size
         # A list, for it is short, and an empty deque takes ten times the memory.
         self._queue: list[Envelope] = []
-        self._senders: dict[Envelope, trio.Event] = {}  # who waits for room, in order
+        self._senders: dict[Envelope, trio.lowlevel.Task] = {}  # who waits for room, in order
         self._pending: dict[Envelope, None] = {}  # every ask without an answer, also those being handled
         self._arrived: trio.Event | None = None  # what the receiver waits for
         self._take: Callable[[Envelope], bool] | None = None
@@ -117,19 +117,21 @@ class Mailbox:
             return None
         envelope = self._queue.pop(0)
         self.taken += 1
-        if self._senders:
+        if self._senders and not self._closed:
             waiting = next(iter(self._senders))
-            self._senders.pop(waiting).set()
+            trio.lowlevel.reschedule(self._senders.pop(waiting))
             self._queue.append(waiting)
         return envelope
 
     def close(self) -> None:
         """Accept nothing more. What was accepted can still be received."""
+        if self._closed:
+            return
         self._closed = True
         if self._arrived is not None:
             self._arrived.set()
-        for admitted in self._senders.values():
-            admitted.set()
+        for sender in self._senders.values():
+            trio.lowlevel.reschedule(sender)
 
     def end(self, crash: Exception | None) -> None:
         """Accept nothing more and fail every ask that has no answer."""
@@ -149,15 +151,19 @@ class Mailbox:
         if not self._closed and len(self._queue) < self._size:
             self._accept(envelope)
             return
-        try:
-            if not self._closed:
-                admitted = self._senders[envelope] = trio.Event()
-                await admitted.wait()
-                if envelope not in self._senders:
-                    return
-            raise ActorUnavailable(f"{self.name} {'has crashed' if self._crash else 'is stopping'}")
-        finally:
-            self._senders.pop(envelope, None)
+        if not self._closed:
+            self._senders[envelope] = trio.lowlevel.current_task()
+
+            def give_up(_: object) -> trio.lowlevel.Abort:
+                # At once: who is cancelled must not be let in before it hears of that.
+                del self._senders[envelope]
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(give_up)
+            if envelope not in self._senders:
+                return
+            del self._senders[envelope]
+        raise ActorUnavailable(f"{self.name} {'has crashed' if self._crash else 'is stopping'}")
 
     def _accept(self, envelope: Envelope) -> None:
         if self._take is not None and self._take(envelope):

@@ -17,6 +17,7 @@ import trio.testing
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, AskCycle, Refused
 from stopgo.runtime.events import EventBus, TellRefused
+from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.message import Message, Request
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
@@ -657,3 +658,17 @@ async def test_bounds_of_serve_are_checked(
 def test_every_error_has_a_code_of_its_own() -> None:
     kinds: list[Callable[..., ActorError]] = [ActorError, Refused, ActorUnavailable, ActorCrashed, AskCycle]
     assert len({kind.code for kind in kinds}) == len(kinds)  # type: ignore[attr-defined]
+
+
+async def test_a_tell_that_is_cancelled_is_not_accepted_any_more() -> None:
+    """Not even when there is room at the same moment."""
+    mailbox = Mailbox("full", 1)
+    await mailbox.tell(Note("first"))
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(mailbox.tell, Note("second"))
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+            assert mailbox.next() is not None
+    assert scope.cancelled_caught
+    assert mailbox.next() is None
