@@ -139,7 +139,7 @@ def test_prefixed_names_of_two_servers_that_became_the_same_are_told_apart() -> 
 own_names = st.text(st.sampled_from("ab._-/é3 \ud800") | st.characters(), max_size=70)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.dictionaries(st.sampled_from(["a", "a__b", "s" * 70]), st.lists(own_names, unique=True, max_size=6)),
     st.sampled_from(["plain", "prefixed"]),

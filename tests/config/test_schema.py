@@ -276,7 +276,6 @@ files = section(
 
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    deadline=None,
     max_examples=100,
 )
 @given(files)

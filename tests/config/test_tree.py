@@ -105,7 +105,7 @@ def named(data: dict[str, Any], path: str = "n") -> dict[str, Any]:
     }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree | st.none(), prose, st.none() | st.sampled_from(["script:x.yaml", "ollama:${A}$${b"]))
 def test_a_stored_tree_comes_back(
     load: Load, data: dict[str, Any] | None, prompt: str, model: str | None

@@ -200,7 +200,6 @@ CLAUDE: list[tuple[str, Spoil]] = [
     ("system: text content blocks", at("system.0.text", "")),
 ]
 ENABLED = {"type": "enabled", "budget_tokens": 1024}
-RESPONSE = {"functionResponse": {"name": "add", "response": {"output": "3"}}}
 GEMINI: list[tuple[str, Spoil]] = [
     ("must not be empty", at("contents.1.parts", [])),
     ("contents is not specified", at("contents", [])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import attrs
@@ -19,8 +19,6 @@ from stopgo.actors.mcp.http import SIDE_TIMEOUT, STREAM, McpTransport
 URL = "http://server.test/mcp"
 REFUSED = httpx2.ConnectError("refused")
 CUT = httpx2.ReadError("reset")
-
-Inner = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
 @attrs.define
