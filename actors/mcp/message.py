@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
@@ -28,7 +29,7 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
         # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript
         # does: an answer with a wrong letter beats an answer lost. And .NET begins with a byte order mark.
         try:
-            found = json.loads(data.decode("utf-8-sig", errors="replace"))
+            found = json.loads(data.decode("utf-8-sig", errors="replace"), parse_int=_number)
         except (ValueError, RecursionError):
             return None
         try:
@@ -45,6 +46,14 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
     if isinstance(message, JSONRPCError):
         message.error.code = code_of_server(message.error.code)
     return message
+
+
+def _number(digits: str) -> float:
+    """Infinite when it has more digits than Python takes; what is infinite is null to a call."""
+    try:
+        return int(digits)
+    except ValueError:
+        return math.inf
 
 
 def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> JSONRPCError:

@@ -44,6 +44,13 @@ def test_a_byte_order_mark_does_not_lose_a_message() -> None:
     assert parsed(b"\xef\xbb\xbf" + json.dumps(reply).encode()) == reply
 
 
+def test_a_number_of_any_length_does_not_lose_a_message() -> None:
+    digits = b"9" * 5000
+    message = parsed(b'{"jsonrpc": "2.0", "id": 1, "result": {"n": [%s, -%s, 7]}}' % (digits, digits))
+    assert message is not None
+    assert message["result"] == {"n": [None, None, 7]}
+
+
 def nested(depth: int) -> Any:
     return {"a": nested(depth - 1)} if depth else {}
 
