@@ -180,6 +180,20 @@ async def test_the_key_of_another_does_not_bring_in_its_token(http: World, autoj
     assert http.bearers == [SECRET]
 
 
+async def test_who_repeats_a_message_after_a_restart_brings_its_token_again(
+    http: World, autojump_clock: MockClock
+) -> None:
+    http.plan("agent", after(50, use(call("look"))), say("done"))
+    async with http.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        with trio.move_on_after(5):
+            await agent.send(id, "go", key="k", token=SECRET)
+    async with http.agent() as agent:
+        turn = await agent.send(id, "go", key="k", token=SECRET)
+    assert answer(turn).response == "done"
+    assert http.bearers == [SECRET]
+
+
 async def test_resume_is_refused_when_nothing_waits_for_it(http: World, autojump_clock: MockClock) -> None:
     http.plan("agent", use(call("wipe")), say("done"))
     async with http.agent() as agent:
