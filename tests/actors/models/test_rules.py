@@ -488,3 +488,12 @@ def test_words_do_not_contradict_each_other() -> None:
     assert not FILLERS & DOUBTS
     assert not any(kinds(word) for word in DOUBTS)
     assert {word for word in FILLERS if kinds(word)} == {"new"}
+
+
+def test_a_tool_that_may_do_harm_is_given_values_literally_whatever_its_verb() -> None:
+    drain, look = (
+        tool("get_jobs", "Take jobs whose name matches", pattern=TEXT, destructive=harmful)
+        for harmful in (True, False)
+    )
+    assert decide("get jobs a.b", [drain]) == ("get_jobs", {"pattern": r"^a\.b$"})
+    assert decide("get jobs a.b", [look]) == ("get_jobs", {"pattern": "a.b"})
