@@ -59,6 +59,24 @@ async def test_the_next_model_answers_and_the_hops_are_recorded(
     assert "node agent: model test:a failed, asking test:b: no such model (status 404)" in caplog.messages
 
 
+async def test_no_further_model_is_asked_once_the_agent_stops(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def fail(_: ModelRequest) -> ModelReply:
+        await trio.sleep(3)
+        raise ModelFailed("down")
+
+    world.models["test:a"] = [fail, say("back")]
+    async with world.agent() as agent:
+        with trio.move_on_after(1):
+            await agent.start_conversation("go", key="k")
+        await agent.drain(10)
+    assert [name for name, _ in world.replies] == ["test:a"]
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("go", key="k")).response == "back"
+    assert [name for name, _ in world.replies] == ["test:a", "test:a"]
+
+
 async def test_who_answers_at_once_leaves_no_hops(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
