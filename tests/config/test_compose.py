@@ -168,6 +168,13 @@ def test_as_deep_as_allowed_is_read() -> None:
     assert refused(f"[{text}]").code == "too_deep"
 
 
+def test_an_alias_is_as_deep_as_what_it_stands_for() -> None:
+    anchor, rest = "[" * 10 + "]" * 10, MAX_DEPTH - 1 - 10
+    text = f"- &a {anchor}\n- {'[' * rest}*a{']' * rest}"
+    assert compose(text, "f.yaml")[1] == ()
+    assert refused(text.replace("*a", "[*a]")).code == "too_deep"
+
+
 @given(st.text() | st.text(st.sampled_from("ab:-[]{}&*!|>'\"%@#?, \n\\0")))
 def test_any_text_is_read_or_refused(text: str) -> None:
     problems: tuple[Problem, ...] | None = None

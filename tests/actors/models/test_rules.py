@@ -495,5 +495,5 @@ def test_a_tool_that_may_do_harm_is_given_values_literally_whatever_its_verb() -
         tool("get_jobs", "Take jobs whose name matches", pattern=TEXT, destructive=harmful)
         for harmful in (True, False)
     )
-    assert decide("get jobs a.b", [drain]) == ("get_jobs", {"pattern": r"^a\.b$"})
-    assert decide("get jobs a.b", [look]) == ("get_jobs", {"pattern": "a.b"})
+    assert decide("get jobs a.b", (drain,)) == ("get_jobs", {"pattern": r"^a\.b$"})
+    assert decide("get jobs a.b", (look,)) == ("get_jobs", {"pattern": "a.b"})
