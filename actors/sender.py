@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias, assert_never
 
 import attrs
+import trio
 
 from stopgo.actors import errors, follow
 from stopgo.actors.errors import AgentError
@@ -86,6 +87,8 @@ class Sender:
         self, id: str, key: str, token: str | None, wait: bool, put: Callable[[], Awaitable[Outcome]]
     ) -> Json | NotAccepted | None:
         services = self._services
+        # Or it would lend its token for a moment, and take it from another who sends the same with that key.
+        await trio.lowlevel.checkpoint_if_cancelled()
         self.refuse_when_draining()
         lent = self._lend(id, key, token)
         # Subscribed first: what is answered between the commit and the wait must not be missed.

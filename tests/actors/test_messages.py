@@ -327,6 +327,29 @@ async def test_a_repeat_during_the_first_waits_for_the_same_answer(
     assert len(world.requests) == 1
 
 
+@pytest.mark.repeat(10)
+async def test_a_repeat_keeps_its_token_when_the_first_is_cancelled_before_it_is_handed_over(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.plan("agent", after(10, say("ok")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        async with trio.open_nursery() as nursery:
+
+            async def send() -> None:
+                await agent.send(id, "hi", key="k", token="secret")
+
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as first:
+                    scope.cancel()
+                    first.start_soon(send)
+                    nursery.start_soon(send)
+            await trio.sleep(1)
+            assert agent._cast.services.tokens.get(id, "k") == "secret"
+        await trio.sleep(10)
+        assert agent._cast.services.tokens.get(id, "k") is None
+
+
 async def test_a_repeat_gets_the_first_result_with_the_conversation_as_it_is_now(
     world: World, autojump_clock: MockClock
 ) -> None:
