@@ -3,9 +3,10 @@
 How a page is read, from its top to its end, in a folder of its own:
 
 * ``console``: lines that begin with ``$`` are commands, what follows is their output. A newline stands for
-  any white space, ``...`` for anything that is left out; ids, times and durations may differ, but an id
-  stays the same id on the whole page, also in commands. ``make run`` and ``stopgo serve`` go on in the
-  background, as in a terminal of their own.
+  any white space, as do the spaces between columns (of which argparse has its own idea in each version of
+  Python), and ``...`` for anything that is left out; ids, times and durations may differ, but an id stays
+  the same id on the whole page, also in commands. ``make run`` and ``stopgo serve`` go on in the background,
+  as in a terminal of their own.
 * ``yaml NAME`` and ``python NAME`` are files that are written. Agent files and scripts must be valid, and
   programs must be named further down, in a command or in an agent file.
 * ``text`` shows something that is no example.
@@ -56,7 +57,7 @@ CHANGING = {
     r"\bprocess \d+": "a process",
 }
 PART = re.compile(
-    rf"(?P<gap>\.\.\.)|(?P<space>\s*\n\s*)|(?P<id>{ID.pattern})|(?P<changing>{'|'.join(CHANGING)})"
+    rf"(?P<gap>\.\.\.)|(?P<space>\s*\n\s*|\ {{2,}})|(?P<id>{ID.pattern})|(?P<changing>{'|'.join(CHANGING)})"
 )
 
 
