@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is not None:
         metafunc.fixturenames.append("repetition")
         metafunc.parametrize("repetition", range(marker.args[0]))
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT does what it does at a terminal: in what a shell runs in the background it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 _shown: list[str] = []

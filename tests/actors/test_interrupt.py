@@ -18,6 +18,8 @@ from stopgo.runtime.journal import sqlite
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import World, wall
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 
 @pytest.mark.parametrize(
     "function",

@@ -18,6 +18,8 @@ from stopgo.runtime.message import Message, Request
 from stopgo.runtime.supervisor import Supervisor, open_supervisor
 from stopgo.runtime.virtual import VirtualActors
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 
 @attrs.frozen
 class Do(Request["Do", None]):
