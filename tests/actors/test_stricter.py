@@ -102,6 +102,23 @@ async def test_a_call_that_would_ask_today_is_not_repeated_by_itself(
         assert states(await agent.get(id)) == ["unknown", "finished"]
 
 
+async def test_what_has_become_laxer_does_not_count(world: World, autojump_clock: MockClock) -> None:
+    """Its tool says today that it only reads: a human is asked what became of it all the same."""
+    world.tool("wipe", DESTRUCTIVE, never)
+    world.plan("agent", use(call("wipe")), say("done"))
+    world.settings["shutdown_grace"] = 1
+    async with world.agent() as agent:
+        asked = (await agent.start_conversation("go")).conversation
+        await agent.decide(asked.head.pending[0], {"approved": True}, wait=False)
+        await trio.sleep(5)
+    world.tool("wipe", READ_ONLY)
+    async with world.agent() as agent:
+        found = await settled(agent, asked.id)
+        assert pending(found)["kind"] == "outcome_unknown"
+        assert states(found) == ["unknown"]
+    assert world.called("wipe") == 1
+
+
 async def test_a_call_that_may_not_be_repeated_today_is_not_though_it_would_run(
     world: World, autojump_clock: MockClock
 ) -> None:

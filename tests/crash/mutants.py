@@ -214,6 +214,7 @@ MUTANTS = (
                 '        if record.attempts[last] == "started" and effect_class(today.tool, approved=False)'
                 ' == "once":',
             ),
+            Edit(CALL, 'stricter(effect, sent["effect"])', "effect"),
         ),
     ),
     Mutant(
