@@ -28,8 +28,9 @@ ROUNDS = 10
 TIMES = 96
 TARGET = 2.0
 """What has to hold at 16 clients where nothing else runs."""
-BOUNDS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.3, (1, "all"): 2.6, (1, "own"): 3.2}
-"""What holds on a busy machine with two cores: by clients, and with the tool server or without."""
+BOUNDS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.5, (1, "all"): 3.2, (1, "own"): 3.8}
+"""What holds on a busy machine with two cores: by clients, and with the tool server or without. The ratios of
+one program differ by a quarter from hour to hour: a turn suffers more than its floor with shared caches."""
 
 FLOOR_APP = """
 import sys, trio, hypercorn.trio
