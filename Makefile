@@ -39,7 +39,7 @@ run: $(RUNTIME)
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
 FAST := -m "not providers and not crash and not bench and not npm"
-HALF := actors config gateway providers runtime
+HALF := actors config gateway providers
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)
