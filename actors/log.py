@@ -151,8 +151,8 @@ class ConversationLog(Branches):
             if replies or refuse:
                 for key, reply in {**(replies or {}), **(refuse or {})}.items():
                     self.bus.publish(reply_topic(self.state.id, key), reply)
-            if questions and any(isinstance(each, NewQuestion) and each.expires for each in questions):
-                self.bus.publish(EXPIRIES, None)
+            if questions and (expire := _expiries(questions)):
+                self.bus.publish(EXPIRIES, min(expire))
             self.progress()
             if self.stalled and self._on_stall is not None:
                 self._on_stall()  # a decision that nobody waits for any more moves nothing
@@ -384,6 +384,11 @@ async def open_log(
         start_soon=start_soon,
         progress=progress,
     )
+
+
+def _expiries(questions: Sequence[NewQuestion | CloseQuestion]) -> list[float]:
+    asked = (each for each in questions if isinstance(each, NewQuestion))
+    return [each.expires for each in asked if each.expires is not None]
 
 
 def question_of(body: Mapping[str, Any]) -> NewQuestion:

@@ -1,30 +1,32 @@
 """The timers actor: tells conversations of approvals whose time is up.
 
 The deadline itself is durable, on the question's row. This actor holds none: it looks for what is due, puts
-a command into the conversation's inbox, and sleeps until the next one. Nothing is sent to it; a question
-with a deadline is published on `EXPIRIES`.
+a command into the conversation's inbox, and sleeps until the next one. Nothing is sent to it; the deadline of
+a new question is published on `EXPIRIES`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import trio
 
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.context import Behaviour, background
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.events import EventBus, Subscription
 from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Question
 from stopgo.runtime.message import Message
 
 EXPIRIES = "expiries"
-"""The topic that every new question with a deadline is published on."""
+"""The topic that the time is published at which the next of some new questions expires, in UTC seconds."""
 
-LONGEST_SLEEP = 3600.0
-"""Seconds after which the clock on the wall is looked at again, for it may be set while we sleep."""
+LONGEST_SLEEP = 60.0
+"""Seconds after which the clock on the wall is looked at again, for it may be set while we sleep, and the
+other one stands still while the machine is suspended: what is due by then cannot be decided any more, and
+its run waits for us."""
 
 BACKLOG_PAUSE = 0.2
 """Seconds that conversations get to deal with what is due before the rest of a long list is looked at."""
@@ -35,13 +37,21 @@ def timers(
 ) -> Behaviour[Message[Any]]:
     async def watch() -> None:
         deadlines = _Deadlines(journal, wall, wake)
-        with bus.subscribe(EXPIRIES, buffer=1) as new:
+        with bus.subscribe(EXPIRIES) as new:
             while True:
                 pause = await deadlines.tell()
-                with trio.move_on_after(pause):
-                    await anext(new)
+                with trio.move_on_after(pause) as sleep:
+                    # A look reads many questions, and most that are put expire after all that are there.
+                    while not new.take_missed() and await _until(new, wall) >= sleep.deadline:
+                        pass
 
     return background(watch)
+
+
+async def _until(new: Subscription, wall: WallClock) -> float:
+    """When the next new question expires, on trio's clock."""
+    expires = cast(float, await anext(new))
+    return trio.current_time() + expires - wall()
 
 
 @attrs.define(eq=False)
