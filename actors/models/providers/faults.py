@@ -43,7 +43,7 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
     Args:
         headers: looked up in lower case.
         raw: the body, whatever it is.
-        now: seconds since the epoch, for a `retry-after` that is a date.
+        now: seconds since the epoch, for a `retry-after` that is a date in an answer that has none itself.
     """
     body: Any = None
     try:
@@ -131,7 +131,7 @@ def _retry_after(headers: Mapping[str, str], body: object, now: float) -> float 
     header = headers.get("retry-after")
     if header is not None:
         seconds = _number(header)
-        return seconds if seconds is not None else _until(header, now)
+        return seconds if seconds is not None else _until(header, headers.get("date"), now)
     for detail in array(_error_of(body).get("details")):
         delay = mapping(detail).get("retryDelay")
         if isinstance(delay, str) and (found := _DURATION.fullmatch(delay)):
@@ -147,9 +147,18 @@ def _number(text: str | None) -> float | None:
     return max(0.0, number) if math.isfinite(number) else None
 
 
-def _until(date: str, now: float) -> float | None:
+def _until(date: str, said: str | None, now: float) -> float | None:
+    """Seconds from when it was said, by the clock of whoever said so: ours may be another hour."""
+    at = _moment(date)
+    if at is None:
+        return None
+    sent = _moment(said) if said is not None else None
+    return max(0.0, at - (now if sent is None else sent))
+
+
+def _moment(date: str) -> float | None:
     try:
         at = parsedate_to_datetime(date)
     except (ValueError, OverflowError):
         return None
-    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

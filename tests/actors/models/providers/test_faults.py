@@ -86,6 +86,21 @@ def test_retry_after(header: str, seconds: float | None) -> None:
     assert failure(429, retry_after=header).retry_after == seconds
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("Sun, 09 Sep 2001 01:46:40 GMT", 20.0),
+        ("Sun, 09 Sep 2001 00:46:50 GMT", 3610.0),
+        ("Mon, 09 Sep 2002 01:46:50 GMT", 0.0),
+        ("today", 20.0),
+        ("Sun, 09 Sep 2001 01:47:00 +9999999999999", 20.0),
+    ],
+)
+def test_retry_after_is_a_date_by_the_clock_of_who_says_it(said: str, seconds: float) -> None:
+    found = failure(429, retry_after="Sun, 09 Sep 2001 01:47:00 GMT", date=said)
+    assert found.retry_after == seconds
+
+
 def test_retry_after_in_milliseconds_is_more_exact() -> None:
     assert failure(429, retry_after="2", retry_after_ms="1500").retry_after == 1.5
 
