@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,13 +10,12 @@ from typing import Any, TypeAlias
 from quart import Request, Response, Websocket, has_request_context, request, websocket
 
 from stopgo.actors.state import Conversation
+from stopgo.gateway import json_bytes
 
 View: TypeAlias = Callable[..., Awaitable[Response]]
 """Answers one operation; takes the variables of its path."""
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 SESSION_HEADER = "X-Session-ID"
 
@@ -59,9 +57,7 @@ def concerns(conversation: Conversation) -> None:
 
 
 def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    # Text that is no text (a lone surrogate out of some tool) must not fail the answer it is in.
-    data = _JSON.encode(body).encode("utf-8", "replace") + b"\n"
-    return answer(data, "application/json", status, headers)
+    return answer(json_bytes.encode(body) + b"\n", "application/json", status, headers)
 
 
 def nothing(headers: Mapping[str, str] | None = None) -> Response:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from stopgo.gateway import json_bytes
 
 CONTENT_TYPE = "text/event-stream"
 
@@ -14,9 +15,8 @@ def encode(id: int | None, event: str, data: Mapping[str, Any]) -> bytes:
 
     Without an id it does not count for where a client that comes back was.
     """
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     place = "" if id is None else f"id: {id}\n"
-    return f"{place}event: {event}\ndata: {text}\n\n".encode("utf-8", "replace")
+    return f"{place}event: {event}\ndata: ".encode() + json_bytes.encode(data) + b"\n\n"
 
 
 def comment(text: str) -> bytes:

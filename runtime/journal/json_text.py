@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import json.encoder
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import orjson
 
 
 def _plain(value: object) -> object:
@@ -15,27 +16,21 @@ def _plain(value: object) -> object:
 
 
 def _encoder(*, ascii_only: bool = False, sort_keys: bool = False) -> Callable[[object], str]:
-    public = json.JSONEncoder(
+    return json.JSONEncoder(
         ensure_ascii=ascii_only,
         allow_nan=False,
         check_circular=False,
         sort_keys=sort_keys,
         separators=(",", ":"),
         default=_plain,
-    )
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return public.encode
-    # What `JSONEncoder.encode` makes anew for every value; that takes as long as a short text does.
-    strings = json.encoder.encode_basestring_ascii if ascii_only else json.encoder.encode_basestring
-    chunks = make(None, _plain, strings, None, ":", ",", sort_keys, False, False)
-    return lambda value: "".join(chunks(value, 0))
+    ).encode
 
 
 _compact = _encoder()
 _ascii = _encoder(ascii_only=True)
 _canonical = _encoder(ascii_only=True, sort_keys=True)
 _DECODER = json.JSONDecoder()
+_ONLY_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
 def dump(value: object) -> str:
@@ -45,6 +40,15 @@ def dump(value: object) -> str:
         TypeError, ValueError: it is not JSON; NaN and infinity are not.
         RecursionError: it holds itself, or a thousand levels.
     """
+    try:
+        text = orjson.dumps(value, _plain, _ONLY_JSON).decode()
+    except orjson.JSONEncodeError:  # it may be JSON: whole numbers of any size, half of a surrogate pair
+        return _thorough(value)
+    # Where it writes null, NaN or infinity may have been.
+    return _thorough(value) if "null" in text else text
+
+
+def _thorough(value: object) -> str:
     text = _compact(value)
     if not text.isascii():
         try:
