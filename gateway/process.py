@@ -26,6 +26,7 @@ from stopgo.gateway.server import BindError, Server, bind, open_server
 from stopgo.gateway.signals import until_the_end, wishes
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.process_clock import ProcessClock
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def run_process(
     failures: tuple[str, ...] = ()
     code = 1
     try:
-        code = trio.run(_serve, config, host, port, record)
+        code = trio.run(_serve, config, host, port, record, clock=ProcessClock())
     except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
         failures = tuple(sentences(group))
     return code, failures

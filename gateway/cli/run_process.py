@@ -24,6 +24,7 @@ from stopgo.gateway.signals import wishes
 from stopgo.runtime.errors import RestartLimitReached
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.protocol import Question
+from stopgo.runtime.process_clock import ProcessClock
 
 FAILED = 1
 WRONG = 2
@@ -46,7 +47,7 @@ def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> in
         terminal.tell(f"warning: {warning}", "quiet")
     code = FAILED
     try:
-        code = trio.run(_run, config, message, options, terminal)
+        code = trio.run(_run, config, message, options, terminal, clock=ProcessClock())
     except* AgentError as group:
         _say_why(terminal, group)
         code = WRONG

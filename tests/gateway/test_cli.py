@@ -519,3 +519,29 @@ print(process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
     )
     assert done.returncode == 1
     assert b"listening" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["run", "hello"]])
+def test_the_clock_of_an_agent_stands_still_while_its_process_does(
+    agent_dir: Path, command: list[str]
+) -> None:
+    program = """
+import sys
+import trio
+from stopgo.gateway import process
+from stopgo.gateway.cli import main, run_process
+async def note(*_):
+    print(type(trio.lowlevel.current_clock()).__name__)
+    return 0
+process._serve = run_process._run = note
+sys.exit(main.main(sys.argv[1:]))
+"""
+    (agent_dir / "agent.yaml").write_text(BARE)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command, "--config", "agent.yaml"],
+        cwd=agent_dir,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (done.stdout, done.returncode) == ("ProcessClock\n", 0), done.stderr

@@ -1,0 +1,43 @@
+"""A clock for `trio.run` that stands still while the process does.
+
+A process can be stopped for hours: `docker pause`, SIGSTOP, Ctrl-Z, a debugger, a host without memory. When
+it goes on, all its deadlines have passed, and what arrived meanwhile is still to be read. By trio's own clock
+all of it would be given up, for what is late is cancelled before anybody has read anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import attrs
+import trio
+
+STANDSTILL = 1.0
+"""Seconds without a look at the clock, beyond those that were to be slept, after which they do not count."""
+
+
+@attrs.define(eq=False)
+class ProcessClock(trio.abc.Clock):
+    _seconds: Callable[[], float] = perf_counter
+    _offset: float = 0.0
+    _last: float = attrs.field(init=False)
+    """What `_seconds` said at the latest look."""
+    _sleeping: float = 0.0
+    """Seconds from then on in which nobody needs to look."""
+
+    def start_clock(self) -> None:
+        self._last = self._seconds()
+
+    def current_time(self) -> float:
+        now = self._seconds()
+        if now - self._last > self._sleeping + STANDSTILL:
+            # The sleep with it: what was to end it is still to come, and what has arrived is read before.
+            self._offset -= now - self._last
+        self._last, self._sleeping = now, 0.0
+        return now + self._offset
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        sleep = deadline - self.current_time()
+        self._sleeping = max(0.0, sleep)
+        return sleep
