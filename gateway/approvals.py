@@ -14,7 +14,8 @@ from stopgo.gateway import headers, query, views
 from stopgo.gateway.body import read_json
 from stopgo.gateway.conversations import accepted, post_key, turn_reply
 from stopgo.gateway.errors import STATUS, error_reply
-from stopgo.gateway.exchange import View, facts, reply
+from stopgo.gateway.exchange import View, facts, reply, reply_in_parts
+from stopgo.gateway.parts import parted
 from stopgo.gateway.schemas import KINDS
 from stopgo.runtime.journal.protocol import QuestionState
 
@@ -38,10 +39,10 @@ class Approvals:
             limit=query.limit(args),
             cursor=query.text(args, "cursor"),
         )
-        body: views.Json = {"approvals": [views.approval_view(question) for question in page.questions]}
+        body: views.Json = {"approvals": views.approvals_view(page.questions)}
         if page.next_cursor is not None:
             body["next_cursor"] = page.next_cursor
-        return reply(body)
+        return await reply_in_parts(parted(body))
 
     async def get(self, uuid: str) -> Response:
         question = await self.agent.approval(uuid)
@@ -59,7 +60,7 @@ class Approvals:
             if error.code not in ("already_decided", "expired", "void"):
                 raise
             return await self._settled(uuid, error)
-        return turn_reply(self.agent, turn) if wait else accepted(self.agent, turn)
+        return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def _settled(self, uuid: str, error: AgentError) -> Response:
         """Whoever comes too late is told what stands."""

@@ -12,7 +12,8 @@ from stopgo.actors.result import Turn
 from stopgo.gateway import headers, query, views
 from stopgo.gateway.body import message_of, read_json
 from stopgo.gateway.errors import RequestError
-from stopgo.gateway.exchange import View, concerns, facts, nothing, reply, session_id
+from stopgo.gateway.exchange import View, concerns, facts, nothing, reply_in_parts, session_id
+from stopgo.gateway.parts import parted
 
 
 @attrs.frozen
@@ -39,7 +40,7 @@ class Conversations:
             message, key=key, session_id=session_id(key), token=headers.bearer(request.headers)
         )
         location = {"Location": f"/conversations/{turn.conversation.id}"}
-        return turn_reply(self.agent, turn, status=201, headers=location)
+        return await turn_reply(self.agent, turn, status=201, headers=location)
 
     async def list(self) -> Response:
         args = request.args
@@ -53,17 +54,18 @@ class Conversations:
         )
         tree = self.agent.config.has_tree
         body: views.Json = {
-            "conversations": [views.item_view(item, tree=tree) for item in page.conversations],
+            "conversations": views.items_view(page.conversations, tree=tree),
             "summary": views.tally_view(page.tally),
         }
         if page.next_cursor is not None:
             body["next_cursor"] = page.next_cursor
-        return reply(body)
+        return await reply_in_parts(parted(body))
 
     async def get(self, id: str) -> Response:
         conversation = await self.agent.get(id)
         concerns(conversation)
-        return reply({"conversation": views.conversation_view(conversation, tree=self.agent.config.has_tree)})
+        view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
+        return await reply_in_parts(parted({"conversation": view}))
 
     async def send(self, id: str) -> Response:
         key = post_key()
@@ -72,17 +74,17 @@ class Conversations:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)
         turn = await self.agent.send(id, message, key=key, token=headers.bearer(request.headers), wait=wait)
-        return turn_reply(self.agent, turn) if wait else accepted(self.agent, turn)
+        return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def cancel(self, id: str) -> Response:
         key = post_key()
         await read_json()
-        return turn_reply(self.agent, await self.agent.cancel(id, key=key))
+        return await turn_reply(self.agent, await self.agent.cancel(id, key=key))
 
     async def complete(self, id: str) -> Response:
         key = post_key()
         await read_json()
-        return turn_reply(self.agent, await self.agent.complete(id, key=key))
+        return await turn_reply(self.agent, await self.agent.complete(id, key=key))
 
     async def resume(self, id: str) -> Response:
         key = post_key()
@@ -95,7 +97,7 @@ class Conversations:
                 "a bearer token is required",
                 hint="Send it as `Authorization: Bearer TOKEN`.",
             )
-        return turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
+        return await turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
 
     async def delete(self, id: str) -> Response:
         headers.refuse_cross_site(request.headers)
@@ -110,16 +112,16 @@ def post_key() -> str | None:
     return headers.idempotency_key(request.headers, request.method, request.path)
 
 
-def turn_reply(
+async def turn_reply(
     agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     concerns(turn.conversation)
-    return reply(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
+    return await reply_in_parts(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
 
 
-def accepted(agent: Agent, turn: Turn) -> Response:
+async def accepted(agent: Agent, turn: Turn) -> Response:
     """The answer to `Prefer: respond-async`: it is durable, and here is where to look."""
     location = f"/conversations/{turn.conversation.id}"
-    return turn_reply(
+    return await turn_reply(
         agent, turn, status=202, headers={"Location": location, "Preference-Applied": "respond-async"}
     )

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Any, TypeAlias
 
+import trio
 from quart import Request, Response, Websocket, has_request_context, request, websocket
+from quart.wrappers.response import ResponseBody
 
 from stopgo.actors.state import Conversation
 from stopgo.gateway import json_bytes
+from stopgo.gateway.parts import Parted, parts
 
 View: TypeAlias = Callable[..., Awaitable[Response]]
 """Answers one operation; takes the variables of its path."""
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+STRETCH = 2**16
+"""Bytes of an answer that are made, and sent, before others have their turn."""
 
 SESSION_HEADER = "X-Session-ID"
 
@@ -58,6 +65,46 @@ def concerns(conversation: Conversation) -> None:
 
 def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return answer(json_bytes.encode(body) + b"\n", "application/json", status, headers)
+
+
+async def reply_in_parts(
+    body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """`reply` for what may be long: nobody waits until all of it is made."""
+    if not isinstance(body, Parted):
+        return reply(body, status, headers)
+    stretches: list[bytes] = []
+    made: list[bytes] = []
+    size = 0
+    for part in parts(body):
+        made.append(part)
+        size += len(part)
+        if size >= STRETCH:
+            stretches.append(b"".join(made))
+            made, size = [], 0
+            await trio.lowlevel.checkpoint()
+    stretches.append(b"".join([*made, b"\n"]))
+    response = answer(b"", "application/json", status, headers)
+    response.response = _Stretches(stretches)
+    response.content_length = sum(map(len, stretches))
+    return response
+
+
+class _Stretches(ResponseBody):
+    def __init__(self, stretches: Sequence[bytes]) -> None:
+        self._stretches = stretches
+
+    async def __aenter__(self) -> AsyncIterator[bytes]:
+        return self._each()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """There is nothing to close."""
+
+    async def _each(self) -> AsyncIterator[bytes]:
+        for stretch in self._stretches:
+            yield stretch
 
 
 def nothing(headers: Mapping[str, str] | None = None) -> Response:

@@ -6,8 +6,9 @@ what was added stands below them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, assert_never, get_args
 
 from stopgo.actors.deltas import ModelDelta, ToolProgress
@@ -18,6 +19,7 @@ from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.record import Message
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.state import Conversation
+from stopgo.gateway.parts import PART_ITEMS, PART_SIZE, Many, listed, parted
 from stopgo.runtime.journal.protocol import Event, Question
 
 Json: TypeAlias = dict[str, Any]
@@ -27,11 +29,21 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 def timestamp(at: float) -> str:
     """UTC seconds since the epoch as RFC 3339."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    minute = int(at // 60)
+    milliseconds = round((at - 60 * minute) * 1_000_000) // 1000
+    if milliseconds == 60_000:
+        minute, milliseconds = minute + 1, 0
+    return f"{_minute(minute)}{milliseconds // 1000:02}.{milliseconds % 1000:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _minute(number: int) -> str:
+    # Kept, for each message and event has its time, and most of them share their minute with others.
+    return datetime.fromtimestamp(60 * number, UTC).isoformat()[: len("2026-11-21T10:00:")]
 
 
 def conversation_view(conversation: Conversation, *, tree: bool) -> Json:
-    """`tree`: the agent has a tree of nodes, so a pause has a place in it."""
+    """`tree`: the agent has a tree of nodes, so a pause has a place in it. For `parts`, as all with lists."""
     approvals = conversation.approvals
     view = _conversation(
         conversation.id,
@@ -40,20 +52,30 @@ def conversation_view(conversation: Conversation, *, tree: bool) -> Json:
         conversation.updated,
         conversation.last_seq,
         [approvals[id] for id in conversation.head.pending],
-        approvals.values(),
+        tuple(approvals.values()),
         tree,
     )
-    view["messages"] = [message_view(message) for message in conversation.messages]
-    return view
+    view["messages"] = listed(conversation.messages, message_view, _size_of_message)
+    return parted(view)
+
+
+def items_view(items: Sequence[ConversationItem], *, tree: bool) -> Many[ConversationItem]:
+    return listed(items, partial(item_view, tree=tree), _size_of_item)
 
 
 def item_view(item: ConversationItem, *, tree: bool) -> Json:
     """A conversation as lists show it: without messages, unless the item has the full conversation."""
     if item.conversation is not None:
         return conversation_view(item.conversation, tree=tree)
-    return _conversation(
+    view = _conversation(
         item.id, item.head, item.created, item.updated, item.last_seq, item.pending, item.approvals, tree
     )
+    return parted(view)
+
+
+def _size_of_item(item: ConversationItem) -> int:
+    messages = 0 if item.conversation is None else len(item.conversation.messages)
+    return (messages + len(item.approvals)) * PART_SIZE // PART_ITEMS
 
 
 def _conversation(
@@ -62,11 +84,10 @@ def _conversation(
     created: float,
     updated: float,
     last_seq: int,
-    pending: Iterable[Question],
-    approvals: Iterable[Question],
+    pending: Sequence[Question],
+    approvals: Sequence[Question],
     tree: bool,
 ) -> Json:
-    waiting = tuple(pending)
     view: Json = {
         "id": id,
         "session_id": head.session_id,
@@ -76,13 +97,13 @@ def _conversation(
         "title": head.title,
         "last_seq": last_seq,
         "usage": head.used.to_json(),
-        "pending_approvals": [approval_view(question) for question in waiting],
-        "approvals": [approval_view(question) for question in approvals],
+        "pending_approvals": approvals_view(pending),
+        "approvals": approvals_view(approvals),
     }
-    if waiting:
-        view["pending_approval"] = view["pending_approvals"][0]
+    if pending:
+        view["pending_approval"] = approval_view(pending[0])
         if tree:
-            view["pipeline_state"] = _pipeline_state(waiting[0].body)
+            view["pipeline_state"] = _pipeline_state(pending[0].body)
     if head.run is not None:
         view["run"] = run_view(head.run)
     return view
@@ -128,6 +149,16 @@ def message_view(message: Message) -> Json:
     return view
 
 
+def _size_of_message(message: Message) -> int:
+    call = message.call
+    return len(message.content) if call is None else 2 * len(message.content) + _size(call.arguments)
+
+
+def _size(values: Mapping[str, Any]) -> int:
+    """Of the texts among them: whatever is long in there, hardly ever is it anything else."""
+    return sum(len(value) for value in values.values() if isinstance(value, str))
+
+
 _OPTIONAL_OF_APPROVAL = (
     "remote_task_id",
     "remote_agent_name",
@@ -164,6 +195,14 @@ def approval_view(question: Question) -> Json:
     return view
 
 
+def approvals_view(questions: Sequence[Question]) -> Many[Question]:
+    return listed(questions, approval_view, _size_of_approval)
+
+
+def _size_of_approval(question: Question) -> int:
+    return _size(question.body) + _size(question.body.get("tool_args") or {})
+
+
 def _decision(decision: Mapping[str, Any], settled: float | None) -> Json:
     assert settled is not None  # with every decision there is
     view = {**decision, "decided_at": timestamp(settled)}
@@ -197,7 +236,7 @@ def turn_view(turn: Turn, *, tree: bool) -> Json:
     view: Json = {"conversation": conversation_view(turn.conversation, tree=tree)}
     if turn.result is not None:
         view["result"] = result_view(turn.result, turn.conversation.approvals)
-    return view
+    return parted(view)
 
 
 def tally_view(tally: Mapping[str, int]) -> Json:

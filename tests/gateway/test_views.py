@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stopgo.actors import events
@@ -24,10 +24,12 @@ from stopgo.runtime.journal.protocol import Question
 
 
 @given(st.floats(0, 4_000_000_000))
+@example(59.999_999_6)
 def test_times_are_rfc_3339_in_utc(at: float) -> None:
     text = views.timestamp(at)
     assert text.endswith("Z")
     assert abs(datetime.fromisoformat(text).astimezone(UTC).timestamp() - at) < 0.001
+    assert text == datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def test_a_conversation_to_the_letter(agent: Any) -> None:

@@ -1,0 +1,90 @@
+"""Bodies that may be long, as JSON in parts: each takes a bounded time to make. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from stopgo.gateway import json_bytes
+
+T = TypeVar("T")
+
+PART_ITEMS = 64
+"""Items of a list that are looked at in one go."""
+PART_SIZE = 2**16
+"""Characters in them, or bytes of JSON: what is longer is alone in its part."""
+
+
+@attrs.frozen
+class Long(Generic[T]):
+    """Stands in a `Parted` body for a list of the views of these items."""
+
+    items: Sequence[T]
+    view: Callable[[T], Mapping[str, Any]]
+    size: Callable[[T], int]
+    """About how many characters there are in an item."""
+
+
+Many: TypeAlias = list[Mapping[str, Any]] | Long[T]
+"""What stands for a list in a body, be it short or long."""
+
+
+class Parted(dict[str, Any]):
+    """A body in which there are some of `Long`, or others of its kind."""
+
+
+def listed(items: Sequence[T], view: Callable[[T], Mapping[str, Any]], size: Callable[[T], int]) -> Many[T]:
+    """A list in a body that is to go through `parted`."""
+    if len(items) > PART_ITEMS or sum(map(size, items)) > PART_SIZE:
+        return Long(items, view, size)
+    views = [view(item) for item in items]
+    return Long(items, view, size) if any(isinstance(each, Parted) for each in views) else views
+
+
+def parted(body: dict[str, Any]) -> dict[str, Any]:
+    """The body itself when it is short."""
+    return Parted(body) if any(isinstance(each, (Long, Parted)) for each in body.values()) else body
+
+
+def parts(body: Mapping[str, Any] | Long[Any]) -> Iterator[bytes]:
+    """The body as `json_bytes.encode` would have it; all parts together are its text."""
+    if isinstance(body, Long):
+        yield from _long(body)
+    elif isinstance(body, Parted):
+        opening = b"{"
+        for key, value in body.items():
+            yield opening + json_bytes.encode(key) + b":"
+            yield from parts(value)
+            opening = b","
+        yield b"}"
+    else:
+        yield json_bytes.encode(body)
+
+
+def _long(many: Long[Any]) -> Iterator[bytes]:
+    opening = b"["
+    for batch in _batches(many):
+        views = [many.view(item) for item in batch]
+        if any(isinstance(view, Parted) for view in views):
+            for view in views:
+                yield opening
+                yield from parts(view)
+                opening = b","
+        else:
+            yield opening
+            yield json_bytes.encode(views)[1:-1]
+            opening = b","
+    yield b"]"
+
+
+def _batches(many: Long[Any]) -> Iterator[Sequence[Any]]:
+    begin = size = 0
+    for end, item in enumerate(many.items):
+        more = many.size(item)
+        if end > begin and (end - begin >= PART_ITEMS or size + more > PART_SIZE):
+            yield many.items[begin:end]
+            begin, size = end, 0
+        size += more
+    yield many.items[begin:]
