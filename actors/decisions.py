@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stopgo.actors.approvals import parse_decision
-from stopgo.actors.elicitation import completed
+from stopgo.actors.approvals import ANSWER_HINT, EDIT_HINT, parse_decision
+from stopgo.actors.elicitation import completed, misformed
 from stopgo.actors.errors import AgentError
 from stopgo.actors.gate import judge, places, root_place
+from stopgo.actors.json_schema import Checker, Uncheckable
 from stopgo.actors.registry import RegistryMessage, Resolve, Resolved
-from stopgo.actors.schema_check import check_answer, check_edit
+from stopgo.actors.schema_check import find_mistakes
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.journal.protocol import Question
 from stopgo.runtime.ref import ActorRef
+
+AS_IT_IS = "Approve or reject the call as it is."
 
 
 async def checked(
@@ -63,3 +66,35 @@ async def _complete(question: Question, decision: dict[str, Any]) -> None:
     decision["content"] = completed(decision.get("content", {}), schema)
     if question.state == "pending":
         await check_answer(decision["content"], schema)
+
+
+async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check edited arguments against the schema that was shown with the approval.
+
+    Raises:
+        AgentError: ``invalid_arguments``, with the mistakes under ``errors``.
+    """
+    try:
+        mistakes = await find_mistakes(arguments, Checker(schema))
+    except Uncheckable as error:
+        text = f"the edited arguments cannot be checked against the tool's schema: {error}"
+        raise AgentError("invalid_arguments", text, hint=AS_IT_IS) from error
+    if mistakes:
+        raise _unfit("the edited arguments do not fit the tool", mistakes, EDIT_HINT)
+
+
+async def check_answer(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check the answer to a server's question against the schema of that. Raises as `check_edit`."""
+    try:
+        mistakes = await find_mistakes(content, Checker(schema))
+    except Uncheckable as error:
+        text = f"the answer cannot be checked against the question's schema: {error}"
+        raise AgentError("invalid_arguments", text, hint="Decline or cancel it.") from error
+    mistakes += misformed(content, schema)
+    if mistakes:
+        raise _unfit("the answer does not fit the question", mistakes, ANSWER_HINT)
+
+
+def _unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
+    text = f"{what}: {mistakes[0]}"
+    return AgentError("invalid_arguments", text, hint=hint, details={"errors": mistakes})

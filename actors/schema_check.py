@@ -1,4 +1,4 @@
-"""Checking arguments against a tool's schema, and answers against a server's, in a bounded time.
+"""Checking values against a schema that somebody else wrote, in a bounded time.
 
 Here as long as it takes little, which is nearly always; else in a process of its own, which can be ended.
 """
@@ -13,13 +13,8 @@ from typing import Any
 
 import trio
 
-from stopgo.actors import elicitation, schema_process
-from stopgo.actors.approvals import ANSWER_HINT, EDIT_HINT
-from stopgo.actors.errors import AgentError
+from stopgo.actors import schema_process
 from stopgo.actors.json_schema import Checker, TooMuchWork, Uncheckable, Work
-
-AS_IT_IS = "Approve or reject the call as it is."
-
 
 _processes = trio.CapacityLimiter(2)
 """They take the whole of a processor each; whoever comes then waits."""
@@ -62,35 +57,3 @@ async def _in_process(request: bytes) -> list[str]:
             raise Uncheckable(answer["uncheckable"])
         return list(answer["mistakes"])
     raise TooSlow(f"applying it took longer than {schema_process.PATIENCE:g} s")
-
-
-async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check edited arguments against the schema that was shown with the approval.
-
-    Raises:
-        AgentError: ``invalid_arguments``, with the mistakes under ``errors``.
-    """
-    try:
-        mistakes = await find_mistakes(arguments, Checker(schema))
-    except Uncheckable as error:
-        text = f"the edited arguments cannot be checked against the tool's schema: {error}"
-        raise AgentError("invalid_arguments", text, hint=AS_IT_IS) from error
-    if mistakes:
-        raise _unfit("the edited arguments do not fit the tool", mistakes, EDIT_HINT)
-
-
-async def check_answer(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check the answer to a server's question against the schema of that. Raises as `check_edit`."""
-    try:
-        mistakes = await find_mistakes(content, Checker(schema))
-    except Uncheckable as error:
-        text = f"the answer cannot be checked against the question's schema: {error}"
-        raise AgentError("invalid_arguments", text, hint="Decline or cancel it.") from error
-    mistakes += elicitation.misformed(content, schema)
-    if mistakes:
-        raise _unfit("the answer does not fit the question", mistakes, ANSWER_HINT)
-
-
-def _unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
-    text = f"{what}: {mistakes[0]}"
-    return AgentError("invalid_arguments", text, hint=hint, details={"errors": mistakes})
