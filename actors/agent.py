@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 import trio
 
-from stopgo.actors import errors, follow, resume
-from stopgo.actors.decisions import checked
+from stopgo.actors import errors
+from stopgo.actors.conversation import follow, resume
+from stopgo.actors.conversation.recorder import Recorder
+from stopgo.actors.conversation.sender import Sender
 from stopgo.actors.deltas import Passing
 from stopgo.actors.errors import AgentError
-from stopgo.actors.gate import descend, root_place
+from stopgo.actors.gate.decisions import checked
+from stopgo.actors.gate.gate import descend, root_place
 from stopgo.actors.health import Health, health_of
 from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of, listed
+from stopgo.actors.log.state import Conversation
+from stopgo.actors.log.stored import BrokenConversation, read, read_new
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.models.actors import OpenModel
-from stopgo.actors.recorder import Recorder
 from stopgo.actors.result import Result, Turn, refused_while_waiting
-from stopgo.actors.sender import Sender
-from stopgo.actors.state import Conversation
-from stopgo.actors.stored import BrokenConversation, read, read_new
 from stopgo.actors.supervisor import Cast, OpenServer, open_cast
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.clock import WallClock, system_clock

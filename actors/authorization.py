@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 import attrs
 import trio
 
-from stopgo.actors.needs import Wanted
 from stopgo.actors.published import Published
-from stopgo.actors.registry import RegistryMessage, Update
-from stopgo.actors.tools import Authenticate, ServerMessage
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.registry import RegistryMessage, Update
+from stopgo.actors.tools.tool import Authenticate, ServerMessage
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 from stopgo.runtime.ref import ActorRef
 

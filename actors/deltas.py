@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 
 from stopgo.actors.models.messages import Delta
-from stopgo.actors.tools import Progress
+from stopgo.actors.tools.tool import Progress
 
 
 @attrs.frozen

@@ -1,7 +1,7 @@
 """The events of a conversation: what each type means and what its body holds.
 
 What is stored is what is streamed is what is audited. A conversation is the fold of these
-(`stopgo.actors.state`); nothing else about it is kept that cannot be rebuilt from them.
+(`stopgo.actors.log.state`); nothing else about it is kept that cannot be rebuilt from them.
 
 Keys name executions within a conversation: ``1/`` is the root in turn 1, ``1/.0.2`` its first child's third
 child, ``1/.0.2:3`` that one's third model call, ``1/.0.2:3.0`` the first tool call of that reply.
@@ -96,7 +96,7 @@ def step_finished(key: str, kind: str, node: str, fingerprint: str, **outcome: A
 
 
 def batch_finished(key: str, node: str, figures: Mapping[str, Any]) -> NewEvent:
-    """All tool calls of the model reply `key` are settled; `figures` are those of `stopgo.actors.batch`."""
+    """All tool calls of the model reply `key` are settled; `figures` are from `stopgo.actors.log.batch`."""
     return NewEvent(BATCH_FINISHED, {"key": key, "node": node, **figures})
 
 
@@ -136,7 +136,7 @@ def tool_started(
 def tool_finished(
     key: str, attempt: int, result: Mapping[str, Any], need: Mapping[str, Any] | None = None
 ) -> NewEvent:
-    """The attempt is over, with what its server said. `need` (`stopgo.actors.needs`) is what the server
+    """The attempt is over, with what its server said. `need` (`stopgo.actors.tools.needs`) is what the server
     wants before it does anything: the call goes on as the next attempt once it has that."""
     body = {"key": key, "attempt": attempt, "result": result}
     if need is not None:
@@ -150,7 +150,7 @@ def tool_unknown(key: str, attempt: int, reason: str) -> NewEvent:
 
 
 def approval_requested(body: Mapping[str, Any]) -> NewEvent:
-    """A question to a human; `body` is made in `stopgo.actors.approvals`."""
+    """A question to a human; `body` is made in `stopgo.actors.gate.approvals`."""
     return NewEvent(APPROVAL_REQUESTED, body)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from stopgo.actors.catalogue import Shelf
-from stopgo.actors.facade import facade_tool
-from stopgo.actors.gate import Action, Place, judge
-from stopgo.actors.head import Head, head_of_summary
-from stopgo.actors.state import Conversation
-from stopgo.actors.tools import Tool
+from stopgo.actors.gate.gate import Action, Place, judge
+from stopgo.actors.log.head import Head, head_of_summary
+from stopgo.actors.log.state import Conversation
+from stopgo.actors.tools.catalogue import Shelf
+from stopgo.actors.tools.facade import facade_tool
+from stopgo.actors.tools.tool import Tool
 from stopgo.runtime.journal.protocol import Journal, Question, Row
 
 

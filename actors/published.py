@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.catalogue import Catalogue
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.menu import Menu, menu
-from stopgo.actors.registry import RegistryMessage, Update
+from stopgo.actors.models.menu import Menu, menu
+from stopgo.actors.tools.catalogue import Catalogue
+from stopgo.actors.tools.registry import RegistryMessage, Update
+from stopgo.actors.tools.status import ServerStatus
 from stopgo.runtime.context import Behaviour, background
 from stopgo.runtime.message import Message
 from stopgo.runtime.ref import ActorRef

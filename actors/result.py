@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from stopgo.actors.errors import ErrorCode
-from stopgo.actors.head import RunHead
-from stopgo.actors.needs import Wanted
-from stopgo.actors.state import CANCELLED_RUN, Conversation
-from stopgo.actors.usage import NOTHING, Spent, stored
+from stopgo.actors.log.head import RunHead
+from stopgo.actors.log.state import CANCELLED_RUN, Conversation
+from stopgo.actors.models.usage import NOTHING, Spent, stored
+from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.journal.protocol import Question
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]

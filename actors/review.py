@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from stopgo.actors.gate import unasked
+from stopgo.actors.gate.gate import unasked
 from stopgo.actors.published import Published
-from stopgo.actors.tools import Tool
+from stopgo.actors.tools.tool import Tool
 from stopgo.config.approval import Rule
 from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import Node, children_of

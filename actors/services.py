@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import attrs
 
-from stopgo.actors.arguments import Arguments
 from stopgo.actors.authorization import Authorization
-from stopgo.actors.flusher import Flusher
-from stopgo.actors.gate import Place, root_place
-from stopgo.actors.log import ConversationLog
-from stopgo.actors.menu import Menu
+from stopgo.actors.gate.gate import Place, root_place
+from stopgo.actors.log.flusher import Flusher
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.pulse import Pulse
 from stopgo.actors.models.actors import StartedModel
-from stopgo.actors.pulse import Pulse
-from stopgo.actors.registry import RegistryMessage
+from stopgo.actors.models.menu import Menu
+from stopgo.actors.tools.arguments import Arguments
+from stopgo.actors.tools.registry import RegistryMessage
 from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import Node
 from stopgo.runtime.clock import WallClock

@@ -16,22 +16,22 @@ import attrs
 import trio
 
 from stopgo.actors.authorization import Authorization
-from stopgo.actors.catalogue import DuplicateTool
-from stopgo.actors.conversation import Wake, conversation, poisoned
+from stopgo.actors.conversation.conversation import Wake, conversation, poisoned
 from stopgo.actors.errors import StartError
+from stopgo.actors.log.pulse import Pulse
+from stopgo.actors.log.tree import tree_id
 from stopgo.actors.mcp.bearer import forwards_bearer
-from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
 from stopgo.actors.models.actors import ModelActors, OpenModel, most_calls
 from stopgo.actors.models.client import open_client
 from stopgo.actors.published import Published, tool_lists
-from stopgo.actors.pulse import Pulse
-from stopgo.actors.registry import Register, RegistryMessage, Server, registry
 from stopgo.actors.review import review
 from stopgo.actors.services import Services, Tokens
-from stopgo.actors.slots import Slots
 from stopgo.actors.timers import timers
-from stopgo.actors.tools import ListTools, ServerMessage
-from stopgo.actors.tree import tree_id
+from stopgo.actors.tools.catalogue import DuplicateTool
+from stopgo.actors.tools.registry import Register, RegistryMessage, Server, registry
+from stopgo.actors.tools.slots import Slots
+from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.tool import ListTools, ServerMessage
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import Node

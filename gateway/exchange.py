@@ -12,7 +12,7 @@ import trio
 from quart import Request, Response, Websocket, has_request_context, request, websocket
 from quart.wrappers.response import ResponseBody
 
-from stopgo.actors.state import Conversation
+from stopgo.actors.log.state import Conversation
 from stopgo.gateway import json_bytes
 from stopgo.gateway.parts import Parted, parts
 

@@ -12,13 +12,13 @@ from functools import lru_cache, partial
 from typing import Any, TypeAlias, assert_never, get_args
 
 from stopgo.actors.deltas import ModelDelta, ToolProgress
-from stopgo.actors.head import Head, RunHead, Status
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ListedTool
+from stopgo.actors.log.head import Head, RunHead, Status
+from stopgo.actors.log.record import Message
+from stopgo.actors.log.state import Conversation
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
-from stopgo.actors.record import Message
 from stopgo.actors.result import Result, Turn
-from stopgo.actors.state import Conversation
 from stopgo.gateway.parts import PART_ITEMS, PART_SIZE, Many, listed, parted
 from stopgo.runtime.journal.protocol import Event, Question
 

@@ -16,6 +16,16 @@ MAY_IMPORT = {
     "runtime": {"runtime"},
 }
 PARTS = sorted(MAY_IMPORT)
+# The folders of actors/. Modules in actors/ itself belong to nobody: who imports one reaches what it imports.
+WITHIN_ACTORS: dict[str, set[str]] = {
+    "conversation": {"nodes", "log", "models", "gate", "tools"},
+    "nodes": {"log", "models", "gate", "tools"},
+    "log": {"models", "gate", "tools"},
+    "models": {"gate", "tools"},
+    "gate": {"tools"},
+    "mcp": {"tools"},
+    "tools": set(),
+}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 JOURNAL_LIBRARIES = {"orjson"}
 # Each takes longer to import than everything else that a start needs.
@@ -83,6 +93,26 @@ def test_a_part_imports_only_what_lies_below_it(part: str) -> None:
     assert wrong == []
 
 
+def test_every_folder_of_actors_has_its_place() -> None:
+    assert {path.parent.name for path in (ROOT / "actors").glob("*/__init__.py")} == set(WITHIN_ACTORS)
+
+
+def reached(path: Path) -> Iterator[str]:
+    """Folders of actors/ that a file imports from, itself or by what lies beside the folders."""
+    for name in all_imports(path):
+        if name.startswith("stopgo.actors."):
+            place = name.split(".")[2]
+            beside = ROOT / "actors" / f"{place}.py"
+            yield from reached(beside) if beside.is_file() else [place]
+
+
+@pytest.mark.parametrize("folder", WITHIN_ACTORS)
+def test_a_folder_of_actors_reaches_only_what_lies_below_it(folder: str) -> None:
+    allowed = WITHIN_ACTORS[folder] | {folder}
+    found = {path: set(reached(path)) - allowed for path in files(f"actors/{folder}")}
+    assert [f"{path.relative_to(ROOT)}: {sorted(wrong)}" for path, wrong in found.items() if wrong] == []
+
+
 def test_the_kernel_needs_trio_and_attrs_and_nothing_else() -> None:
     known = RUNTIME_LIBRARIES | {"stopgo"} | sys.stdlib_module_names
     journal = ROOT / "runtime" / "journal"
@@ -145,7 +175,7 @@ def test_imports_are_found_however_they_are_written(tmp_path: Path) -> None:
         ("actors/mcp/server.py", "from . import codec", "stopgo.actors.mcp.codec"),
         ("actors/mcp/server.py", "from ..gate import ask", "stopgo.actors.gate.ask"),
         ("actors/mcp/__init__.py", "from . import codec", "stopgo.actors.mcp.codec"),
-        ("actors/log.py", "from ..gateway import app", "stopgo.gateway.app"),
+        ("actors/agent.py", "from ..gateway import app", "stopgo.gateway.app"),
     ],
 )
 def test_relative_imports_count_by_what_they_mean(file: str, statement: str, name: str) -> None:

@@ -1,0 +1,1 @@
+"""Tool servers that speak MCP."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stopgo.actors.tools import Elicitation, ElicitationAnswer, ToolInputRequired
+from stopgo.actors.tools.tool import Elicitation, ElicitationAnswer, ToolInputRequired
 
 if TYPE_CHECKING:
     import mcp_types as types

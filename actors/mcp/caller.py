@@ -22,8 +22,8 @@ from stopgo.actors.mcp.failures import (
 from stopgo.actors.mcp.flight import Flight
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
-from stopgo.actors.needs import Wanted
-from stopgo.actors.tools import (
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.tool import (
     CallTool,
     Tool,
     ToolAuthRequired,

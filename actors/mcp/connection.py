@@ -28,7 +28,7 @@ from stopgo.actors.mcp.failures import first_line, meaning, wanted
 from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.listing import list_tools
-from stopgo.actors.mcp.status import ServerStartFailed, ServerState, ServerStatus
+from stopgo.actors.tools.status import ServerStartFailed, ServerState, ServerStatus
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.errors import leaf
 from stopgo.runtime.restart import Backoff, Streak

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stopgo.actors.mcp.failures import InvalidResult
-from stopgo.actors.tools import Hints, Progress, Tool, ToolResult
+from stopgo.actors.tools.tool import Hints, Progress, Tool, ToolResult
 
 if TYPE_CHECKING:
     # The SDK takes half a second to import; whoever has one of its objects has imported it.

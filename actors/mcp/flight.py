@@ -14,7 +14,7 @@ import trio
 
 from stopgo.actors.mcp.asking import MAX_QUESTIONS, answer_to_wire, question_from_wire
 from stopgo.actors.mcp.bearer import forward_from_here, forwarding
-from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
+from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ElicitationFnT

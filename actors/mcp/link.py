@@ -9,8 +9,8 @@ import attrs
 import trio
 
 from stopgo.actors.mcp.flight import Flights
-from stopgo.actors.needs import Wanted
-from stopgo.actors.tools import Tool
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client

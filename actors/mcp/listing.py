@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stopgo.actors.mcp.content import repair_listing, tool_from_wire, validation_text
 from stopgo.actors.mcp.sifted import SiftedReads
-from stopgo.actors.tools import Tool
+from stopgo.actors.tools.tool import Tool
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

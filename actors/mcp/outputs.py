@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import attrs
 
-from stopgo.actors.json_schema import Checker, TooMuchWork, Uncheckable, Work
-from stopgo.actors.tools import Tool, ToolResult
+from stopgo.actors.tools.json_schema import Checker, TooMuchWork, Uncheckable, Work
+from stopgo.actors.tools.tool import Tool, ToolResult
 
 TOLD = 3
 """Mistakes that are told of one result."""

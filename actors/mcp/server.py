@@ -11,8 +11,8 @@ from typing import assert_never
 
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.tools import Authenticate, CallTool, ListTools, ServerMessage
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import Authenticate, CallTool, ListTools, ServerMessage
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 

@@ -22,7 +22,7 @@ from stopgo.actors.mcp.content import result_from_wire, validation_text
 from stopgo.actors.mcp.failures import InvalidResult, Unsendable
 from stopgo.actors.mcp.outputs import Outputs
 from stopgo.actors.mcp.requests import Outgoing, Requester
-from stopgo.actors.tools import CallTool, Tool, ToolResult
+from stopgo.actors.tools.tool import CallTool, Tool, ToolResult
 
 METHOD = "tools/call"
 VERSION_HEADER = "mcp-protocol-version"

@@ -1,0 +1,1 @@
+"""Models of every provider, asked in one way."""

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.log.step import step
 from stopgo.actors.models.context import TooLarge, fit
 from stopgo.actors.models.messages import (
     ChatMessage,
@@ -25,9 +26,8 @@ from stopgo.actors.models.messages import (
     ModelTool,
     ToolCall,
 )
+from stopgo.actors.models.usage import NOTHING, Spent, reached, spent_by
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
-from stopgo.actors.step import step
-from stopgo.actors.usage import NOTHING, Spent, reached, spent_by
 from stopgo.config.llm import ContextConfig
 from stopgo.config.models import Prices
 from stopgo.config.nodes import LlmNode, RouterNode

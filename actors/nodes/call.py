@@ -13,17 +13,17 @@ from typing import Any
 import attrs
 
 from stopgo.actors import events as e
-from stopgo.actors.approvals import tool_question
-from stopgo.actors.arguments import Unfit
-from stopgo.actors.gate import Place, effect_class, judge, offered, stricter
-from stopgo.actors.head import is_rejection
-from stopgo.actors.log import ConversationLog
+from stopgo.actors.gate.approvals import tool_question
+from stopgo.actors.gate.gate import Place, effect_class, judge, offered, stricter
+from stopgo.actors.log.head import is_rejection
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.void import replace, save_over
 from stopgo.actors.models.messages import ToolCall
 from stopgo.actors.nodes.effect import INTERRUPTED, Cleared, Effect, interrupted
 from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope, expiry, occasion
-from stopgo.actors.registry import NotFound, Resolve, Resolved, Unusable
-from stopgo.actors.slots import Slots
-from stopgo.actors.void import replace, save_over
+from stopgo.actors.tools.arguments import Unfit
+from stopgo.actors.tools.registry import NotFound, Resolve, Resolved, Unusable
+from stopgo.actors.tools.slots import Slots
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import SettleIntent

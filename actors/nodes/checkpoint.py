@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from stopgo.actors.approvals import checkpoint_question, verdict_text
-from stopgo.actors.gate import descend
-from stopgo.actors.head import is_rejection
+from stopgo.actors.gate.approvals import checkpoint_question, verdict_text
+from stopgo.actors.gate.gate import descend
+from stopgo.actors.log.head import is_rejection
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, expiry, occasion
 from stopgo.actors.nodes.prompt import fill
 from stopgo.actors.result import CANCELLED

@@ -9,8 +9,8 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
+from stopgo.actors.log.step import step
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
-from stopgo.actors.step import step
 from stopgo.config.nodes import Node, ParallelNode
 from stopgo.runtime.context import Context
 from stopgo.runtime.journal.protocol import NewEvent

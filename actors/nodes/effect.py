@@ -16,18 +16,19 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors import needs
-from stopgo.actors.approvals import outcome_question
 from stopgo.actors.deltas import ToolProgress
-from stopgo.actors.gate import Place
-from stopgo.actors.log import ConversationLog
-from stopgo.actors.needs import Wanted
+from stopgo.actors.gate.approvals import outcome_question
+from stopgo.actors.gate.gate import Place
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.record import CallRecord
+from stopgo.actors.log.void import save_over
 from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
 from stopgo.actors.nodes.node import Execute, RunScope, occasion
-from stopgo.actors.record import CallRecord
-from stopgo.actors.registry import Resolved, Server
-from stopgo.actors.slots import Held, Slots, place_in
-from stopgo.actors.tools import (
+from stopgo.actors.tools import needs
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.registry import Resolved, Server
+from stopgo.actors.tools.slots import Held, Slots, place_in
+from stopgo.actors.tools.tool import (
     CallTool,
     EffectClass,
     Progress,
@@ -39,7 +40,6 @@ from stopgo.actors.tools import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.actors.void import save_over
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 from stopgo.runtime.journal.protocol import NewEvent, NewIntent, SettleIntent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stopgo.actors.facade import wrapped
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ChatMessage,
@@ -15,6 +14,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.nodes.call import end_of
 from stopgo.actors.nodes.node import Execute, RunScope
+from stopgo.actors.tools.facade import wrapped
 from stopgo.config.nodes import LlmNode
 
 

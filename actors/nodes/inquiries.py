@@ -14,12 +14,12 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.approvals import elicitation_question
-from stopgo.actors.elicitation import answer_of, unaskable
-from stopgo.actors.gate import Place
+from stopgo.actors.gate.approvals import elicitation_question
+from stopgo.actors.gate.gate import Place
 from stopgo.actors.nodes.node import Execute, RunScope, expiry, occasion
-from stopgo.actors.slots import Held, outside
-from stopgo.actors.tools import Elicitation, ElicitationAnswer
+from stopgo.actors.tools.elicitation import answer_of, unaskable
+from stopgo.actors.tools.slots import Held, outside
+from stopgo.actors.tools.tool import Elicitation, ElicitationAnswer
 from stopgo.config.nodes import LlmNode
 
 CANCEL = ElicitationAnswer("cancel")
@@ -54,7 +54,7 @@ class Asking:
         return await self.scope.log.decision(question, body, self.execute.meters)
 
     async def answers(self, key: str, asked: Mapping[str, Any]) -> dict[str, ElicitationAnswer]:
-        """What people answer to the questions of a need (`stopgo.actors.needs`), by its names for them.
+        """What people answer to the questions of a need (`stopgo.actors.tools.needs`), by its names for them.
 
         Each is put once: what was answered stands on record.
         """

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from stopgo.actors import events as e
-from stopgo.actors.batch import Tally
-from stopgo.actors.gate import Place, descend
-from stopgo.actors.menu import Offer
+from stopgo.actors.gate.gate import Place, descend
+from stopgo.actors.log.batch import Tally
+from stopgo.actors.models.menu import Offer
 from stopgo.actors.models.messages import ModelTool, ToolCall
 from stopgo.actors.nodes.ask_model import ask_model
 from stopgo.actors.nodes.call import EXIT_LOOP, CallEnd, Calls
@@ -18,7 +18,7 @@ from stopgo.actors.nodes.history import earlier_turns, exchange, this_turn
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.actors.nodes.prompt import fill
 from stopgo.actors.result import CANCELLED
-from stopgo.actors.slots import Slots
+from stopgo.actors.tools.slots import Slots
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.context import Behaviour, Context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from stopgo.actors.gate import children_place
+from stopgo.actors.gate.gate import children_place
 from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once
 from stopgo.actors.nodes.sequential import run_in_order
 from stopgo.config.nodes import LoopNode

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from stopgo.actors.approvals import Occasion
-from stopgo.actors.branches import Meters
-from stopgo.actors.gate import Place
-from stopgo.actors.log import ConversationLog
-from stopgo.actors.record import Exchange
+from stopgo.actors.gate.approvals import Occasion
+from stopgo.actors.gate.gate import Place
+from stopgo.actors.log.branches import Meters
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.record import Exchange
 from stopgo.actors.services import Services
 from stopgo.config.nodes import BaseNode, Node
 from stopgo.config.placeholders import ITERATION, USER_MESSAGE

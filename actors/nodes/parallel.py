@@ -6,8 +6,8 @@ from functools import partial
 
 import attrs
 
-from stopgo.actors.branches import Turns
-from stopgo.actors.gate import children_place
+from stopgo.actors.gate.gate import children_place
+from stopgo.actors.log.branches import Turns
 from stopgo.actors.nodes.child import run_child
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.config.nodes import Node, ParallelNode

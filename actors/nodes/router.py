@@ -9,14 +9,14 @@ import attrs
 import regex
 import trio
 
-from stopgo.actors.conditions import Undecided, all_hold
-from stopgo.actors.gate import children_place
+from stopgo.actors.gate.conditions import Undecided, all_hold
+from stopgo.actors.gate.gate import children_place
+from stopgo.actors.log.step import step
 from stopgo.actors.models.messages import UserMessage
 from stopgo.actors.nodes.ask_model import ask_model
 from stopgo.actors.nodes.child import run_child
 from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 from stopgo.actors.nodes.prompt import fill
-from stopgo.actors.step import step
 from stopgo.config.nodes import ROUTER_PROMPT, Node, RouterNode
 from stopgo.runtime.context import Behaviour, Context
 

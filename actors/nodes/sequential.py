@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from stopgo.actors.gate import children_place
+from stopgo.actors.gate.gate import children_place
 from stopgo.actors.nodes.child import run_child
 from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once
 from stopgo.config.nodes import Node, SequentialNode

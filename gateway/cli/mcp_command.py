@@ -159,7 +159,7 @@ def _find(config: AgentConfig, name: str) -> McpServerConfig | None:
 
 
 def _remarks(server: McpServerConfig) -> str:
-    from stopgo.actors.catalogue import one_name
+    from stopgo.actors.tools.catalogue import one_name
 
     said = []
     if not server.enabled:
@@ -172,7 +172,7 @@ def _remarks(server: McpServerConfig) -> str:
 
 
 def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
-    from stopgo.actors.catalogue import one_name
+    from stopgo.actors.tools.catalogue import one_name
 
     yield "name", server.name
     yield "command" if server.command is not None else "url", server.as_written

@@ -13,13 +13,13 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.arguments import Arguments, Unfit
-from stopgo.actors.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
-from stopgo.actors.description import describe
-from stopgo.actors.gate import Place, descend, judge, root_place
+from stopgo.actors.gate.description import describe
+from stopgo.actors.gate.gate import Place, descend, judge, root_place
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
-from stopgo.actors.tools import (
+from stopgo.actors.tools.arguments import Arguments, Unfit
+from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.tool import (
     CallTool,
     ServerMessage,
     Tool,

@@ -12,8 +12,8 @@ import trio
 from stopgo.actors import events as e
 from stopgo.actors.agent import Agent
 from stopgo.actors.errors import AgentError
+from stopgo.actors.log.state import failure_text
 from stopgo.actors.result import finished
-from stopgo.actors.state import failure_text
 from stopgo.gateway.cli import form, reply
 from stopgo.gateway.cli.progress import Progress
 from stopgo.gateway.cli.terminal import Terminal

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
-    from stopgo.actors.gate import Action, Place
-    from stopgo.actors.tools import Tool
+    from stopgo.actors.gate.gate import Action, Place
+    from stopgo.actors.tools.tool import Tool
     from stopgo.config.model import AgentConfig
 
 EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
@@ -81,7 +81,7 @@ class _Unusable(Exception):
 
 
 def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
-    from stopgo.actors.tools import Hints, Tool
+    from stopgo.actors.tools.tool import Hints, Tool
 
     servers = [server.name for server in config.enabled_servers]
     if args.server is not None:
@@ -105,7 +105,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def _places(config: AgentConfig, name: str | None) -> list[Place]:
     """The places the call may come from. Raises `_Unusable` when there is none."""
-    from stopgo.actors.gate import places, root_place
+    from stopgo.actors.gate.gate import places, root_place
     from stopgo.config.nodes import LlmNode
 
     callers = {
@@ -131,8 +131,8 @@ def _check_known(what: str, name: str, known: list[str]) -> None:
 
 def _print(tool: Tool, arguments: dict[str, Any], place: Place) -> Action | None:
     """Say what becomes of the call at one place; None where the tool is not seen."""
-    from stopgo.actors.explain import explain
-    from stopgo.actors.gate import offered
+    from stopgo.actors.gate.explain import explain
+    from stopgo.actors.gate.gate import offered
 
     if not offered(tool, place):
         print(f"{place.node}: not seen\n      mcp_servers or tools of the node leave it out\n")

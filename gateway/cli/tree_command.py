@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stopgo.gateway.cli.path_argument import path
 
 if TYPE_CHECKING:
-    from stopgo.actors.gate import Place
+    from stopgo.actors.gate.gate import Place
     from stopgo.config.approval import ApprovalConfig
     from stopgo.config.model import AgentConfig
     from stopgo.config.nodes import Node
@@ -51,7 +51,7 @@ def print_tree(args: argparse.Namespace) -> int:
 
 def tree_lines(config: AgentConfig) -> Iterator[str]:
     """The lines of the picture."""
-    from stopgo.actors.gate import root_place
+    from stopgo.actors.gate.gate import root_place
 
     yield f"{config.name} ({config.source})"
     servers = ", ".join(server.name for server in config.enabled_servers)
@@ -69,7 +69,7 @@ def tree_lines(config: AgentConfig) -> Iterator[str]:
 
 def _node_lines(node: Node, above: Place, first: str, rest: str) -> Iterator[str]:
     """A node and those below it; `first` stands before its name and `rest` before every other line."""
-    from stopgo.actors.gate import children_place, descend
+    from stopgo.actors.gate.gate import children_place, descend
     from stopgo.config.nodes import children_of
 
     children = children_of(node)
@@ -146,8 +146,8 @@ def _shown(name: str, value: Any) -> str:
 
 def _asks(place: Place) -> str:
     """What tools do here that no rule decides about."""
-    from stopgo.actors.gate import by_hints
-    from stopgo.actors.tools import Hints, Tool
+    from stopgo.actors.gate.gate import by_hints
+    from stopgo.actors.tools.tool import Hints, Tool
 
     said = []
     for kind, hints in (("destructive", Hints(destructive=True)), ("unannotated", Hints())):
@@ -158,7 +158,7 @@ def _asks(place: Place) -> str:
 
 
 def _rules(policy: ApprovalConfig) -> list[str]:
-    from stopgo.actors.gate import say
+    from stopgo.actors.gate.gate import say
 
     return [say(rule) for rule in policy.rules]
 

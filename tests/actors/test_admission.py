@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.needs import Wanted
-from stopgo.actors.tools import (
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
     ListTools,

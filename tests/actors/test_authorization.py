@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from stopgo.actors.authorization import Authorization
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.needs import Wanted
 from stopgo.actors.published import Published
-from stopgo.actors.registry import Update
-from stopgo.actors.tools import Authenticate, Tool
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.registry import Update
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import Authenticate, Tool
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 
 GOOD = "tok-good"

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.deltas import ModelDelta, Passing
-from stopgo.actors.log import topic
+from stopgo.actors.log.log import topic
 from stopgo.actors.models.messages import ArgumentsDelta, ModelFailed, TextDelta
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import (

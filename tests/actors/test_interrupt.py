@@ -12,7 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors import agent, resume, supervisor
+from stopgo.actors import agent, supervisor
+from stopgo.actors.conversation import resume
 from stopgo.runtime import supervisor as kernel
 from stopgo.runtime.journal import sqlite
 from stopgo.runtime.journal.sqlite import open_sqlite

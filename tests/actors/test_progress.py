@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.deltas import Passing, ToolProgress
-from stopgo.actors.tools import CallTool, Progress, ToolResult
+from stopgo.actors.tools.tool import CallTool, Progress, ToolResult
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import READ_ONLY, World, call, events, say, use
 

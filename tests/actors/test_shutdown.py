@@ -12,7 +12,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.errors import AgentError
-from stopgo.actors.tools import Hints, ToolOutcomeUnknown
+from stopgo.actors.tools.tool import Hints, ToolOutcomeUnknown
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,

@@ -11,8 +11,8 @@ from typing import Any, assert_never
 import yaml
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.load import load_config
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.model import AgentConfig

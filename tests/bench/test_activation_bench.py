@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.flusher import Flusher
-from stopgo.actors.log import open_log
-from stopgo.actors.pulse import Pulse
+from stopgo.actors.log.flusher import Flusher
+from stopgo.actors.log.log import open_log
+from stopgo.actors.log.pulse import Pulse
 from stopgo.actors.result import Turn
 from stopgo.runtime.clock import system_clock
 from stopgo.runtime.events import EventBus

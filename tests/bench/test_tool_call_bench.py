@@ -20,7 +20,7 @@ from mcp import Client, StdioServerParameters
 from stopgo.actors import events as e
 from stopgo.actors.agent import open_agent
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.tools import CallTool
+from stopgo.actors.tools.tool import CallTool
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.model import AgentConfig
 from stopgo.runtime.events import EventBus

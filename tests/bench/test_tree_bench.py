@@ -15,8 +15,8 @@ import pytest
 from stopgo.actors import events as e
 from stopgo.actors.agent import Agent
 from stopgo.actors.models.messages import Complete, ModelRequest, ToolMessage, UserMessage
-from stopgo.actors.registry import Resolve, Resolved
-from stopgo.actors.tools import CallTool
+from stopgo.actors.tools.registry import Resolve, Resolved
+from stopgo.actors.tools.tool import CallTool
 from stopgo.runtime.journal.protocol import Event, Journal, NewEvent, NewIntent, SettleIntent, Summary
 
 from .inprocess import agent_config, group, life, llm, no_collection

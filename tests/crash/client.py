@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.commands import Idle
+from stopgo.actors.conversation.commands import Idle
 from stopgo.actors.errors import AgentError
 from stopgo.actors.result import Turn
 from stopgo.runtime.events import Crashed

@@ -11,7 +11,13 @@ from typing import Any, Protocol
 import attrs
 import trio
 
-from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer, ToolAuthRequired, ToolInputRequired
+from stopgo.actors.tools.tool import (
+    CallTool,
+    Elicitation,
+    ElicitationAnswer,
+    ToolAuthRequired,
+    ToolInputRequired,
+)
 
 WEAK, GOOD, FRESH = "token-weak", "token-good", "token-fresh"
 

@@ -32,26 +32,26 @@ MATRIX = "tests/crash/test_matrix.py"
 TREES = "tests/crash/test_matrix_trees.py"
 NEEDS = "tests/crash/test_matrix_needs.py"
 SEEDS = "tests/simulation/test_smoke.py"
-STRICTER = "tests/actors/test_stricter.py"
+STRICTER = "tests/actors/gate/test_stricter.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 
-LOG = "actors/log.py"
-STEP = "actors/step.py"
-VOID = "actors/void.py"
+LOG = "actors/log/log.py"
+STEP = "actors/log/step.py"
+VOID = "actors/log/void.py"
 CALL = "actors/nodes/call.py"
 EFFECT = "actors/nodes/effect.py"
 INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 ASK_MODEL = "actors/nodes/ask_model.py"
-BRANCHES = "actors/branches.py"
-DECISIONS = "actors/decisions.py"
+BRANCHES = "actors/log/branches.py"
+DECISIONS = "actors/gate/decisions.py"
 CONTEXT = "runtime/context.py"
-RUN = "actors/run.py"
-COMMANDS = "actors/commands.py"
-STATE = "actors/state.py"
-HEAD = "actors/head.py"
+RUN = "actors/conversation/run.py"
+COMMANDS = "actors/conversation/commands.py"
+STATE = "actors/log/state.py"
+HEAD = "actors/log/head.py"
 AGENT = "actors/agent.py"
 MEMORY = "runtime/journal/memory.py"
 SQLITE = "runtime/journal/sqlite.py"
@@ -203,9 +203,9 @@ MUTANTS = (
         (
             Edit(
                 EFFECT,
-                "from stopgo.actors.registry import Resolved,",
-                "from stopgo.actors.gate import effect_class\n"
-                "from stopgo.actors.registry import Resolve, Resolved,",
+                "from stopgo.actors.tools.registry import Resolved,",
+                "from stopgo.actors.gate.gate import effect_class\n"
+                "from stopgo.actors.tools.registry import Resolve, Resolved,",
             ),
             Edit(
                 EFFECT,
@@ -273,27 +273,27 @@ MUTANTS = (
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
         (Edit(COMMANDS, "if command.key in acked:", "if False:"),),
-        ("tests/actors/test_ahead.py",),
+        ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(
         "a model is told what a crash may still take back",
         (Edit(ASK_MODEL, "await self.scope.log.flush()", "pass"),),
-        ("tests/actors/test_ahead.py",),
+        ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(
         "a conversation that has ended is flushed",
         (Edit(LOG, "        if not self._closed:\n", "        if True:\n"),),
-        ("tests/actors/test_ahead.py",),
+        ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(
         "nobody knows why a branch failed",
         (Edit(BRANCHES, "raise error from error.__cause__", "raise error from None"),),
-        ("tests/actors/test_log.py",),
+        ("tests/actors/log/test_log.py",),
     ),
     Mutant(
         "a result that comes after the crash of its conversation is forgotten",
         (Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),),
-        ("tests/actors/test_ahead.py",),
+        ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(
         "what a crash may still take back is told",
@@ -350,7 +350,7 @@ MUTANTS = (
     Mutant(
         "a call that had not left when its run was cancelled leaves",
         (Edit(EFFECT, "grace = CANCEL_GRACE if sent.is_set() and", "grace = CANCEL_GRACE if"),),
-        ("tests/actors/test_ending.py",),
+        ("tests/actors/conversation/test_ending.py",),
     ),
     Mutant(
         "a stopped branch outlives the stop",
@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant(
         "a call that nobody approved in time fails nothing",
         (Edit(CALL, "if end.expired and self._is_failure(key):", "if False:"),),
-        ("tests/actors/test_expiry.py",),
+        ("tests/actors/gate/test_expiry.py",),
     ),
     Mutant(
         "a question outlives the call it was about",
@@ -439,7 +439,7 @@ MUTANTS = (
     Mutant(
         "questions outlive the node they were asked for",
         (Edit(STEP, 'if "error" in outcome or "continued" in outcome:', "if False:"),),
-        ("tests/actors/test_giving_up.py",),
+        ("tests/actors/conversation/test_giving_up.py",),
     ),
     Mutant(
         "a need outlives the attempt that follows it: what was refused once may be sent again for ever",
@@ -580,7 +580,7 @@ def run(tree: Path, arguments: Sequence[str]) -> tuple[int | None, str]:
 
 
 def check_copy_is_used(tree: Path) -> None:
-    code, output = run(tree, ["-c", "import stopgo.actors.log; print(stopgo.actors.log.__file__)"])
+    code, output = run(tree, ["-c", "import stopgo.actors.log.log; print(stopgo.actors.log.log.__file__)"])
     if code != 0 or not Path(output.strip()).resolve().is_relative_to(tree.resolve()):
         raise RuntimeError(f"the copy is not what would be tested: {output}")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from stopgo.actors.tools import Hints
+from stopgo.actors.tools.tool import Hints
 
 from .client import Client
 from .scenario_parts import ONE, YES, approve, call_of, just_start, ran_once

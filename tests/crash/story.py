@@ -14,8 +14,8 @@ import trio._core._run
 import trio.testing
 
 from stopgo.actors.agent import open_agent
-from stopgo.actors.state import Conversation
-from stopgo.actors.stored import read
+from stopgo.actors.log.state import Conversation
+from stopgo.actors.log.stored import read
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.model import AgentConfig

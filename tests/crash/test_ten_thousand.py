@@ -19,9 +19,9 @@ import pytest
 import trio
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
-from stopgo.actors.tools import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.model import AgentConfig

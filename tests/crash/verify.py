@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from stopgo.actors import events as e
-from stopgo.actors.record import Message
-from stopgo.actors.state import Conversation
+from stopgo.actors.log.record import Message
+from stopgo.actors.log.state import Conversation
 from stopgo.runtime.journal.protocol import Event, Json, Question
 
 from .demands import NUMBER

@@ -12,10 +12,10 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.mcp.status import ServerStatus
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
-from stopgo.actors.needs import Wanted
-from stopgo.actors.tools import (
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
     Hints,

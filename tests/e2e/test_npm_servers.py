@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.tools import CallTool, ListTools, ServerMessage, Tool
+from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, Tool
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef

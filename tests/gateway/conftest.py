@@ -16,9 +16,9 @@ from stopgo.actors.deltas import Passing
 from stopgo.actors.errors import AgentError
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool
+from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.result import Result, Turn
-from stopgo.actors.state import Conversation, fold
-from stopgo.actors.tools import Hints, Tool
+from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex

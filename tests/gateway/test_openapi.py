@@ -10,8 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
-from stopgo.actors.approvals import parse_decision
 from stopgo.actors.errors import AgentError
+from stopgo.actors.gate.approvals import parse_decision
 from stopgo.actors.result import Result
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stopgo.actors import events as e
-from stopgo.actors.approvals import parse_decision
+from stopgo.actors.gate.approvals import parse_decision
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
 from stopgo.gateway.cli.form import fields
 from stopgo.gateway.cli.progress import MAX_TEXT, Progress, call_text

@@ -14,7 +14,7 @@ from stopgo.actors import events
 from stopgo.actors.deltas import ModelDelta, ToolProgress
 from stopgo.actors.errors import AgentError
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
-from stopgo.actors.tools import Progress
+from stopgo.actors.tools.tool import Progress
 from stopgo.gateway import examples as ex
 from stopgo.gateway.connection import SEND_TIMEOUT
 from stopgo.gateway.schemas import SCHEMAS

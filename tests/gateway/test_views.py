@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from stopgo.actors import events
 from stopgo.actors.deltas import ModelDelta
-from stopgo.actors.head import RunHead
 from stopgo.actors.health import Health, PartHealth
 from stopgo.actors.listing import ListedTool
+from stopgo.actors.log.head import RunHead
 from stopgo.actors.models.messages import ArgumentsDelta
+from stopgo.actors.models.usage import Spent
 from stopgo.actors.result import Result, Turn
-from stopgo.actors.tools import Hints, Tool
-from stopgo.actors.usage import Spent
+from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
 from stopgo.runtime.journal.protocol import Question

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from stopgo.actors import events as e
-from stopgo.actors.state import Conversation, fold
-from stopgo.actors.step import is_within
+from stopgo.actors.log.state import Conversation, fold
+from stopgo.actors.log.step import is_within
 from stopgo.runtime.journal.memory import Intent
 from stopgo.runtime.journal.protocol import Command, Event, Question, Row
 

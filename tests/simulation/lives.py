@@ -18,8 +18,8 @@ import trio._core._run
 import trio.testing
 import yaml
 
-from stopgo.actors import flusher
 from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.log import flusher
 from stopgo.runtime.events import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import attrs
 
-from stopgo.actors.flusher import MOMENT, ROUNDS
-from stopgo.actors.tools import Hints
+from stopgo.actors.log.flusher import MOMENT, ROUNDS
+from stopgo.actors.tools.tool import Hints
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.model import AgentConfig, LimitsConfig, ToolsConfig

@@ -15,10 +15,10 @@ import attrs
 import trio
 
 from stopgo.actors import events as e
-from stopgo.actors.gate import judge, places, root_place
-from stopgo.actors.mcp.status import ServerStatus
+from stopgo.actors.gate.gate import judge, places, root_place
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
-from stopgo.actors.tools import (
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
     Hints,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from stopgo.actors.models.messages import ModelTool
-from stopgo.actors.tool_names import hashed, plain_name
+from stopgo.actors.tools.names import hashed, plain_name
 
 ANY_ID = re.compile(r".*", re.DOTALL)
 """For who tells no ids of ours."""

@@ -19,8 +19,8 @@ import pytest
 
 from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.tools import ServerMessage
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import ServerMessage
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef

@@ -20,9 +20,9 @@ from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.admission import Admission
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
-from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
-from stopgo.actors.needs import Wanted
-from stopgo.actors.tools import (
+from stopgo.actors.tools.needs import Wanted
+from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
     Elicitation,

@@ -21,7 +21,7 @@ from stopgo.actors.mcp.flight import Flights, note_withdrawal
 from stopgo.actors.mcp.link import Line, Link
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.tools import (
+from stopgo.actors.tools.tool import (
     CallTool,
     ElicitationAnswer,
     Progress,

@@ -20,7 +20,7 @@ from stopgo.actors.mcp.content import (
     tool_from_wire,
 )
 from stopgo.actors.mcp.failures import InvalidResult
-from stopgo.actors.tools import Hints
+from stopgo.actors.tools.tool import Hints
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
-from stopgo.actors.tools import CallTool, ListTools, Progress, ServerMessage, ToolUnavailable
+from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.tool import CallTool, ListTools, Progress, ServerMessage, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS

@@ -16,8 +16,8 @@ import pytest
 import trio
 
 from stopgo.actors.mcp import stdio
-from stopgo.actors.mcp.status import ServerStartFailed
-from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
+from stopgo.actors.tools.status import ServerStartFailed
+from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.test_eras import sdk_server

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp.flight import Flight, Flights, note_withdrawal
-from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
+from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 
 async def test_time_stands_still_while_anybody_thinks_and_goes_on_then(autojump_clock: MockClock) -> None:

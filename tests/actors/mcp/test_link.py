@@ -17,7 +17,7 @@ from stopgo.actors.mcp.changes import listen_for_changes
 from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
 from stopgo.actors.mcp.flight import Flight, Flights
 from stopgo.actors.mcp.link import Line, Link
-from stopgo.actors.tools import CallTool, Elicitation, ElicitationAnswer
+from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 
 async def lost_line() -> Line:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stopgo.actors.mcp.outputs import Outputs
-from stopgo.actors.tools import Tool, ToolResult
+from stopgo.actors.tools.tool import Tool, ToolResult
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 import trio
 
-from stopgo.actors.mcp.status import ServerStatus
-from stopgo.actors.tools import (
+from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,
     ElicitationAnswer,

@@ -13,7 +13,7 @@ from mcp_types import JSONRPCMessage
 from stopgo.actors.mcp.failures import Unsendable, meaning
 from stopgo.actors.mcp.message import parse_message
 from stopgo.actors.mcp.requests import FIRST_ID, Outgoing, Requests
-from stopgo.actors.tools import Progress
+from stopgo.actors.tools.tool import Progress
 from tests.actors.mcp.test_content import json_values
 
 

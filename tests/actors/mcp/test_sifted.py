@@ -16,7 +16,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from stopgo.actors.mcp import sifted as module
 from stopgo.actors.mcp.sifted import sifted
-from stopgo.actors.tools import CallTool, ServerMessage
+from stopgo.actors.tools.tool import CallTool, ServerMessage
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 

@@ -16,8 +16,8 @@ from trio.testing import MockClock
 from stopgo.actors.mcp import http
 from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.sse import Posts
-from stopgo.actors.mcp.status import ServerStartFailed, ServerStatus
-from stopgo.actors.tools import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
+from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.sse_peer import SsePeer, sse_peer

@@ -15,7 +15,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stopgo.actors.mcp import stdio
-from stopgo.actors.tools import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
+from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 

@@ -31,7 +31,7 @@ from stopgo.actors.mcp.flight import Flights
 from stopgo.actors.mcp.link import Link
 from stopgo.actors.mcp.requests import Outgoing, Requests
 from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.tools import CallTool, ElicitationAnswer, Tool, ToolResult
+from stopgo.actors.tools.tool import CallTool, ElicitationAnswer, Tool, ToolResult
 from stopgo.config.mcp import McpServerConfig
 
 LOG = logging.getLogger("test")

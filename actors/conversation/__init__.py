@@ -1,0 +1,1 @@
+"""A conversation at work, from a command in its inbox to the reply."""

@@ -1,0 +1,359 @@
+"""Carrying out the commands in a conversation's inbox, and keeping its run going.
+
+A command stays in the inbox until the commit that holds what it caused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors import events as e
+from stopgo.actors import result as results
+from stopgo.actors.conversation.run import Failure, announce, close, end_event, execute, internal_error
+from stopgo.actors.errors import ErrorCode
+from stopgo.actors.log.head import RunState
+from stopgo.actors.log.log import ConversationLog, reply_topic, topic
+from stopgo.actors.log.record import Run
+from stopgo.actors.log.void import save_over
+from stopgo.actors.result import refusal, reply_of
+from stopgo.actors.services import Services
+from stopgo.runtime.context import Context
+from stopgo.runtime.journal.errors import JournalError, QuestionTaken
+from stopgo.runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
+
+
+@attrs.frozen
+class Idle:
+    """Published when a conversation has looked through its inbox and nothing in it moves by itself."""
+
+
+@attrs.define(eq=False)
+class Commands:
+    """The commands of one conversation in one of its lives, and the run they keep going."""
+
+    _ctx: Context[Any]
+    _log: ConversationLog
+    _services: Services
+    _scope: trio.CancelScope | None = None
+    """Of the run that is being executed in this life."""
+    _over: trio.Event = attrs.field(factory=trio.Event)
+    _queued: bool = False
+    """Messages wait for the live run to end."""
+    _told: set[str] = attrs.field(factory=set)
+    """Queued messages whose senders know that they wait for a human."""
+    _tried: set[tuple[str, str]] = attrs.field(factory=set)
+    """Runs, and queued messages whose token was tried for them: it may be one that the server refuses."""
+    deleted: bool = False
+
+    def busy(self) -> bool:
+        """Something moves or is not written yet, or somebody is just being told that nothing moves."""
+        log = self._log
+        return log.active > 0 or log.held or log.ahead or (self._scope is not None and log.stalled)
+
+    async def look(self) -> None:
+        """Read the inbox, carry out what can be, and see that a run that can move does."""
+        if self.deleted or self._services.pulse.draining.is_set():
+            return  # what is in the inbox stays there for the next start
+        waiting: list[Command] = []
+        acked = self._log.acked
+        for command in await self._services.journal.inbox(self._log.state.id):
+            if self.deleted:
+                return
+            if command.key in acked:
+                continue
+            if self._log.state.read_only and command.kind != "delete":
+                await self._leave_alone(command)
+            elif command.kind == "message" and self._run_is_live():
+                waiting.append(command)
+                self._queued = True  # at once: the run may end while what came after it is carried out
+            else:
+                await self._carry_out(command)
+        self._queued = bool(waiting)
+        await self._take_back_lost()
+        await self._see_to_waiting(waiting)
+        state = self._log.state
+        run = state.head.run
+        if run is not None and run.state == "running" and self._scope is None and not state.read_only:
+            self._start()
+        if not self._log.active:
+            self._services.bus.publish(topic(self._log.state.id), Idle())
+
+    async def _carry_out(self, command: Command) -> None:
+        match command.kind:
+            case "create":
+                await self._create(command)
+            case "message":
+                await self._message(command)
+            case "decision":
+                await self._decision(command)
+            case "cancel":
+                await self._cancel(command)
+            case "expire":
+                await self._expire(command)
+            case "complete":
+                await self._complete(command)
+            case "resume":
+                await self._resume(command)
+            case "delete":
+                await self._delete()
+            case kind:
+                await self._refuse(
+                    command, "invalid_request", f"this version does not know {kind!r} commands"
+                )
+
+    async def _leave_alone(self, command: Command) -> None:
+        """Refuse what is asked of a conversation that can only be read. A decision stays in the inbox: its
+        question is decided by now, and nobody could decide it again."""
+        if command.kind != "decision":
+            await self._refuse(command, "conversation_read_only", _READ_ONLY)
+            return
+        self._services.tokens.drop(command.stream, [command.key])
+        told = refusal("conversation_read_only", _DECIDED)
+        self._services.bus.publish(reply_topic(command.stream, command.key), told)
+
+    async def _refuse(self, command: Command, code: ErrorCode, message: str) -> None:
+        self._services.tokens.drop(command.stream, [command.key])
+        await self._log.save(refuse={command.key: refusal(code, message)})
+
+    def _run_is_live(self) -> bool:
+        return self._log.state.run is not None
+
+    # ---------------------------------------------------------------- commands
+
+    async def _create(self, command: Command) -> None:
+        state = self._log.state
+        if state.last_seq:  # the id was given by the caller's key, and this key delivered something else
+            await self._refuse(command, "idempotency_key_reused", "the conversation exists already")
+            return
+        if command.body["message"] is None:
+            replies = {command.key: reply_of(None)}
+            await self._log.save(self._created(command), ack=[command.key], replies=replies)
+        else:
+            await self._log.save_soon(*self._begun(command), ack=[command.key])
+
+    async def _message(self, command: Command) -> None:
+        if self._log.state.head.completed:
+            await self._refuse(command, "conversation_completed", "the conversation is completed")
+        else:
+            await self._log.save_soon(*self._begun(command), ack=[command.key])
+
+    def _created(self, command: Command) -> NewEvent:
+        return e.created_by(command, self._services.config.prompt)
+
+    def _begun(self, command: Command) -> tuple[NewEvent, ...]:
+        """A turn: the message, and the run with the tree it will go on with whatever the file says later."""
+        state = self._log.state
+        tree, id = self._services.config.stored_tree, self._services.tree_id
+        last = state.head.run
+        return (
+            *([self._created(command)] if command.kind == "create" else []),
+            e.message_added(command.body["message"], command.key),
+            e.run_started(
+                str(uuid.uuid4()),
+                last.turn + 1 if last else 1,
+                command.key,
+                id,
+                None if id in state.trees else tree,
+                command.body["token"],
+            ),
+        )
+
+    async def _decision(self, command: Command) -> None:
+        id, decision = command.body["question"], command.body["decision"]
+        token = "token" in decision
+        resolved = attrs.evolve(e.approval_resolved(id, decision, command.key, token), at=command.at)
+        if await self._settle(id, resolved, command.key, token):
+            return
+        if self._log.state.approvals[id].state != "decided":  # it is when the run took it in as it ended
+            await self._refuse(command, "void", "the approval is void: its run has ended")
+
+    async def _expire(self, command: Command) -> None:
+        id = command.body["question"]
+        expired = e.approval_expired(id)
+        try:
+            if await self._settle(id, expired, command.key, False, [CloseQuestion(id, "expired")]):
+                return
+        except QuestionTaken:
+            pass  # somebody decided in time; that is in the inbox, too
+        await self._log.save(ack=[command.key])
+
+    async def _settle(
+        self,
+        id: str,
+        event: NewEvent,
+        command: str,
+        token: bool,
+        questions: Sequence[CloseQuestion] = (),
+    ) -> bool:
+        """Take an approval's end into the run, and let that go on. False: the approval was not pending."""
+        log = self._log
+        while id in log.state.head.pending:
+            run = log.state.head.run
+            assert run is not None
+            events = [event]
+            if run.state != "running":
+                events.append(e.run_resumed(run.id, command, token, answer=False))
+
+            def unchanged(state: RunState = run.state) -> bool:
+                now = log.state.head
+                return id in now.pending and now.run is not None and now.run.state == state
+
+            # The run may begin to wait, or end, while this save waits for its turn.
+            if await log.save(*events, questions=questions, ack=[command], when=unchanged):
+                return True
+        return False
+
+    async def _resume(self, command: Command) -> None:
+        head = self._log.state.head.run
+        if head is None or head.state != "auth_required":
+            text = "the run does not wait for a credential"
+            await self._refuse(command, "not_waiting_for_credential", text)
+            return
+        await self._log.save(e.run_resumed(head.id, command.key, True, answer=True), ack=[command.key])
+
+    async def _see_to_waiting(self, waiting: list[Command]) -> None:
+        """Messages behind a live run: one with a token lets a run that lost its own go on, and a run that
+        waits for a human answers those who sent them, for that may take long."""
+        head = self._log.state.head.run
+        if head is None or not waiting:
+            return
+        if head.state == "auth_required":
+            for command in waiting:
+                tried = (head.id, command.key)
+                has_token = self._services.tokens.get(command.stream, command.key) is not None
+                if has_token and tried not in self._tried:
+                    self._tried.add(tried)
+                    await self._log.save(e.run_resumed(head.id, command.key, True, answer=False))
+                    return
+        if head.state in ("waiting", "auth_required"):
+            reply = reply_of(results.queued(head, self._log.state.head.pending))
+            replies = {command.key: reply for command in waiting if command.key not in self._told}
+            if replies:
+                await self._log.save(replies=replies)
+                self._told.update(replies)
+
+    async def _take_back_lost(self) -> None:
+        """What servers asked in the middle of calls of an earlier life: nobody waits for the answers."""
+        lost = self._log.state.head.in_flight
+        if lost and self._scope is None and not self._log.state.read_only:
+            why = "the call it was asked in was lost with the process"
+            await save_over(self._log, asked=lambda body: body["id"] in lost, why=why)
+
+    async def _complete(self, command: Command) -> None:
+        if self._run_is_live() or self._queued:
+            await self._refuse(command, "run_in_progress", "a run is going; wait for it or cancel it first")
+            return
+        events = () if self._log.state.head.completed else (e.conversation_completed(),)
+        await self._log.save(*events, ack=[command.key], replies={command.key: reply_of(None)})
+
+    async def _cancel(self, command: Command) -> None:
+        if self._run_is_live():
+            await self._stop_run()
+        if self._run_is_live():  # it may have finished on its own meanwhile
+            await self._close(
+                lambda run: e.run_cancelled(run.id, [*run.unsettled, command.key]), (command.key,)
+            )
+            self._services.wake(self._log.state.id)  # the next queued message: this look has passed it
+        else:
+            await self._log.save(ack=[command.key], replies={command.key: reply_of(None)})
+
+    async def _delete(self) -> None:
+        if self._run_is_live():
+            await self._stop_run()
+        if self._run_is_live() and not self._log.state.read_only:
+            await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
+        await erase(self._services, self._log.fence)
+        self.deleted = True
+        del self._services.live[self._log.state.id]
+
+    # --------------------------------------------------------------------- runs
+
+    def _start(self) -> None:
+        self._over = trio.Event()
+        self._log.begin(self._stalled)
+        self._scope = self._ctx.start_soon(self._execute, name=f"{self._ctx.ref.name}/run")
+
+    def _stalled(self) -> None:
+        self._ctx.start_soon(announce, self._log, self._services)
+
+    async def _execute(self) -> None:
+        try:
+            outcome = await execute(self._ctx, self._log, self._services)
+            await self._close_with(outcome)
+        finally:
+            self._log.end()
+            self._scope = None
+            self._over.set()
+            if self._queued:
+                self._services.wake(self._log.state.id)
+
+    async def _stop_run(self) -> None:
+        """Cancel the run that is being executed, and wait until its last call is recorded."""
+        if self._scope is not None:
+            self._scope.cancel()
+            await self._over.wait()
+
+    async def _close_with(self, outcome: str | Failure) -> None:
+        await self._close(lambda run: end_event(run, outcome))
+
+    async def _close(self, event: Callable[[Run], NewEvent], ack: tuple[str, ...] = ()) -> None:
+        """End the live run. A human who decides at this moment is heard first."""
+        while True:
+            run = self._log.run
+            try:
+                if await close(self._log, event(run), ack):
+                    self._services.tokens.drop(self._log.state.id, run.commands)
+                    return
+            except QuestionTaken:
+                await self._take_decisions()
+
+    async def _take_decisions(self) -> None:
+        """A human decided while the run was ending: what was answered stands on record before the end."""
+        for command in await self._services.journal.inbox(self._log.state.id):
+            if command.kind == "decision":
+                await self._decision(command)
+
+    async def give_up(self, crash: Exception) -> None:
+        """Fail the run that keeps crashing this conversation, be it one that did so before its start was on
+        disk; without one, it must be the next command."""
+        failure = internal_error(crash)
+        first = (await self._services.journal.inbox(self._log.state.id))[:1]
+        for command in filter(self._begins_run, first):
+            with suppress(JournalError):  # it may be its start that cannot be saved: then it is refused
+                await self._log.save(*self._begun(command), ack=[command.key])
+        if self._run_is_live() and not self._log.state.read_only:
+            await self._close_with(failure)
+            return
+        for command in first:
+            await self._refuse(command, "internal_error", failure.message)
+
+    def _begins_run(self, command: Command) -> bool:
+        state = self._log.state
+        if state.read_only or state.head.completed or self._run_is_live():
+            return False
+        new = command.kind == "create" and not state.last_seq
+        return (new or command.kind == "message") and command.body["message"] is not None
+
+
+async def erase(services: Services, fence: Fence) -> None:
+    """Forget a conversation; tell who follows it, and who waits for the answer to a command."""
+    id, bus = fence.stream, services.bus
+    unanswered = await services.journal.delete(fence)
+    services.tokens.forget(id)
+    bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
+    for key in unanswered:
+        bus.publish(reply_topic(id, key), None)
+
+
+_READ_ONLY = (
+    "the conversation was written by a newer version of the agent; this one can only read or delete it"
+)
+_DECIDED = (
+    "a newer version of the agent wrote the conversation; the decision is kept, and that one carries it out"
+)

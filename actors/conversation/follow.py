@@ -1,0 +1,89 @@
+"""Following a conversation from outside: its events, and the reply to a command. Readers only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import cast
+
+from stopgo.actors.deltas import Passing
+from stopgo.actors.events import CONVERSATION_DELETED
+from stopgo.actors.log.log import topic
+from stopgo.actors.log.stored import PAGE
+from stopgo.runtime.clock import WallClock
+from stopgo.runtime.events import EventBus, Subscription
+from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
+
+
+async def follow(
+    journal: Journal, bus: EventBus, wall: WallClock, conversation: str, after: int, *, deltas: bool = False
+) -> AsyncGenerator[Event | Passing, None]:
+    """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
+
+    With `deltas` also what models say and how far calls are, each piece in its place among the events; who
+    comes late or reads slowly misses some. Ends after ``conversation.deleted``, which follows the last seq
+    without being stored; its time is when it was noticed. Ends when the agent has stopped, too; what a slow
+    reader has not got by then is stored. Close it (`contextlib.aclosing`) when leaving early.
+    """
+    cursor = after
+    # A slow reader loses live events only, and reads them again from the journal.
+    with bus.subscribe(topic(conversation)) as live:
+        while True:
+            try:
+                page = await journal.events_since(conversation, cursor, PAGE)
+                gone = not page and await journal.row(conversation) is None
+            except JournalError:
+                if live.ended:  # it was closed behind the agent
+                    return
+                raise
+            for event in page:
+                cursor = event.seq
+                yield event
+            if len(page) == PAGE:
+                continue
+            if gone:  # deleted before we subscribed
+                yield _deleted(conversation, cursor, wall())
+                return
+            async for item in live:
+                missed = live.take_missed()
+                if isinstance(item, NewEvent):
+                    yield _deleted(conversation, cursor, wall())
+                    return
+                if isinstance(item, Event):
+                    if item.seq > cursor + 1:
+                        break
+                    if item.seq > cursor:
+                        cursor = item.seq
+                        yield item
+                elif isinstance(item, Passing):
+                    if item.after > cursor:
+                        break
+                    # One of before an event that was read in the journal would come out of place.
+                    if deltas and item.after == cursor:
+                        yield item
+                elif missed:
+                    break
+            else:
+                return
+
+
+def _deleted(conversation: str, last_seq: int, at: float) -> Event:
+    return Event(conversation, last_seq + 1, CONVERSATION_DELETED, at, {})
+
+
+class Deleted(Exception):
+    """The conversation was deleted before there was a reply."""
+
+
+async def reply(replies: Subscription) -> Json | None:
+    """Wait for the reply to a command, on a subscription to its `reply_topic` made before it was delivered.
+    None: the subscription was ended first.
+
+    Raises:
+        Deleted
+    """
+    async for found in replies:
+        if found is None:
+            raise Deleted
+        return cast(Json, found)
+    return None

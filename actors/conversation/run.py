@@ -1,0 +1,191 @@
+"""One run: the tree executed over the log, from its start or from wherever an earlier life came."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from stopgo.actors import events as e
+from stopgo.actors import result as results
+from stopgo.actors.log.head import RunHead, fold_head
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.record import Run
+from stopgo.actors.log.state import failure_text
+from stopgo.actors.log.step import ReplayMismatch
+from stopgo.actors.nodes.child import run_root
+from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
+from stopgo.actors.nodes.tree import node
+from stopgo.actors.result import Result, reply_of
+from stopgo.actors.services import Services
+from stopgo.actors.tools.needs import Wanted
+from stopgo.config.errors import ConfigError
+from stopgo.config.nodes import Node
+from stopgo.runtime.context import Context
+from stopgo.runtime.errors import ActorCrashed
+from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Failure:
+    code: str
+    message: str
+
+
+async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -> str | Failure:
+    """Execute the live run's tree to its end.
+
+    Raises `JournalError` when the log cannot be written any more; then nothing was decided.
+    """
+    tree = _tree(log, services)
+    if isinstance(tree, Failure):
+        return tree
+    run = log.run
+    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
+    root = Execute(f"{run.turn}/", (), {}, services.place)
+    await services.authorization.present(services.tokens.get(log.state.id, run.mover))
+    try:
+        return (await _within_limit(ctx, scope, tree, root)).text
+    except NodeFailed as error:
+        return Failure(error.failure, str(error))
+    except ActorCrashed as error:
+        return _crash(error)
+
+
+async def _within_limit(ctx: Context[Any], scope: RunScope, tree: Node, root: Execute) -> NodeEnd:
+    limit = scope.services.config.limits.timeout
+    if limit is None:
+        return await run_root(ctx, scope, tree, root)
+    with scope.log.metered("run", limit) as meter:
+        return await run_root(ctx, scope, tree, attrs.evolve(root, meters=(meter,)))
+    raise NodeFailed("limit_reached", f"the run took longer than {limit:g} s of work (limits.timeout)")
+
+
+def _crash(error: ActorCrashed) -> Failure:
+    """What a crash below means for the run. A log that cannot be written is the conversation's crash."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, JournalError):
+            raise cause
+        if isinstance(cause, ReplayMismatch):
+            return Failure("replay_mismatch", f"The run cannot go on: {cause}. Nothing further was sent.")
+        cause = cause.__cause__
+    return internal_error(error)
+
+
+def internal_error(error: BaseException) -> Failure:
+    """Log an error nobody foresaw, and say where to find it."""
+    id = uuid.uuid4().hex[:12]
+    logger.error("internal error %s", id, exc_info=error)
+    return Failure("internal_error", f"An internal error stopped the run. Its id in the log is {id}.")
+
+
+def _tree(log: ConversationLog, services: Services) -> Node | Failure:
+    run = log.run
+    if run.replay_version != e.REPLAY_VERSION:
+        return Failure(
+            "replay_mismatch",
+            f"The run was started by a version with replay version {run.replay_version}; this one has"
+            f" {e.REPLAY_VERSION}. Nothing further was sent.",
+        )
+    try:
+        return services.tree(run.tree_id, log.state.trees[run.tree_id])
+    except ConfigError as error:
+        return Failure("tree_unavailable", f"The tree this run started with cannot be read today: {error}")
+
+
+# --------------------------------------------------------------- telling people
+
+
+async def announce(log: ConversationLog, services: Services) -> None:
+    """Say that only somebody outside can move the run on, if that still holds, and answer who waits."""
+    while log.stalled and (head := log.state.head.run) is not None:
+        wanted = log.unauthorized
+        settles = tuple(log.run.unsettled)
+        if wanted is not None:
+            result = results.auth_required(head, wanted)
+            event = e.run_auth_required(head.id, wanted.to_json(), settles, log.worked)
+        else:
+            result = waiting_result(log)
+            event = e.run_waiting(head.id, log.state.head.pending, settles, log.worked)
+        replies = dict.fromkeys(settles, reply_of(result))
+        # What is told and to whom may change while this waits for its turn: a decision whose branch waits for
+        # a turn of its own moves nothing, but whoever made it has to be answered.
+        holds = partial(_still_so, log, settles, log.state.head.pending, wanted)
+        if await log.save(event, replies=replies, when=holds):
+            services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
+            return
+
+
+def _still_so(
+    log: ConversationLog, settles: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
+) -> bool:
+    return (
+        log.stalled
+        and tuple(log.run.unsettled) == settles
+        and (log.state.head.pending, log.unauthorized) == (pending, wanted)
+    )
+
+
+def waiting_result(log: ConversationLog) -> Result:
+    head = log.state.head
+    assert head.run is not None
+    return results.waiting(head.run, [log.state.approvals[id] for id in head.pending])
+
+
+def end_event(run: Run, outcome: str | Failure) -> NewEvent:
+    if isinstance(outcome, str):
+        return e.run_finished(run.id, outcome, run.unsettled)
+    return e.run_failed(run.id, outcome.code, outcome.message, run.unsettled)
+
+
+async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) -> bool:
+    """Write the end of the live run, with all that ends with it, in one commit. False: it was to be written
+    otherwise, for an approval was settled while this waited for its turn.
+
+    Pending approvals become void, calls nobody knows the outcome of are recorded as such, everybody who
+    waits is answered, and so is who sent the commands in `ack`.
+
+    Raises:
+        QuestionTaken: a human was faster. Nothing was written; the inbox holds the decision.
+    """
+    run = log.run
+    void = [e.approval_void(id, "the run has ended") for id in log.state.head.pending]
+    lost = [
+        (key, attempt)
+        for key, record in run.calls.items()
+        for attempt, state in record.attempts.items()
+        if state == "started"
+    ]
+    unknown = [e.tool_unknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
+    events = (*unknown, *void, end)
+    head = fold_head(log.state.head, events).run
+    assert head is not None
+    reply = reply_of(_final_result(head, end))
+    pending, unsettled = log.state.head.pending, tuple(run.unsettled)
+    return await log.save(
+        *events,
+        settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
+        questions=[CloseQuestion(id, "void") for id in pending],
+        ack=ack,
+        replies=dict.fromkeys((*run.unsettled, *ack), reply),
+        when=lambda: (log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled),
+    )
+
+
+def _final_result(head: RunHead, end: NewEvent) -> Result:
+    match end.type:
+        case e.RUN_FINISHED:
+            return results.finished(head, end.body["text"])
+        case e.RUN_FAILED:
+            code = end.body["code"]
+            return results.failed(head, code, failure_text(code, end.body["message"]))
+        case _:
+            return results.cancelled(head)

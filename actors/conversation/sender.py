@@ -1,0 +1,157 @@
+"""Puts commands into conversations' inboxes, and waits for what they come to."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from stopgo.actors import errors
+from stopgo.actors.conversation import follow
+from stopgo.actors.errors import AgentError
+from stopgo.actors.log.log import reply_topic
+from stopgo.actors.services import Services
+from stopgo.runtime.events import Subscription
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Already,
+    Json,
+    KeyReused,
+    NotAccepted,
+    Question,
+    Repeated,
+    Unknown,
+    Won,
+)
+
+Outcome: TypeAlias = Accepted | Won | Already | Repeated | KeyReused | NotAccepted | Unknown
+
+
+@attrs.define(eq=False)
+class Sender:
+    _services: Services
+    _waits: set[Subscription] = attrs.field(factory=set)
+    _closed: bool = False
+
+    async def command(
+        self,
+        id: str,
+        key: str | None,
+        kind: str,
+        body: Json,
+        *,
+        token: str | None = None,
+        wait: bool = True,
+        new: bool = False,
+        limit: int | None = None,
+        unless: frozenset[str] = frozenset(),
+        not_behind: frozenset[str] = frozenset(),
+    ) -> Json | NotAccepted | None:
+        """The reply to a command; None when it is not waited for, or not yet there.
+
+        `NotAccepted` when the conversation waits for an approval and `unless` says that this matters.
+        Raises `AgentError`.
+        """
+        journal = self._services.journal
+        key = key or str(uuid.uuid4())
+
+        async def deliver() -> Outcome:
+            return await journal.deliver(
+                id, key, kind, body, new=new, limit=limit, unless=unless, not_behind=not_behind
+            )
+
+        return await self._send(id, key, token, wait, deliver)
+
+    async def decide(
+        self, question: Question, decision: Json, key: str | None, *, token: str | None, wait: bool
+    ) -> Json | None:
+        """The reply to a decision, as for a command. Raises `AgentError`."""
+        services = self._services
+        key = key or str(uuid.uuid4())
+
+        async def decide() -> Outcome:
+            return await services.journal.decide(question.id, decision, key, services.wall())
+
+        reply = await self._send(question.stream, key, token, wait, decide)
+        assert not isinstance(reply, NotAccepted)
+        return reply
+
+    def refuse_when_draining(self) -> None:
+        """Raises `AgentError` ``shutting_down``."""
+        if self._services.pulse.draining.is_set():
+            raise errors.shutting_down(accepted=False)
+
+    async def _send(
+        self, id: str, key: str, token: str | None, wait: bool, put: Callable[[], Awaitable[Outcome]]
+    ) -> Json | NotAccepted | None:
+        services = self._services
+        # Or it would lend its token for a moment, and take it from another who sends the same with that key.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.refuse_when_draining()
+        lent = self._lend(id, key, token)
+        # Subscribed first: what is answered between the commit and the wait must not be missed.
+        with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
+            needed = False
+            try:
+                outcome = await put()
+                needed = _is_open(outcome)
+            finally:  # who is cancelled before the command is handed over leaves no token behind, either
+                if lent and not needed:
+                    services.tokens.drop(id, [key])
+            match outcome:
+                case Accepted() | Won() | Repeated(reply=None):
+                    services.wake(id)
+                    return await self._wait(id, replies) if wait else None
+                case Repeated(reply=reply):
+                    return reply
+                case KeyReused():
+                    raise errors.key_reused()
+                case NotAccepted(why="status", status="waiting_approval"):
+                    return outcome
+                case NotAccepted():
+                    raise errors.not_accepted(outcome, id)
+                case Already(question=standing):
+                    raise errors.already(standing)
+                case Unknown():
+                    raise errors.no_approval(id)
+                case _:
+                    assert_never(outcome)
+
+    async def _wait(self, id: str, replies: Subscription) -> Json:
+        if self._closed:
+            replies.end()  # the command was on its way when the others were sent away
+        self._waits.add(replies)
+        try:
+            reply = await follow.reply(replies)
+        except follow.Deleted as error:
+            raise errors.no_conversation(id) from error
+        finally:
+            self._waits.discard(replies)
+        if reply is None:
+            raise errors.shutting_down(accepted=True)
+        if "error" in reply:
+            raise AgentError(reply["error"]["code"], reply["error"]["message"])
+        return reply
+
+    def _lend(self, id: str, key: str, token: str | None) -> bool:
+        """Have a token ready before its command can be carried out. It never takes another's place, for
+        whoever repeats a key may be somebody else."""
+        tokens = self._services.tokens
+        if token is None or tokens.get(id, key) is not None:
+            return False
+        tokens.put(id, key, token)
+        return True
+
+    def close(self) -> None:
+        """Send everybody away who waits: what they asked for is on disk and goes on at the next start."""
+        self._closed = True
+        for replies in self._waits:
+            replies.end()
+
+
+def _is_open(outcome: Outcome) -> bool:
+    """Whether a command is in the inbox, or was when it was looked at."""
+    return isinstance(outcome, Accepted | Won) or (isinstance(outcome, Repeated) and outcome.reply is None)

@@ -1,0 +1,1 @@
+"""What a tool call has to pass before it leaves."""

@@ -1,0 +1,106 @@
+"""Why the gate says what it says about a call: all it looks at, in order, in words. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from stopgo.actors.gate.conditions import MISSING, Undecided, holds, look_up
+from stopgo.actors.gate.gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
+from stopgo.actors.tools.tool import Tool
+from stopgo.config.approval import Condition, Rule
+
+
+@attrs.frozen
+class Step:
+    """One thing the gate looks at."""
+
+    what: str
+    decides: bool
+    why: str
+
+
+def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Verdict, tuple[Step, ...]]:
+    """The gate's verdict, and all it looked at on the way; exactly one step decides."""
+    steps: list[Step] = []
+    for rule in place.policy.rules:
+        try:
+            key = mismatch(rule, tool, arguments, place)
+        except Undecided:
+            steps.append(Step(say(rule), True, "its pattern takes too long to tell"))
+            return judge(tool, arguments, place), tuple(steps)
+        why = "matches" if key is None else _why_not(rule, key, tool, arguments, place)
+        steps.append(Step(say(rule), key is None, why))
+        if key is None:
+            return judge(tool, arguments, place), tuple(steps)
+    steps.extend(_hints(tool, place))
+    return judge(tool, arguments, place), tuple(steps)
+
+
+def _why_not(rule: Rule, key: str, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str:
+    match key:
+        case "server":
+            return f"the server is {_quoted(tool.server)}"
+        case "tool":
+            return f"the tool is {_quoted(tool.name)}"
+        case "node":
+            return f"the node is {_quoted(place.node)}"
+        case "effect":
+            return f"the tool's effect is {effect_class(tool, approved=False)}"
+        case _:
+            path = key.removeprefix("arguments.")
+            return _unmet(key, rule.arguments[path], look_up(arguments, path))
+
+
+def _unmet(key: str, condition: Condition, value: Any) -> str:
+    if value is MISSING:
+        return f"{key} is missing"
+    wanted = [
+        f"{field.name} {_quoted(wish)}"
+        for field in attrs.fields(Condition)
+        if (wish := getattr(condition, field.name)) is not None
+        and not holds(Condition(**{field.name: wish}), value)
+    ]
+    return f"{key} is {_quoted(value)}, which does not fit {' and '.join(wanted)}"
+
+
+def _hints(tool: Tool, place: Place) -> Iterator[Step]:
+    hints, policy = tool.hints, place.policy
+    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said("readOnlyHint", hints.read_only))
+    if hints.read_only:
+        return
+    said = _said("destructiveHint", hints.destructive)
+    if hints.destructive is False:
+        yield Step("destructiveHint: false runs", True, said)
+        return
+    asks = bool(hints.destructive) or policy.unannotated == "ask"
+    above = settings_above(place)
+    relaxed = asks and bool(above) and all(action == "run" for _, action in above)
+    if hints.destructive:
+        yield Step("destructiveHint: true asks", not relaxed, said)
+    else:
+        yield Step("destructiveHint: true asks, destructiveHint: false runs", False, said)
+        what = f"approval.unannotated: {policy.unannotated}"
+        yield Step(what, not relaxed, "the tool does not say whether it is destructive")
+    if asks and above:
+        what = " and ".join(f"approval.{key}: {action}" for key, action in above)
+        why = f"the call would ask {' and '.join(_BELOW[key] for key, _ in above)}"
+        yield Step(what, relaxed, why if relaxed else f"{why}, and still does")
+
+
+_BELOW = {"in_parallel": "below a parallel node", "in_loop": "below a loop"}
+
+
+def _said(name: str, hint: bool | None) -> str:
+    return "the tool does not say" if hint is None else f"{name} is {json.dumps(hint)}"
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as it is written
+    # Half of a surrogate pair is valid JSON, but no text that can be printed.
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,255 @@
+"""Whether a tool call runs, asks a human, or is denied. Pure.
+
+Order, first match wins: the rules of the nodes above the call, the nearest first, then those of the file's
+`approval`; `readOnlyHint: true` runs; `destructiveHint: true` asks; `destructiveHint: false` runs; a tool
+that says nothing does what `unannotated` says. What would ask by these last two runs below a parallel node
+or a loop, unless `in_parallel` or `in_loop` says otherwise; below both, each of them has to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, assert_never
+
+import attrs
+
+from stopgo.actors.gate.conditions import Undecided, first_failing
+from stopgo.actors.tools.tool import EffectClass, Tool
+from stopgo.config.approval import ApprovalConfig, Rule
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import (
+    CheckpointNode,
+    LlmNode,
+    LoopNode,
+    Node,
+    ParallelNode,
+    RouterNode,
+    SequentialNode,
+    children_of,
+)
+from stopgo.config.wildcards import is_named
+
+Action: TypeAlias = Literal["run", "ask", "deny"]
+
+
+@attrs.frozen
+class Verdict:
+    action: Action
+    rule: str
+    """What decided, in the words of the configuration or of the tool's annotations. No two rules of a
+    configuration have the same; it holds no value that a condition compares with."""
+
+
+# ------------------------------------------------------------------------ places
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where in the tree a call is made, and what holds there."""
+
+    node: str = ""
+    """Name of the node; empty above the root."""
+    in_parallel: bool = False
+    in_loop: bool = False
+    in_sequence: bool = False
+    """A sequential node above it ends when a human says no."""
+    policy: ApprovalConfig = attrs.field(factory=ApprovalConfig)
+    """The rules of the nearest node first."""
+    servers: tuple[str, ...] | None = None
+    """Names of the servers whose tools may be seen; None: all."""
+    tools: tuple[str, ...] | None = None
+    """Patterns of the names of the tools that may be seen; None: all."""
+
+
+def root_place(config: AgentConfig) -> Place:
+    """What holds above the root: where `descend` to it starts."""
+    policy = config.approval
+    return Place(policy=attrs.evolve(policy, rules=_placed(policy.rules, "approval")))
+
+
+def descend(place: Place, node: Node) -> Place:
+    """The place of a node's own calls, `place` being what holds above it: its name, filters and policy."""
+    return attrs.evolve(
+        place,
+        node=node.name,
+        policy=_overridden(place.policy, node),
+        servers=place.servers if node.mcp_servers is None else node.mcp_servers,
+        tools=place.tools if node.tools is None else node.tools,
+    )
+
+
+def children_place(place: Place, node: Node) -> Place:
+    """What holds above a node's children, `place` being what holds above the node itself."""
+    below = descend(place, node)
+    match node:
+        case SequentialNode():
+            return attrs.evolve(below, in_sequence=True)
+        case ParallelNode():
+            return attrs.evolve(below, in_parallel=True)
+        case LoopNode():
+            return attrs.evolve(below, in_loop=True)
+        case RouterNode() | LlmNode() | CheckpointNode():
+            return below
+        case _:
+            assert_never(node)
+
+
+def places(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    """Every node of a tree with its place, parents first; `place` is what holds above the first."""
+    yield node, descend(place, node)
+    for child in children_of(node):
+        yield from places(child, children_place(place, node))
+
+
+def _overridden(policy: ApprovalConfig, node: Node) -> ApprovalConfig:
+    override = node.approval
+    if override is None:
+        return policy
+    rules = _placed(override.rules or (), f'node "{node.name}" approval')
+    said = attrs.asdict(override, recurse=False, filter=lambda _, value: value is not None)
+    return attrs.evolve(policy, **{**said, "rules": (*rules, *policy.rules)})
+
+
+def _placed(rules: tuple[Rule, ...], where: str) -> tuple[Rule, ...]:
+    return tuple(attrs.evolve(rule, place=f"{where}.rules[{index}]") for index, rule in enumerate(rules))
+
+
+# ------------------------------------------------------------------------- gate
+
+
+def offered(tool: Tool, place: Place) -> bool:
+    """Whether a node at this place may see, and so call, the tool."""
+    return (place.servers is None or tool.server in place.servers) and (
+        place.tools is None or any(_is_called(tool, pattern) for pattern in place.tools)
+    )
+
+
+def _is_called(tool: Tool, pattern: str) -> bool:
+    return any(is_named(name, pattern) for name in tool.names)
+
+
+def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
+    """What a call does. Whether the node may see the tool at all is for `offered` to say."""
+    for rule in place.policy.rules:
+        try:
+            if mismatch(rule, tool, arguments, place) is None:
+                return Verdict(rule.then, say(rule))
+        except Undecided:
+            return Verdict("ask", f"{say(rule)}: its pattern took too long to tell")
+    return by_hints(tool, place)
+
+
+def mismatch(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str | None:
+    """The first key of a rule that does not fit a call; None when the rule matches."""
+    if rule.server is not None and not is_named(tool.server, rule.server):
+        return "server"
+    if rule.tool is not None and not _is_called(tool, rule.tool):
+        return "tool"
+    if rule.node is not None and not is_named(place.node, rule.node):
+        return "node"
+    if rule.effect is not None and rule.effect != effect_class(tool, approved=False):
+        return "effect"
+    path = first_failing(rule.arguments, arguments)
+    return None if path is None else f"arguments.{path}"
+
+
+def by_hints(tool: Tool, place: Place) -> Verdict:
+    """What a call does that no rule matches."""
+    hints, policy = tool.hints, place.policy
+    if hints.read_only:
+        return Verdict("run", "readOnlyHint: true")
+    if hints.destructive is False:
+        return Verdict("run", "destructiveHint: false")
+    if hints.destructive:
+        verdict = Verdict("ask", "destructiveHint: true")
+    else:
+        verdict = Verdict(policy.unannotated, f"approval.unannotated: {policy.unannotated}")
+    above = settings_above(place)
+    if verdict.action == "ask" and above and all(action == "run" for _, action in above):
+        return Verdict("run", " and ".join(f"approval.{key}: run" for key, _ in above))
+    return verdict
+
+
+def settings_above(place: Place) -> tuple[tuple[str, Literal["run", "ask"]], ...]:
+    """What the kinds of nodes above a call say of one that would ask: settings of the policy, by key."""
+    settings: list[tuple[str, Literal["run", "ask"]]] = []
+    if place.in_parallel:
+        settings.append(("in_parallel", place.policy.in_parallel))
+    if place.in_loop:
+        settings.append(("in_loop", place.policy.in_loop))
+    return tuple(settings)
+
+
+def say(rule: Rule) -> str:
+    """A rule in words: where it stands, what it is called, what it looks at and what follows."""
+    named = f' "{rule.name}"' if rule.name else ""
+    looks = [
+        f"{key}: {value}"
+        for key, value in (
+            ("server", rule.server),
+            ("tool", rule.tool),
+            ("node", rule.node),
+            ("effect", rule.effect),
+            ("arguments", ", ".join(rule.arguments)),
+        )
+        if value
+    ]
+    return f"{rule.place}{named} ({'; '.join(looks) or 'any call'}): {rule.then}".strip()
+
+
+def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
+    """How often a call may be sent: `once` unless the tool says otherwise and no human approved it."""
+    if tool.hints.read_only:
+        return "read"
+    if tool.hints.idempotent and not tool.hints.destructive and not approved:
+        return "idempotent"
+    return "once"
+
+
+def stricter(one: EffectClass, other: EffectClass) -> EffectClass:
+    """Of two classes the one that allows less."""
+    order: tuple[EffectClass, ...] = ("once", "idempotent", "read")
+    return next(each for each in order if each in (one, other))
+
+
+# -------------------------------------------------------------------- start-up
+
+
+def unasked(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
+    """Say which tools that may do harm would run without asking anyone, and where."""
+    tools = tuple(tools)
+    for node, place in places(config.agent, root_place(config)):
+        if not isinstance(node, LlmNode):
+            continue
+        for tool in tools:
+            harmless = tool.hints.read_only or tool.hints.destructive is False
+            if harmless or not offered(tool, place):
+                continue
+            verdict, sometimes = _laxest(tool, place)
+            if verdict.action == "run":
+                kind = "destructive" if tool.hints.destructive else "unannotated"
+                runs = "runs with some arguments" if sometimes else "runs"
+                yield (
+                    f'{kind} tool "{tool.name}" of server "{tool.server}" {runs} without approval'
+                    f' in node "{node.name}" ({verdict.rule})'
+                )
+
+
+def _laxest(tool: Tool, place: Place) -> tuple[Verdict, bool]:
+    """What a call with the luckiest arguments does, and whether it depends on them."""
+    lucky: Verdict | None = None
+    stricter = False
+    last = by_hints(tool, place)
+    for rule in place.policy.rules:
+        if mismatch(attrs.evolve(rule, arguments={}), tool, {}, place) is not None:
+            continue
+        if not rule.arguments:
+            last = Verdict(rule.then, say(rule))
+            break
+        if rule.then != "run":
+            stricter = True
+        elif lucky is None:
+            lucky = Verdict("run", say(rule))
+    if last.action == "run" or lucky is None:
+        return last, stricter
+    return lucky, True

@@ -1,0 +1,1 @@
+"""What a conversation remembers, on disk before anybody hears of it."""

@@ -1,0 +1,396 @@
+"""The one writer of a conversation while it is active.
+
+Rules:
+
+* Saves pass one queue. What is told to anybody (the event published, a waiter answered, a sender replied to)
+  is told after its commit, in seq order, in one place: `ConversationLog.save`.
+* The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`).
+  Whoever is outside (people, tools, models) hears only of what is on disk: before a call leaves, its intent
+  is saved, before a model is asked, what the fold is ahead (`flush`), unless that is no more than a message
+  which is in the inbox as well.
+* What a run decides comes from recorded steps, results and decisions alone, so running it again over the
+  same log takes the same path.
+* All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
+  through `gather` (`stopgo.actors.log.branches`), so the log knows when only somebody outside can move it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from stopgo.actors import events as e
+from stopgo.actors.deltas import Passing
+from stopgo.actors.log.ahead import Ahead
+from stopgo.actors.log.branches import Branches, Meters
+from stopgo.actors.log.flusher import Flusher
+from stopgo.actors.log.head import Head, fold_head
+from stopgo.actors.log.meter import Meter
+from stopgo.actors.log.pulse import Pulse
+from stopgo.actors.log.record import Run
+from stopgo.actors.log.state import Conversation
+from stopgo.actors.log.stored import read
+from stopgo.actors.timers import EXPIRIES
+from stopgo.actors.tools.needs import Wanted
+from stopgo.runtime.clock import WallClock
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.protocol import (
+    CloseQuestion,
+    Event,
+    Fence,
+    Journal,
+    NewEvent,
+    NewIntent,
+    NewQuestion,
+    SettleIntent,
+)
+
+
+def topic(conversation: str) -> str:
+    """The topic of the bus that this conversation's events are published on."""
+    return f"conversation/{conversation}"
+
+
+def reply_topic(conversation: str, key: str) -> str:
+    """The topic that the reply to a command is published on once it is on disk; None: it was deleted."""
+    return f"reply/{conversation}/{key}"
+
+
+@attrs.define(eq=False, kw_only=True)
+class ConversationLog(Branches):
+    journal: Journal
+    bus: EventBus
+    fence: Fence
+    state: Conversation
+    wall: WallClock
+    flusher: Flusher
+    start_soon: Callable[[Callable[[], Awaitable[object]]], object]
+    """Start a task of the conversation's."""
+    progress: Callable[[], None]
+    """Told of every commit."""
+    _queue: trio.Lock = attrs.field(factory=trio.Lock)
+    _ahead: Ahead = attrs.field(factory=Ahead)
+    _closed: bool = False
+    _stored_head: Head = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self.state.head, takes_self=True)
+    )
+    _used: dict[str, int] = attrs.field(factory=dict)
+    """Model calls and tool calls of the run, those under way included."""
+    _meters: dict[str, Meter] = attrs.field(factory=dict)
+    """Of the executions that have a limit, by key."""
+    _waiting: dict[str, tuple[trio.Event, Meters]] = attrs.field(factory=dict)
+    """Who waits for a decision in this life, by approval."""
+    _unauthorized: dict[object, tuple[Wanted, trio.Event, Meters]] = attrs.field(factory=dict)
+    """Who waits for a credential, and for whom."""
+
+    @property
+    def run(self) -> Run:
+        """The record of the live run. Raises `LookupError` when there is none."""
+        if self.state.run is None:
+            raise LookupError("no run is live")
+        return self.state.run
+
+    def begin(self, on_stall: Callable[[], None]) -> None:
+        """A run starts to move, in this life; what an earlier one used up does not count against it."""
+        self._used.clear()
+        super().begin(on_stall)
+
+    def snapshot(self) -> Conversation | None:
+        """The conversation as it is in the journal; None while that is behind, or being written."""
+        return None if self.ahead or self._queue.locked() else self.state.snapshot()
+
+    # ------------------------------------------------------------------ saving
+
+    async def save(
+        self,
+        *new: NewEvent,
+        intents: Sequence[NewIntent] = (),
+        settle: Sequence[SettleIntent] = (),
+        questions: Sequence[NewQuestion | CloseQuestion] = (),
+        ack: Sequence[str] = (),
+        replies: Mapping[str, Mapping[str, Any]] | None = None,
+        refuse: Mapping[str, Mapping[str, Any]] | None = None,
+        when: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Write all of it or nothing, behind what the fold is ahead; then let everybody know. False when
+        `when` no longer holds.
+
+        `refuse` answers commands with a `refusal`; they leave no trace, so their keys are not used up.
+
+        Raises what `Journal.save` raises; then nothing was written.
+        """
+        await self._take_turn()
+        try:
+            if not when():
+                return False
+            ahead = self._ahead
+            self.flusher.done(self)
+            head = fold_head(self.state.head, new)
+            saved = await self.journal.save(
+                self.fence,
+                self.state.last_seq - len(ahead.events),
+                (*ahead.events, *new),
+                intents=intents,
+                settle=(*ahead.settle, *settle),
+                questions=questions,
+                ack=(*ahead.ack, *ack),
+                replies=replies,
+                forget=tuple(refuse or ()),
+                summary=head.summary() if head != self._stored_head else None,
+            )
+            # No checkpoint from here on: commit, fold and publication are one step for everybody else.
+            self._caught_up(ahead)
+            self.state.head = self._stored_head = head
+            for seq, event in enumerate(new, self.state.last_seq + 1):
+                at = saved.at if event.at is None else event.at
+                self._take_in(Event(self.state.id, seq, event.type, at, event.body))
+            if replies or refuse:
+                for key, reply in {**(replies or {}), **(refuse or {})}.items():
+                    self.bus.publish(reply_topic(self.state.id, key), reply)
+            if questions and (expire := _expiries(questions)):
+                self.bus.publish(EXPIRIES, min(expire))
+            self.progress()
+            if self.stalled and self._on_stall is not None:
+                self._on_stall()  # a decision that nobody waits for any more moves nothing
+            return True
+        finally:
+            if self.ahead:  # not written: the next save takes it along, or a flush
+                self._ask_for_flush()
+            self._queue.release()
+
+    async def save_soon(
+        self,
+        *new: NewEvent,
+        settle: Sequence[SettleIntent] = (),
+        ack: Sequence[str] = (),
+        when: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Take it in at once; it is written with the next `save`, or a moment later. False when `when` no
+        longer holds.
+
+        For what only the run goes on from, not for what anybody waits for. A crash in between is one that
+        came a moment earlier; it finds the commands of `ack` in the inbox.
+        """
+        await self._take_turn()
+        try:
+            if not when():
+                return False
+            now, seq = self.wall(), self.state.last_seq
+            events = [
+                Event(self.state.id, seq + n, each.type, now if each.at is None else each.at, each.body)
+                for n, each in enumerate(new, 1)
+            ]
+            for event in events:
+                self.state.apply(event)
+            if not self.ahead:
+                self._ask_for_flush()
+            self._ahead.add(events, settle, ack)
+        finally:
+            self._queue.release()
+        if self._closed:
+            await self.flush()
+        return True
+
+    async def flush(self) -> None:
+        """Have on disk what the fold is ahead."""
+        if self.ahead:
+            await self.save(when=lambda: self.ahead)
+
+    def close(self) -> None:
+        """The conversation ends, and can start no task any more that flushes: what is still saved while it
+        unwinds is written at once."""
+        self._closed = True
+        self.flusher.done(self)
+
+    def tell(self, passing: Passing) -> None:
+        """Publish what is passing, in its place among the events."""
+        if self.ahead:
+            self._ahead.hold_back(passing)
+        else:
+            self.bus.publish(topic(self.state.id), passing)
+
+    @property
+    def ahead(self) -> bool:
+        """Something has been taken in that is not on disk yet."""
+        return bool(self._ahead.events)
+
+    @property
+    def ahead_by_steps(self) -> bool:
+        """A crash would take something back that no command in the inbox leads to again."""
+        return self._ahead.steps
+
+    @property
+    def acked(self) -> frozenset[str]:
+        """Commands that are carried out, and in the inbox still, for that is not on disk yet."""
+        return frozenset(self._ahead.ack)
+
+    @property
+    def begun(self) -> int:
+        """How many messages a run has begun with that are in the inbox still."""
+        made = len(self._ahead.events) == self.state.last_seq  # by the command that makes the conversation
+        return 0 if made else len(self._ahead.ack)
+
+    async def _take_turn(self) -> None:
+        # Free nearly always; and who finds it so need not let all others run first.
+        try:
+            self._queue.acquire_nowait()
+        except trio.WouldBlock:
+            await self._queue.acquire()
+
+    def _ask_for_flush(self) -> None:
+        if not self._closed:
+            self.flusher.soon(self, lambda: self.start_soon(self.flush))
+
+    def _caught_up(self, ahead: Ahead) -> None:
+        if ahead.events:
+            self._ahead = Ahead()
+            for each in ahead.untold:
+                self.bus.publish(topic(self.state.id), each)
+
+    @contextmanager
+    def metered(self, key: str, limit: float) -> Iterator[Meter]:
+        """Cancel the block once it has worked `limit` seconds, in this life and those before it."""
+        meter = self._meters[key] = Meter(limit, self.run.worked.get(key, 0.0))
+        try:
+            with meter.scope:
+                yield meter
+        finally:
+            del self._meters[key]
+
+    @property
+    def worked(self) -> Mapping[str, float]:
+        """Seconds of work of the executions that have a limit, by key."""
+        return {key: meter.worked for key, meter in self._meters.items()}
+
+    def take(self, what: str, limit: int | None) -> bool:
+        """Use up one of a run's `limit` model calls or tool calls; False when there is none left."""
+        if what not in self._used:
+            self._used[what] = self.run.used(what)
+        used = self._used[what]
+        if limit is not None and used >= limit:
+            return False
+        self._used[what] = used + 1
+        return True
+
+    def _take_in(self, event: Event) -> None:
+        self.state.apply_below(event)
+        if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED):
+            self._answer(event.body["id"])
+        if event.type == e.RUN_RESUMED or (event.type == e.APPROVAL_RESOLVED and event.body["token"]):
+            for _wanted, ready, meters in list(self._unauthorized.values()):
+                self.resume(meters)
+                ready.set()
+            self._unauthorized.clear()
+        self.bus.publish(topic(event.stream), event)
+
+    def _answer(self, approval: str) -> None:
+        waiter = self._waiting.pop(approval, None)
+        if waiter is not None:
+            answered, meters = waiter
+            self.resume(meters)  # here and not in the waiter: in between the run would look idle
+            answered.set()
+
+    # ----------------------------------------------------------- what a run does
+
+    async def admit(self, meters: Meters = ()) -> None:
+        """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""
+        if self.pulse.draining.is_set():
+            await self.flush()
+            await self.park(meters)
+
+    async def decision(
+        self, question: str, ask: Callable[[], Mapping[str, Any]], meters: Meters
+    ) -> Mapping[str, Any]:
+        """Put a question to a human once; wait for the answer without keeping the run active.
+
+        `question` is its key in the run, `ask` makes its body (`stopgo.actors.gate.approvals`), `meters` are
+        those of the branch that waits. Returns the decision as it is kept, or ``{"expired": true, ...}``.
+        """
+        id = self.run.asked.get(question)
+        if id is None:
+            await self.admit(meters)
+            body = ask()
+            id = body["id"]
+            await self.save(e.approval_requested(body), questions=[question_of(body)])
+        if id not in self.run.decisions:
+            answered = trio.Event()
+            self._waiting[id] = (answered, meters)
+            self.release(meters)
+            try:
+                await answered.wait()
+            finally:
+                if self._waiting.pop(id, None) is not None:  # cancelled: `_answer` did not count us in again
+                    self.resume(meters)
+        return self.run.decisions[id]
+
+    async def credential(self, wanted: Wanted, meters: Meters) -> None:
+        """Wait, without keeping the run active, until a command moves the run on, perhaps with a token."""
+        waiter = object()
+        ready = trio.Event()
+        self._unauthorized[waiter] = (wanted, ready, meters)
+        self.release(meters)
+        try:
+            await ready.wait()
+        finally:
+            if self._unauthorized.pop(waiter, None) is not None:
+                self.resume(meters)
+
+    # ------------------------------------------------------------- what it counts
+
+    @property
+    def stalled(self) -> bool:
+        """Only somebody outside can move the run on, and nobody was told yet."""
+        run = self.state.head.run
+        return self.still and run is not None and run.state == "running"
+
+    @property
+    def unauthorized(self) -> Wanted | None:
+        """What a branch needs a credential for; of several, that which a server has asked for itself."""
+        wanted = [each for each, _, _ in self._unauthorized.values()]
+        return next((each for each in wanted if each.status), wanted[0] if wanted else None)
+
+
+async def open_log(
+    journal: Journal,
+    conversation: str,
+    owner: str,
+    *,
+    bus: EventBus,
+    pulse: Pulse,
+    flusher: Flusher,
+    wall: WallClock,
+    start_soon: Callable[[Callable[[], Awaitable[object]]], object],
+    progress: Callable[[], None],
+) -> ConversationLog:
+    """Become the conversation's writer, and fold what there is.
+
+    Raises:
+        UnknownStream: it does not exist (any more).
+    """
+    fence = await journal.claim(conversation, owner)
+    state = await read(journal, conversation)
+    return ConversationLog(
+        journal=journal,
+        bus=bus,
+        pulse=pulse,
+        flusher=flusher,
+        wall=wall,
+        fence=fence,
+        state=state,
+        start_soon=start_soon,
+        progress=progress,
+    )
+
+
+def _expiries(questions: Sequence[NewQuestion | CloseQuestion]) -> list[float]:
+    asked = (each for each in questions if isinstance(each, NewQuestion))
+    return [each.expires for each in asked if each.expires is not None]
+
+
+def question_of(body: Mapping[str, Any]) -> NewQuestion:
+    """The journal's row of the question that an ``approval.requested`` with this body puts."""
+    return NewQuestion(body["id"], body["kind"], body, body.get("expires"))

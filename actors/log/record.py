@@ -1,0 +1,108 @@
+"""What a conversation is made of: its messages, and what its live run has on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import attrs
+
+from stopgo.actors.log.batch import Tally
+
+CallState: TypeAlias = Literal[
+    "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
+]
+
+
+# Named tuples, for every event of a call replaces one of each.
+
+
+class CallView(NamedTuple):
+    """A tool call as people see it."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    state: CallState = "requested"
+    result: str | None = None
+    is_error: bool | None = None
+    server: str | None = None
+    facade: str | None = None
+    """What the model called, when that stands for the whole server: name and arguments are what it meant."""
+
+
+class Message(NamedTuple):
+    id: str
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    created: float
+    node: str | None = None
+    call: CallView | None = None
+
+
+@attrs.define
+class CallRecord:
+    """What is on record of one tool call of a run."""
+
+    message: int
+    """Its place among the conversation's messages."""
+    attempts: dict[int, str] = attrs.field(factory=dict)
+    """`started`, `finished` or `unknown`, by attempt."""
+    need: Mapping[str, Any] | None = None
+    """What the server wanted, in place of a result, at the last attempt (`stopgo.actors.tools.needs`)."""
+    asked: Mapping[str, Any] | None = None
+    """The last need of answers, with its `attempt`: every attempt after that brings them."""
+    started: Mapping[str, Any] | None = None
+    """The body of the last `tool.started`."""
+    result: Mapping[str, Any] | None = None
+    reason: str = ""
+    """Why its outcome is unknown."""
+    left: float = 0.0
+    """When its last attempt did."""
+
+
+@attrs.define
+class Run:
+    """What a run has on record: what a replay goes by. Forgotten when the run ends."""
+
+    id: str
+    turn: int
+    text: str
+    tree_id: str
+    replay_version: int
+    mover: str
+    """The command that last moved it on; calls use its bearer token."""
+    token: bool
+    """Whether that command came with one."""
+    unsettled: list[str] = attrs.field(factory=list)
+    """Commands whose senders have no answer yet."""
+    commands: list[str] = attrs.field(factory=list)
+    """All commands that were part of it."""
+    steps: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    said: dict[str, list[str]] = attrs.field(factory=dict)
+    """Keys of the model's replies by node, oldest first."""
+    calls: dict[str, CallRecord] = attrs.field(factory=dict)
+    asked: dict[str, str] = attrs.field(factory=dict)
+    """Approval ids by the key of the question."""
+    decisions: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """By approval id."""
+    batches: set[str] = attrs.field(factory=set)
+    """Keys of the replies whose calls are all settled."""
+    tallies: dict[str, Tally] = attrs.field(factory=dict)
+    """Of the replies whose calls are not all settled, by key."""
+    worked: dict[str, float] = attrs.field(factory=dict)
+    """Seconds of work when it last began to wait, of the executions that have a limit, by key."""
+
+    def used(self, what: str) -> int:
+        """How many `model_calls`, or `tool_calls` that were sent, it has on record."""
+        if what == "model_calls":
+            return sum(len(keys) for keys in self.said.values())
+        return sum(record.started is not None for record in self.calls.values())
+
+
+@attrs.frozen
+class Exchange:
+    """An earlier turn, as later ones see it."""
+
+    user: str
+    answer: str

@@ -1,0 +1,341 @@
+"""A conversation is the fold of its events: `Conversation.apply` is the only thing that changes one.
+
+Rules of the fold:
+
+* It is a function of the events alone: no clock, no randomness, no I/O. Ids of messages come from the seq.
+* Whoever adds a type of event adds it here. A type this code does not know makes the conversation read-only:
+  it was written by a newer version, and going on without understanding it could repeat or undo something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from stopgo.actors import events as e
+from stopgo.actors.gate.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
+from stopgo.actors.log.batch import Tally
+from stopgo.actors.log.head import Head, advance, is_rejection
+from stopgo.actors.log.record import CallRecord, CallView, Exchange, Message, Run
+from stopgo.runtime.journal.protocol import Event, Question
+
+
+@attrs.define(eq=False)
+class Conversation:
+    id: str
+    head: Head = attrs.field(factory=Head)
+    created: float = 0.0
+    updated: float = 0.0
+    last_seq: int = 0
+    messages: list[Message] = attrs.field(factory=list)
+    approvals: dict[str, Question] = attrs.field(factory=dict)
+    """All there ever were, oldest first."""
+    turns: list[Exchange] = attrs.field(factory=list)
+    trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    run: Run | None = None
+    """The record of the live run."""
+    read_only: bool = False
+    """It has an event this version does not know."""
+
+    def apply(self, event: Event) -> None:
+        """Advance by the next event."""
+        self.head = advance(self.head, event.type, event.body)
+        self.apply_below(event)
+
+    def apply_below(self, event: Event) -> None:
+        """Advance everything but the head: for the writer, who has folded that before it saved."""
+        self.last_seq = event.seq
+        self.updated = max(self.updated, event.at)  # what a human did is dated when it was done
+        if event.type not in e.KNOWN:
+            self.read_only = True
+            return
+        handler = _HANDLERS.get(event.type)
+        if handler is not None:
+            handler(self, event, event.body)
+
+    def message_id(self, seq: int, index: int = 0) -> str:
+        """A name-based UUID (RFC 9562, version 5 in form): the same for everybody who folds these events."""
+        name = f"{self.id}/{seq}/{index}".encode()
+        h = hashlib.sha1(name, usedforsecurity=False).hexdigest()
+        return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-a{h[17:20]}-{h[20:32]}"
+
+    def say(
+        self, event: Event, role: Literal["system", "user", "assistant"], text: str, node: str | None = None
+    ) -> None:
+        self.messages.append(Message(self.message_id(event.seq), role, text, event.at, node))
+
+    def snapshot(self) -> Conversation:
+        """A copy that stays as it is, without the record of the live run."""
+        return attrs.evolve(
+            self,
+            messages=list(self.messages),
+            approvals=dict(self.approvals),
+            turns=list(self.turns),
+            trees=dict(self.trees),
+            run=None,
+        )
+
+    def update_call(self, record: CallRecord, content: str | None = None, **changes: Any) -> None:
+        message = self.messages[record.message]
+        assert message.call is not None
+        self.messages[record.message] = message._replace(
+            content=message.content if content is None else content,
+            call=message.call._replace(**changes),
+        )
+
+
+CANCELLED_RUN = "The run was cancelled."
+
+
+def fold(id: str, history: Iterable[Event]) -> Conversation:
+    conversation = Conversation(id)
+    for event in history:
+        conversation.apply(event)
+    return conversation
+
+
+# ---------------------------------------------------------------- one per type
+
+
+def _created(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    c.created = event.at
+    c.say(event, "system", body["prompt"])
+
+
+def _message_added(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    c.say(event, "user", body["text"])
+
+
+def _run_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    if "tree" in body:
+        c.trees[body["tree_id"]] = body["tree"]
+    c.run = Run(
+        id=body["run"],
+        turn=body["turn"],
+        text=c.messages[-1].content,
+        tree_id=body["tree_id"],
+        replay_version=body["replay_version"],
+        mover=body["command"],
+        token=body["token"],
+        unsettled=[body["command"]],
+        commands=[body["command"]],
+    )
+
+
+def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    key = body["key"]
+    if body["kind"] == "call":
+        record = run.calls[key]
+        state = "denied" if body["outcome"] == "denied" else "finished"
+        is_error = body["outcome"] != "exit_loop"
+        c.update_call(record, body["content"], state=state, result=body["content"], is_error=is_error)
+        return
+    run.steps[key] = body
+    if body["kind"] == "model":
+        run.said.setdefault(body["node"], []).append(key)
+    if body["kind"] != "model" or "error" in body:
+        return
+    if body["text"]:
+        c.say(event, "assistant", body["text"], body["node"])
+    for index, call in enumerate(body["tool_calls"]):
+        view = CallView(call["id"], call["name"], call["arguments"])
+        message = Message(c.message_id(event.seq, index + 1), "tool", "", event.at, body["node"], view)
+        run.calls[f"{key}.{index}"] = CallRecord(len(c.messages))
+        c.messages.append(message)
+
+
+def _batch_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    run.batches.add(body["key"])
+    run.tallies.pop(body["key"], None)
+
+
+def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    record = run.calls[body["key"]]
+    run.tallies.setdefault(_reply(body["key"]), Tally()).leave(event.at)
+    record.left = event.at
+    record.attempts[body["attempt"]] = "started"
+    record.started = body
+    record.need = None
+    meant = _meant(body, body["tool"], body["arguments"])
+    # What was said of an earlier attempt, that nobody knows its outcome, is not true of this one.
+    c.update_call(record, "", state="started", result=None, is_error=None, **meant)
+
+
+def _meant(body: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call is shown as what it means, once that is known."""
+    return {"name": tool, "arguments": arguments, "server": body["server"], "facade": body.get("facade")}
+
+
+def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    record = _over(c, event, "finished")
+    if "need" in body:
+        record.need = body["need"]
+        if body["need"]["kind"] == "answers":
+            record.asked = {**body["need"], "attempt": body["attempt"]}
+        c.update_call(record, state="waiting")
+        return
+    record.result = body["result"]
+    content, is_error = body["result"]["content"], body["result"]["is_error"]
+    c.update_call(record, content, state="finished", result=content, is_error=is_error)
+
+
+def _tool_unknown(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    record = _over(c, event, "unknown")
+    record.reason = body["reason"]
+    text = unknown_text(body["reason"])
+    c.update_call(record, text, state="unknown", result=text, is_error=True)
+
+
+def _over(c: Conversation, event: Event, how: str) -> CallRecord:
+    """An attempt of a call is not under way any more."""
+    run, key = _live(c), event.body["key"]
+    record = run.calls[key]
+    record.attempts[event.body["attempt"]] = how
+    # None: its reply is summed up. An interrupted call that is denied today ends before its attempt does.
+    if (tally := run.tallies.get(_reply(key))) is not None:
+        tally.come_back(record.left, event.at)
+    return record
+
+
+def _reply(call: str) -> str:
+    """The key of the model's reply that asked for this call."""
+    return call.rpartition(".")[0]
+
+
+def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    run.asked[body["question"]] = body["id"]
+    c.approvals[body["id"]] = Question(
+        id=body["id"],
+        stream=c.id,
+        kind=body["kind"],
+        state="pending",
+        body=body,
+        decision=None,
+        created=event.at,
+        expires=body.get("expires"),
+        settled=None,
+    )
+    if body["kind"] == "tool":
+        record = run.calls[body["key"]]
+        c.update_call(record, state="waiting", **_meant(body, body["tool_name"], body["tool_args"]))
+
+
+def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    decision = body["decision"]
+    approval = c.approvals[body["id"]] = attrs.evolve(
+        c.approvals[body["id"]], state="decided", decision=decision, settled=event.at
+    )
+    run.decisions[approval.id] = decision
+    _take_in(run, body["command"])
+    _moved(run, body)
+    if approval.kind == "tool" and is_rejection(decision):
+        text = rejection_text(decision)
+        c.update_call(run.calls[approval.body["key"]], text, state="rejected", result=text, is_error=True)
+    elif approval.kind == "outcome_unknown" and decision["action"] != "retry":
+        text, failed = outcome_text(decision), decision["action"] == "failed"
+        record = run.calls[approval.body["key"]]
+        c.update_call(record, text, state="finished", result=text, is_error=failed)
+
+
+def _approval_void(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    approval = c.approvals[body["id"]]
+    patch = {"superseded_by": body["superseded_by"]} if "superseded_by" in body else {}
+    c.approvals[approval.id] = attrs.evolve(
+        approval, state="void", body={**approval.body, **patch}, settled=event.at
+    )
+
+
+def _approval_expired(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    approval = c.approvals[body["id"]]
+    c.approvals[approval.id] = attrs.evolve(approval, state="expired", settled=event.at)
+    run.decisions[approval.id] = {"expired": True, "on_expiry": approval.body["on_expiry"]}
+    if approval.kind == "tool":
+        record = run.calls[approval.body["key"]]
+        c.update_call(record, EXPIRED, state="expired", result=EXPIRED, is_error=True)
+
+
+def _run_resumed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    if body["answer"]:
+        _take_in(run, body["command"])
+    _moved(run, body)
+
+
+def _run_paused(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    run.unsettled.clear()
+    run.worked.update(body["worked"])
+
+
+def _run_ended(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    run = _live(c)
+    match event.type:
+        case e.RUN_FINISHED:
+            answer = body["text"]
+        case e.RUN_FAILED:
+            answer = failure_text(body["code"], body["message"])
+        case _:
+            answer = CANCELLED_RUN
+    last = c.messages[-1]
+    if (last.role, last.content) != ("assistant", answer):  # most answers are what the last node said
+        c.say(event, "assistant", answer)
+    c.turns.append(Exchange(run.text, answer))
+    for record in run.calls.values():
+        view = c.messages[record.message].call
+        if view is not None and view.state in ("requested", "waiting"):
+            c.update_call(record, state="cancelled")
+    c.run = None
+
+
+def failure_text(code: str, message: str) -> str:
+    """What the user reads when a run failed."""
+    return f"LLM error: {message}" if code == "model_error" else message
+
+
+def _live(c: Conversation) -> Run:
+    if c.run is None:
+        raise LookupError("an event of a run outside a run")
+    return c.run
+
+
+def _take_in(run: Run, command: str) -> None:
+    run.unsettled.append(command)
+    run.commands.append(command)
+
+
+def _moved(run: Run, body: Mapping[str, Any]) -> None:
+    # A decision without a token does not take away the one the run has: a run started with a token must
+    # never go out anonymously, so it keeps needing one.
+    if body["token"] or not run.token:
+        run.mover, run.token = body["command"], body["token"]
+
+
+_HANDLERS = {
+    e.CONVERSATION_CREATED: _created,
+    e.MESSAGE_ADDED: _message_added,
+    e.RUN_STARTED: _run_started,
+    e.STEP_FINISHED: _step_finished,
+    e.BATCH_FINISHED: _batch_finished,
+    e.TOOL_STARTED: _tool_started,
+    e.TOOL_FINISHED: _tool_finished,
+    e.TOOL_UNKNOWN: _tool_unknown,
+    e.APPROVAL_REQUESTED: _approval_requested,
+    e.APPROVAL_RESOLVED: _approval_resolved,
+    e.APPROVAL_EXPIRED: _approval_expired,
+    e.APPROVAL_VOID: _approval_void,
+    e.RUN_RESUMED: _run_resumed,
+    e.RUN_WAITING: _run_paused,
+    e.RUN_AUTH_REQUIRED: _run_paused,
+    e.RUN_FINISHED: _run_ended,
+    e.RUN_FAILED: _run_ended,
+    e.RUN_CANCELLED: _run_ended,
+}

@@ -1,0 +1,72 @@
+"""Questions that have become pointless: taken back in the commit of what makes them so."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from stopgo.actors import events as e
+from stopgo.actors.log.head import RunHead
+from stopgo.actors.log.log import ConversationLog, question_of
+from stopgo.runtime.journal.errors import QuestionTaken
+from stopgo.runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+
+
+async def save_over(
+    log: ConversationLog,
+    *events: NewEvent,
+    asked: Callable[[Mapping[str, Any]], bool],
+    why: str,
+    settle: Sequence[SettleIntent] = (),
+) -> None:
+    """Save what makes pending questions pointless, those whose body `asked` picks, and take them back:
+    nobody waits for the answer any more. A human who was faster is heard, and nothing follows."""
+    faster: set[str] = set()
+    while True:
+        pending, approvals = log.state.head.pending, log.state.approvals
+        over = [id for id in pending if id not in faster and asked(approvals[id].body)]
+        others = [*(e.approval_void(id, why) for id in over), *_moves_on(log)]
+        holds = partial(_still, log, over, log.state.head.run)
+        if not others:
+            if await log.save_soon(*events, settle=settle, when=holds):
+                return
+            continue
+        close = [CloseQuestion(id, "void") for id in over]
+        try:
+            if await log.save(*events, *others, settle=settle, questions=close, when=holds):
+                return
+        except QuestionTaken:
+            rows = [await log.journal.question(id) for id in over]
+            faster |= {row.id for row in rows if row is not None and row.state == "decided"}
+
+
+def replace(log: ConversationLog, old: str, body: Mapping[str, Any]) -> Awaitable[bool]:
+    """Take a pending question back and put another in its place, in one commit.
+
+    Raises `QuestionTaken` when a human was faster.
+    """
+    return log.save(
+        e.approval_void(old, "the tool is not what was shown any more", superseded_by=body["id"]),
+        e.approval_requested(body),
+        questions=[CloseQuestion(old, "void", {"superseded_by": body["id"]}), question_of(body)],
+        when=partial(_pending, log, [old]),
+    )
+
+
+def _moves_on(log: ConversationLog) -> Sequence[NewEvent]:
+    """A run that was just said to wait, and goes on by itself, is one to resume at the next start."""
+    run = log.state.head.run
+    if run is None or run.state == "running":
+        return ()
+    return (e.run_resumed(run.id, log.run.mover, log.run.token, answer=False),)
+
+
+def _still(log: ConversationLog, asked: Sequence[str], run: RunHead | None) -> bool:
+    now = log.state.head.run
+    return _pending(log, asked) and (now and now.state) == (run and run.state)
+
+
+def _pending(log: ConversationLog, asked: Sequence[str]) -> bool:
+    """Whether these questions are still open: while a save waits for its turn, one may expire."""
+    return set(asked) <= set(log.state.head.pending)

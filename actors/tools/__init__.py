@@ -1,0 +1,1 @@
+"""Tools as everybody knows them, whatever protocol offers them."""

@@ -1,0 +1,85 @@
+"""A whole server as one tool, which takes the name of one of its tools and that one's arguments. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from stopgo.actors.tools.tool import Hints, Tool
+
+MAX_SIGNATURES = 4000
+"""Characters of what the tools take, which a model cannot see elsewhere."""
+
+_FORM = 'it takes {"tool": NAME, "arguments": {...}}'
+
+
+@attrs.frozen
+class Inner:
+    """What a call of the one tool is about."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+class Malformed(Exception):
+    """A call of the one tool that is about nothing; the text is for the model."""
+
+
+def facade_tool(name: str, server: str, tools: Sequence[Tool]) -> Tool:
+    """The one tool of a server that has these."""
+    names = [tool.own_name for tool in tools]
+    arguments = {"type": "object", "description": f"Arguments of the tool. {_signatures(tools)}"}
+    return Tool(
+        name=name,
+        description=f"MCP server ({name.removeprefix('mcp_')}). Available tools: {', '.join(names)}",
+        input_schema={
+            "type": "object",
+            "properties": {"tool": {"type": "string", "enum": names}, "arguments": arguments},
+            "required": ["tool"],
+        },
+        server=server,
+        hints=Hints(
+            read_only=all(tool.hints.read_only for tool in tools),
+            destructive=any(tool.hints.destructive and not tool.hints.read_only for tool in tools),
+        ),
+    )
+
+
+def unwrap(name: str, arguments: Mapping[str, Any]) -> Inner:
+    """What a call of the one tool `name` with these arguments is about. Raises `Malformed`."""
+    tool, inner = arguments.get("tool"), arguments.get("arguments")
+    if not isinstance(tool, str) or not tool:
+        raise Malformed(f'"{name}" needs the name of a tool; {_FORM}')
+    if extra := sorted(arguments.keys() - {"tool", "arguments"}):
+        raise Malformed(f'"{name}" does not know {", ".join(map(json.dumps, extra))}; {_FORM}')
+    if inner is None:
+        inner = {}
+    if not isinstance(inner, Mapping):
+        raise Malformed(f'the arguments of "{tool}" must be an object; {_FORM}')
+    return Inner(tool, inner)
+
+
+def wrapped(arguments: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a call of the one tool, with those that the inner call was made with in the end."""
+    return {**arguments, "arguments": inner}
+
+
+def _signatures(tools: Sequence[Tool]) -> str:
+    text = ""
+    for tool in tools:
+        said = f"{tool.own_name}({_parameters(tool.input_schema)}); "
+        if len(text) + len(said) > MAX_SIGNATURES:
+            return f"{text}..."
+        text += said
+    return text.removesuffix("; ")
+
+
+def _parameters(schema: Mapping[str, Any]) -> str:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return ""
+    needed = required if isinstance(required, list) else []
+    return ", ".join(name if name in needed else f"{name}?" for name in properties)

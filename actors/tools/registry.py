@@ -1,0 +1,190 @@
+"""The tool registry: the one map from tool names to the servers that offer them.
+
+It serves its mailbox serially and never waits for a server, so a lookup is quick whatever servers do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+
+from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from stopgo.actors.tools.facade import Malformed, unwrap
+from stopgo.actors.tools.slots import Slots
+from stopgo.actors.tools.tool import ServerMessage, Tool
+from stopgo.config.model import AgentConfig
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.message import Request
+from stopgo.runtime.ref import ActorRef
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen(eq=False)
+class Server:
+    """What the registry knows of a tool server."""
+
+    name: str
+    ref: ActorRef[ServerMessage]
+    slots: Slots
+    """Calls at the same time, first come first served; taken before a call's intent is written."""
+    forwards_bearer: bool
+
+
+@attrs.frozen(eq=False)
+class Resolved:
+    tool: Tool
+    server: Server
+    arguments: Mapping[str, Any]
+    """Those of the tool itself: of a call to a server that is one tool, the inner ones."""
+    facade: str | None = None
+    """The one tool of its server, if it was called through that."""
+
+
+@attrs.frozen
+class NotFound:
+    name: str
+    nearest: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        nearest = f" (nearest: {', '.join(self.nearest)})" if self.nearest else ""
+        return f"tool not found: {self.name}{nearest}"
+
+
+@attrs.frozen
+class Unusable:
+    """A call of a server that is one tool, which does not say what of it is meant."""
+
+    problem: str
+
+
+@attrs.frozen(eq=False)
+class Register(Request["RegistryMessage", None]):
+    """Offer a server's tools. Raises `DuplicateTool`; then nothing of it is registered."""
+
+    server: Server
+    tools: tuple[Tool, ...]
+
+
+@attrs.frozen(eq=False)
+class Update(Request["RegistryMessage", None]):
+    """A registered server lists other tools now.
+
+    A change that collides with another server's tools is refused as a whole, and what was offered before
+    stays; it is tried again whenever another server's tools change. What is refused is published.
+    """
+
+    server: str
+    tools: tuple[Tool, ...]
+
+
+@attrs.frozen(eq=False)
+class Resolve(Request["RegistryMessage", Resolved | NotFound | Unusable]):
+    """What a call is about. With `server`, only tools of that server: for what is on record already."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    server: str | None = None
+
+
+RegistryMessage: TypeAlias = Register | Update | Resolve
+
+Publish: TypeAlias = Callable[[Catalogue, Mapping[str, str]], None]
+"""Told of all tools whenever they change, and of the servers whose change was refused, with the reason."""
+
+
+def registry(config: AgentConfig, publish: Publish) -> Behaviour[RegistryMessage]:
+    async def behaviour(ctx: Context[RegistryMessage]) -> None:
+        book = _Book(config, publish)
+
+        async def handle(message: RegistryMessage) -> Any:
+            match message:
+                case Register(server=server, tools=tools):
+                    return book.register(server, tools)
+                case Update(server=name, tools=tools):
+                    return book.update(name, tools)
+                case Resolve(tool=name, arguments=arguments, server=owner):
+                    if owner is None:
+                        return book.resolve(name, arguments)
+                    return book.resolve_of(owner, name, arguments)
+                case _:
+                    assert_never(message)
+
+        await ctx.serve(handle, waits=False)
+
+    return behaviour
+
+
+@attrs.define(eq=False)
+class _Book:
+    _config: AgentConfig
+    _publish: Publish
+    _servers: dict[str, Server] = attrs.field(factory=dict)
+    _offers: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict)
+    _refused: dict[str, tuple[tuple[Tool, ...], str]] = attrs.field(factory=dict)
+    """Changes that collide, with the reason."""
+    _catalogue: Catalogue = attrs.field(factory=Catalogue)
+
+    def register(self, server: Server, tools: tuple[Tool, ...]) -> None:
+        self._take(server.name, tools)
+        self._servers[server.name] = server
+        self._tell()
+
+    def update(self, server: str, tools: tuple[Tool, ...]) -> None:
+        refused = self._refused.pop(server, None)
+        if tools == self._offers[server] and refused is None:
+            return
+        waiting = {server: tools, **{name: wanted for name, (wanted, _) in self._refused.items()}}
+        for name, wanted in waiting.items():
+            self._refused.pop(name, None)
+            try:
+                self._take(name, wanted)
+            except DuplicateTool as error:
+                self._refused[name] = wanted, str(error)
+        if server in self._refused:
+            logger.warning(
+                'the changed tools of MCP server "%s" are refused, the ones before stay: %s',
+                server,
+                self._refused[server][1],
+            )
+        self._tell()
+
+    def _take(self, server: str, tools: tuple[Tool, ...]) -> None:
+        offers = {**self._offers, server: tools}
+        self._catalogue = catalogue(self._config, offers)
+        self._offers = offers
+
+    def _tell(self) -> None:
+        self._publish(self._catalogue, {name: reason for name, (_, reason) in self._refused.items()})
+
+    def resolve(self, name: str, arguments: Mapping[str, Any]) -> Resolved | NotFound | Unusable:
+        entry = self._catalogue.entries.get(name)
+        match entry:
+            case None:
+                return NotFound(name, self._catalogue.nearest(name))
+            case Tool():
+                return Resolved(entry, self._servers[entry.server], arguments)
+            case Shelf():
+                return self._unwrapped(entry, name, arguments)
+            case _:
+                assert_never(entry)
+
+    def resolve_of(self, server: str, name: str, arguments: Mapping[str, Any]) -> Resolved | NotFound:
+        tool = self._catalogue.of_server(server, name)
+        return NotFound(name) if tool is None else Resolved(tool, self._servers[server], arguments)
+
+    def _unwrapped(
+        self, shelf: Shelf, name: str, arguments: Mapping[str, Any]
+    ) -> Resolved | NotFound | Unusable:
+        try:
+            inner = unwrap(name, arguments)
+        except Malformed as error:
+            return Unusable(str(error))
+        tool = self._catalogue.of_server(shelf.server.name, inner.tool)
+        if tool is None:
+            names = [tool.own_name for tool in shelf.tools]
+            return NotFound(f"{inner.tool} of {name}", near(inner.tool, names))
+        return Resolved(tool, self._servers[tool.server], inner.arguments, facade=name)

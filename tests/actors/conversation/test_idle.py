@@ -1,0 +1,50 @@
+"""When a conversation may leave memory: not before those who wait know what for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stopgo.actors.conversation.conversation import IDLE
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Saved
+from tests.actors.world import DESTRUCTIVE, World, answer, call, use, wall
+
+
+class SlowJournal(MemoryJournal):
+    """Takes so long for every save that a conversation seems idle in the middle of one."""
+
+    async def save(self, *args: Any, **more: Any) -> Saved:
+        await trio.sleep(0.7 * IDLE)
+        return await super().save(*args, **more)
+
+
+async def test_idle_time_that_ends_while_the_wait_is_announced(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.journal = SlowJournal(wall)
+    world.tool("rm", DESTRUCTIVE)
+    world.plan("agent", use(call("rm")))
+    async with world.agent() as agent:
+        with trio.fail_after(60):
+            turn = await agent.start_conversation("remove it")
+        assert answer(turn).state == "waiting"
+        await trio.sleep(10 * IDLE)
+        assert agent._cast.conversations.active == 0
+
+
+async def test_whoever_wakes_a_conversation_that_is_gone_wakes_nobody(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("hi", key="k")).conversation.id
+        await agent.delete(id)
+        await trio.sleep(10 * IDLE)
+        agent._cast.services.wake(id)
+        await wait_all_tasks_blocked()
+        anew = await agent.start_conversation("hi", key="k")
+        assert (anew.conversation.id, answer(anew).state) == (id, "finished")
+    assert caplog.messages == []

@@ -1,0 +1,383 @@
+"""A conversation that cannot go on disturbs nobody else, and says so."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors import events as e
+from stopgo.actors.agent import _NAMESPACE, Agent
+from stopgo.actors.errors import AgentError
+from stopgo.actors.log.log import reply_topic
+from stopgo.actors.nodes import llm as module
+from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import NewEvent, Summary
+from tests.actors.world import (
+    DESTRUCTIVE,
+    HARMLESS,
+    World,
+    after,
+    answer,
+    call,
+    code_of,
+    events,
+    say,
+    types,
+    use,
+    wall,
+)
+
+
+async def write(world: World, id: str, *new: NewEvent, summary: Summary | None = None) -> None:
+    """Put something into a log that no version of this code would."""
+    fence = await world.journal.claim(id, "somebody else")
+    last = len(await world.journal.events_since(id, 0))
+    await world.journal.save(fence, last, new, summary=summary)
+
+
+# --------------------------------------------------------------------- it cannot be read
+
+
+BROKEN = [
+    NewEvent("tool.finished", {"key": "1/:1.0", "attempt": 1, "result": {"content": "", "is_error": False}}),
+    NewEvent("run.finished", {"run": "r", "text": "t", "settles": []}),
+    NewEvent("approval.resolved", {"id": "x", "decision": {}, "command": "k", "token": False}),
+    NewEvent("message.added", {}),
+    NewEvent("message.added", {"text": 7, "command": "k"}),
+    NewEvent("message.added", {"text": None, "command": "k"}),
+    NewEvent("run.started", {"run": "r"}),
+    NewEvent("step.finished", {"key": "1/:1", "kind": "model"}),
+]
+
+
+@pytest.mark.parametrize("event", BROKEN, ids=lambda event: event.type)
+async def test_a_log_that_makes_no_sense_is_answered_and_disturbs_nobody(
+    world: World, autojump_clock: MockClock, event: NewEvent, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.agent() as agent:
+        sound = (await agent.start_conversation("sound")).conversation.id
+        broken = (await agent.start_conversation(key="k")).conversation.id
+    await write(world, broken, event)
+    async with world.agent() as agent:
+        assert await code_of(agent.get(broken)) == "conversation_broken"
+        assert await code_of(agent.send(broken, "one")) == "conversation_broken"
+        assert await code_of(agent.send(broken, "two", token="secret")) == "conversation_broken"  # at once
+        await trio.sleep(60)
+        assert await code_of(agent.send(broken, "three")) == "conversation_broken"  # after a while
+        assert answer(await agent.send(sound, "more")).state == "finished"
+        listed = {item.id for item in (await agent.conversations()).conversations}
+        assert listed == {sound, broken}
+        listed = {item.id for item in (await agent.conversations(full=True)).conversations}
+        assert sound in listed  # one that cannot be shown in full hides no other
+        assert await world.journal.inbox(broken) == ()
+        assert not agent._cast.services.tokens._held
+        assert agent.health().ready
+        last = (await events(world.journal, broken))[-1]
+        assert last.type == event.type  # it stays as it is
+        await agent.delete(broken)
+        assert await code_of(agent.get(broken)) == "conversation_not_found"
+        assert answer(await agent.start_conversation("anew", key="k")).state == "finished"
+    assert any("internal error" in record.getMessage() for record in caplog.records)
+
+
+async def test_an_event_of_a_newer_version_makes_a_conversation_read_only(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("one")
+    id = turn.conversation.id
+    await write(world, id, NewEvent("branch.merged", {"anything": [1]}))
+    async with world.agent() as agent:
+        conversation = await agent.get(id)
+        assert conversation.read_only
+        assert [m.content for m in conversation.messages] == ["You help.", "one", "agent done"]
+        for command in (agent.send(id, "two"), agent.complete(id), agent.cancel(id)):
+            assert await code_of(command) == "conversation_read_only"
+        assert conversation.last_seq == (await agent.get(id)).last_seq
+        await agent.delete(id)
+        assert await code_of(agent.get(id)) == "conversation_not_found"
+    assert len(world.requests) == 1
+
+
+async def test_a_command_of_a_newer_version_is_refused_and_holds_up_nobody(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one")).conversation.id
+        with agent._cast.services.bus.subscribe(reply_topic(id, "k")) as replies:
+            await world.journal.deliver(id, "k", "dance", {})
+            agent._cast.services.wake(id)
+            refused: Any = await anext(replies)
+        assert refused["error"]["code"] == "invalid_request"
+        assert "dance" in refused["error"]["message"]
+        assert answer(await agent.send(id, "two")).response == "agent done"
+        assert await world.journal.inbox(id) == ()
+
+
+async def test_a_run_with_an_event_of_a_newer_version_does_not_go_on(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """Going on without understanding what happened could repeat or undo something."""
+    world.tool("put", HARMLESS)
+    world.plan("agent", after(20, use(call("put"))), say("done"))
+    async with world.agent() as agent:
+        with trio.move_on_after(1):
+            await agent.start_conversation("go", key="k")
+        await agent.drain(0)
+        [row] = (await world.journal.list()).rows
+    world.requests.clear()
+    await write(world, row.stream, NewEvent("branch.merged", {}))
+    before = await types(world.journal, row.stream)
+    async with world.agent() as agent:
+        await trio.sleep(100)
+        assert (await agent.get(row.stream)).read_only
+        assert await code_of(agent.send(row.stream, "hello")) == "conversation_read_only"
+        assert await types(world.journal, row.stream) == before
+        await agent.delete(row.stream)
+        assert await types(world.journal, row.stream) == []
+    assert world.requests == []
+    assert world.ledger == []
+
+
+async def test_a_decision_in_a_read_only_conversation_waits_for_the_newer_version(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    id, [question] = turn.conversation.id, turn.conversation.head.pending
+    await write(world, id, NewEvent("branch.merged", {}))
+    async with world.agent() as agent:
+        refused = agent.decide(question, {"approved": True}, key="d", token="secret")
+        assert await code_of(refused) == "conversation_read_only"
+        assert not agent._cast.services.tokens._held
+        assert await code_of(agent.decide(question, {"approved": False})) == "already_decided"
+        await trio.sleep(60)
+        repeated = agent.decide(question, {"approved": True}, key="d", token="secret")
+        assert await code_of(repeated) == "conversation_read_only"
+    assert world.ledger == []
+    # It was the first decision, so it is the one that counts.
+    monkeypatch.setattr(e, "KNOWN", e.KNOWN | {"branch.merged"})
+    async with world.agent() as agent:
+        await trio.sleep(60)
+        assert (await agent.get(id)).messages[-1].content == "done"
+    assert world.called("wipe") == 1
+
+
+# ------------------------------------------------------------------- it crashes as it works
+
+
+class Failing(MemoryJournal):
+    """Refuses to save certain events of certain conversations, or refusals, as often as it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(wall)
+        self.fails: dict[str, tuple[str, int]] = {}
+
+    async def save(self, fence: Any, expected_seq: int, events: Any = (), **more: Any) -> Any:
+        type, left = self.fails.get(fence.stream, ("", 0))
+        written = [*(event.type for event in events), *(["refusal"] if more.get("forget") else [])]
+        if left and type in written:
+            self.fails[fence.stream] = (type, left - 1)
+            await trio.lowlevel.checkpoint()
+            raise JournalError("this row is cursed")
+        return await super().save(fence, expected_seq, events, **more)
+
+
+@pytest.fixture
+def failing(world: World) -> Failing:
+    world.journal = journal = Failing()
+    return journal
+
+
+async def begin(agent: Agent, failing: Failing, type: str, times: int) -> str:
+    id = (await agent.start_conversation()).conversation.id
+    failing.fails[id] = (type, times)
+    return id
+
+
+@pytest.mark.parametrize("type", ["message.added", "step.finished", "tool.started", "run.finished"])
+async def test_a_crash_now_and_then_is_survived(
+    world: World, autojump_clock: MockClock, failing: Failing, type: str
+) -> None:
+    world.tool("put", HARMLESS)
+    world.plan("agent", use(call("put")), say("done"))
+    async with world.agent() as agent:
+        id = await begin(agent, failing, type, 2)
+        assert answer(await agent.send(id, "go")).response == "done"
+        assert world.called("put") == 1
+        assert [*await types(world.journal, id)].count("run.finished") == 1
+        await trio.sleep(10)
+        assert agent._cast.services.pulse.moving == 0
+
+
+async def test_a_run_that_always_crashes_is_given_up_and_the_conversation_lives_on(
+    world: World, autojump_clock: MockClock, failing: Failing, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.tool("put", HARMLESS)
+    world.plan("agent", use(call("put")), say("done"), turn=1)
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent:
+        id = await begin(agent, failing, "tool.started", 1000)
+        other = (await agent.start_conversation("other")).conversation.id
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.send, other, "meanwhile")
+            result = answer(await agent.send(id, "go"))
+        assert (result.state, result.code) == ("failed", "internal_error")
+        error_id = result.response.rstrip(".").split()[-1]
+        assert any(error_id in record.getMessage() for record in caplog.records)
+        assert "cursed" not in result.response  # an id, never what the code tripped over
+        assert "tool.started" not in await types(world.journal, id)
+        assert answer(await agent.send(id, "next")).response == "second"
+        assert (await agent.get(other)).messages[-1].role == "assistant"
+
+
+async def test_a_command_that_always_crashes_is_refused(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    async with world.agent() as agent:
+        id = await begin(agent, failing, "message.added", 1000)
+        with pytest.raises(AgentError):
+            await agent.send(id, "cursed")
+        failing.fails.clear()
+        turn = await agent.send(id, "fine")
+        assert [m.content for m in turn.conversation.messages if m.role == "user"][-1] == "fine"
+
+
+async def test_a_conversation_that_was_given_up_survives_the_next_crash(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent:
+        id = await begin(agent, failing, "step.finished", 1000)
+        assert answer(await agent.send(id, "go")).code == "internal_error"
+        failing.fails[id] = ("step.finished", 1)  # before it has left memory
+        assert answer(await agent.send(id, "next")).response == "second"
+
+
+async def test_a_message_behind_a_run_that_is_given_up_has_its_own(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.tool("put", HARMLESS)
+    world.plan("agent", after(5, use(call("put"))), turn=1)
+    world.plan("agent", say("second"), turn=2)
+    async with world.agent() as agent:
+        id = await begin(agent, failing, "tool.started", 1000)
+        await agent.send(id, "go", wait=False)
+        await trio.sleep(1)
+        assert (await types(world.journal, id))[-1] == "run.started"
+        assert answer(await agent.send(id, "next")).response == "second"
+    assert (await types(world.journal, id)).count("run.failed") == 1
+
+
+async def test_a_conversation_that_crashes_as_it_begins_fails_its_first_run(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.plan("agent", say("never said"), turn=1)
+    id = str(uuid.uuid5(_NAMESPACE, "first"))
+    failing.fails[id] = ("step.finished", 1000)
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("go", key="first")).code == "internal_error"
+    begun = ["conversation.created", "message.added", "run.started", "run.failed"]
+    assert [*await types(world.journal, id)] == begun
+
+
+@pytest.mark.parametrize("last", [e.conversation_completed(), NewEvent("branch.merged", {})])
+async def test_what_takes_no_message_is_given_none_when_it_is_given_up(
+    world: World, autojump_clock: MockClock, failing: Failing, last: NewEvent
+) -> None:
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one")).conversation.id
+    await write(world, id, last)
+    failing.fails[id] = ("refusal", 3)
+    async with world.agent() as agent:
+        assert await code_of(agent.send(id, "two")) == "internal_error"
+    assert (await types(world.journal, id))[-1] == last.type
+
+
+async def test_a_run_with_an_event_of_a_newer_version_is_not_given_up(
+    world: World, autojump_clock: MockClock, failing: Failing
+) -> None:
+    world.plan("agent", after(20, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("one", wait=False)).conversation.id
+        await trio.sleep(1)
+        await agent.drain(0)
+    await write(world, id, NewEvent("branch.merged", {}))
+    failing.fails[id] = ("refusal", 3)
+    async with world.agent() as agent:
+        assert await code_of(agent.send(id, "two")) == "internal_error"
+    assert (await types(world.journal, id))[-1] == "branch.merged"
+
+
+async def test_a_node_that_crashes_is_an_internal_error_with_an_id(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(*_: Any) -> str:
+        raise ZeroDivisionError("a bug with a secret in it")
+
+    async with world.agent() as agent:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "fill", bug)
+            turn = await agent.start_conversation("go")
+        result = answer(turn)
+        assert (result.state, result.code) == ("failed", "internal_error")
+        assert "secret" not in result.response
+        [record] = [
+            r for r in caplog.records if r.levelno >= logging.ERROR and "internal error" in r.getMessage()
+        ]
+        assert record.getMessage().split()[2] in result.response
+        assert turn.conversation.head.status == "active"
+        assert answer(await agent.send(turn.conversation.id, "next")).response == "agent done"
+
+
+# ------------------------------------------------------------------------ another's replay
+
+
+async def test_a_log_with_another_step_where_this_one_should_be_stops_with_nothing_sent(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("put", HARMLESS)
+    world.plan("agent", use(call("put")), say("done"))
+    async with world.agent() as agent:
+        with trio.move_on_after(0.5):
+            world.plan("agent", after(20, use(call("put"))), say("done"))
+            await agent.start_conversation("go", key="k")
+        await agent.drain(0)
+        [row] = (await world.journal.list()).rows
+    step = {
+        "key": "1/:1",
+        "kind": "model",
+        "node": "somebody else",
+        "fingerprint": "model somebody else",
+        "text": "",
+        "tool_calls": [{"id": "c", "name": "put", "arguments": {}}],
+    }
+    await write(world, row.stream, NewEvent("step.finished", step))
+    async with world.agent() as agent:
+        result = answer(await agent.start_conversation("go", key="k"))
+        assert (result.state, result.code) == ("failed", "replay_mismatch")
+        assert world.ledger == []
+        turn = await agent.send(row.stream, "next")
+        assert answer(turn).state == "finished"
+
+
+async def test_a_run_of_another_replay_version_stops_with_nothing_sent(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    monkeypatch.setattr(e, "REPLAY_VERSION", e.REPLAY_VERSION + 1)
+    async with world.agent() as agent:
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+        assert (answer(turn).state, answer(turn).code) == ("failed", "replay_mismatch")
+    assert world.ledger == []

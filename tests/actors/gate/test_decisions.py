@@ -1,0 +1,55 @@
+"""What people change or answer is held to the schema they were shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+import pytest
+
+from stopgo.actors.errors import AgentError
+from stopgo.actors.gate.decisions import check_answer, check_edit
+from stopgo.actors.tools import schema_process
+
+NAME: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "pattern": "^(?:[a-z]|-)+$"}},
+    "patternProperties": {"^x-": {"type": "integer"}},
+}
+
+
+async def test_a_schema_with_patterns_of_names_is_applied() -> None:
+    await check_edit({"name": "web-one", "x-n": 1}, NAME)
+    with pytest.raises(AgentError, match="do not fit") as caught:
+        await check_edit({"name": "A \ud800", "x-n": "b"}, NAME)
+    assert caught.value.code == "invalid_arguments"
+    assert len(caught.value.details["errors"]) == 2
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("place", ["items", "oneOf"])
+async def test_a_pattern_that_does_not_end_is_ended(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_process, "PATIENCE", 2.0)
+    inner = {"pattern": "^(?:a|aa)+$"}
+    schema = {"properties": {"v": {place: inner if place == "items" else [inner]}}}
+    value = "a" * 60 + "!"
+    with pytest.raises(AgentError, match="took longer") as caught:
+        await check_edit({"v": [value] if place == "items" else value}, schema)
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize("schema", [{"required": "name"}, {"patternProperties": {"(": {}}}], ids=str)
+async def test_an_edit_that_cannot_be_checked_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(AgentError, match="cannot be checked") as caught:
+        await check_edit({"name": "x"}, schema)
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint
+
+
+async def test_an_answer_that_cannot_be_checked_is_refused() -> None:
+    with pytest.raises(AgentError, match="cannot be checked") as caught:
+        await check_answer({"name": "x"}, {"properties": {"name": {"pattern": "("}}})
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.hint

@@ -1,0 +1,150 @@
+"""What is said of a decision is what decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.gate import conditions
+from stopgo.actors.gate.explain import Step, explain
+from stopgo.actors.gate.gate import Place, judge
+from stopgo.actors.tools.tool import Hints, Tool
+from stopgo.config.approval import ApprovalConfig, Condition, Rule
+
+HINT = st.sampled_from([None, True, False])
+NAME = st.sampled_from(["a", "ab", "b"])
+TOOL = st.builds(
+    lambda name, server, hints: Tool(name, "", {}, server, hints=hints),
+    NAME,
+    NAME,
+    st.builds(Hints, HINT, HINT, HINT),
+)
+VALUE = st.sampled_from(["x", 1, True, None, {"z": 1}, "\ud800"])
+CONDITION = st.builds(
+    Condition,
+    equals=st.none() | st.sampled_from(["x", 1, True]),
+    matches=st.none() | st.just("^x"),
+    above=st.none() | st.just(0.5),
+    exists=st.none() | st.booleans(),
+)
+GLOB = st.none() | st.sampled_from(["a*", "b"])
+RULE = st.builds(
+    Rule,
+    then=st.sampled_from(["run", "ask", "deny"]),
+    server=GLOB,
+    tool=GLOB,
+    node=GLOB,
+    effect=st.sampled_from([None, "read", "once"]),
+    arguments=st.dictionaries(st.sampled_from(["x", "y.z"]), CONDITION, max_size=2),
+)
+ASK = st.sampled_from(["run", "ask"])
+POLICY = st.builds(
+    lambda rules, *asks: ApprovalConfig(
+        rules=tuple(attrs.evolve(rule, place=f"rules[{index}]") for index, rule in enumerate(rules)),
+        unannotated=asks[0],
+        in_parallel=asks[1],
+        in_loop=asks[2],
+    ),
+    st.lists(RULE, max_size=3),
+    ASK,
+    ASK,
+    ASK,
+)
+PLACE = st.builds(Place, node=NAME, policy=POLICY, in_parallel=st.booleans(), in_loop=st.booleans())
+
+
+@given(TOOL, PLACE, st.dictionaries(st.sampled_from(["x", "y"]), VALUE))
+def test_one_step_decides_and_it_is_the_one_the_gate_names(
+    tool: Tool, place: Place, arguments: dict[str, Any]
+) -> None:
+    verdict, steps = explain(tool, arguments, place)
+    assert verdict == judge(tool, arguments, place)
+    [decisive] = [step for step in steps if step.decides]
+    assert decisive.what.startswith(verdict.rule)
+    assert all(step.what and step.why and step.why.encode() for step in steps)
+    before = steps[: steps.index(decisive)]
+    assert len(before) <= len(place.policy.rules) + 3
+
+
+def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
+    policy = ApprovalConfig(
+        rules=(
+            Rule(then="deny", server="x"),
+            Rule(then="deny", tool="x"),
+            Rule(then="deny", node="x"),
+            Rule(then="deny", effect="read"),
+            Rule(then="deny", arguments={"no": Condition(equals=1)}),
+            Rule(then="deny", arguments={"n": Condition(equals=1, above=0.5, matches="^w")}),
+            Rule(then="deny", arguments={"n": Condition(exists=False)}),
+            Rule(then="ask", arguments={"n": Condition(equals="web")}),
+            Rule(then="deny"),
+        )
+    )
+    tool = Tool("t", "", {}, "s", hints=Hints(read_only=False))
+    verdict, steps = explain(tool, {"n": "web"}, Place(node="n", policy=policy))
+    assert verdict.action == "ask"
+    assert [step.why for step in steps] == [
+        'the server is "s"',
+        'the tool is "t"',
+        'the node is "n"',
+        "the tool's effect is once",
+        "arguments.no is missing",
+        'arguments.n is "web", which does not fit equals 1 and above 0.5',
+        'arguments.n is "web", which does not fit exists false',
+        "matches",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hints", "place", "expected"),
+    [
+        (Hints(read_only=True), Place(), [Step("readOnlyHint: true runs", True, "readOnlyHint is true")]),
+        (
+            Hints(),
+            Place(),
+            [
+                Step("readOnlyHint: true runs", False, "the tool does not say"),
+                Step(
+                    "destructiveHint: true asks, destructiveHint: false runs", False, "the tool does not say"
+                ),
+                Step("approval.unannotated: run", True, "the tool does not say whether it is destructive"),
+            ],
+        ),
+        (
+            Hints(destructive=True),
+            Place(in_loop=True, policy=ApprovalConfig(in_loop="ask")),
+            [
+                Step("readOnlyHint: true runs", False, "the tool does not say"),
+                Step("destructiveHint: true asks", True, "destructiveHint is true"),
+                Step("approval.in_loop: ask", False, "the call would ask below a loop, and still does"),
+            ],
+        ),
+    ],
+)
+def test_the_hints_are_walked_in_order(hints: Hints, place: Place, expected: list[Step]) -> None:
+    assert list(explain(Tool("t", "", {}, "s", hints=hints), {}, place)[1]) == expected
+
+
+def test_a_long_value_is_cut() -> None:
+    policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(equals=1)}),))
+    _, steps = explain(Tool("t", "", {}, "s"), {"n": "x" * 10_000}, Place(policy=policy))
+    assert len(steps[0].why) < 200
+
+
+def test_a_pattern_that_takes_too_long_is_what_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.01)
+    slow = Rule(then="run", arguments={"n": Condition(matches="^(?:a|aa)+$")})
+    policy = ApprovalConfig(rules=(Rule(then="deny", tool="x"), slow, Rule(then="deny")))
+    verdict, steps = explain(Tool("t", "", {}, "s"), {"n": "a" * 60 + "!"}, Place(policy=policy))
+    assert (verdict.action, [step.decides for step in steps]) == ("ask", [False, True])
+    assert "too long" in steps[-1].why
+
+
+def test_a_number_is_told_as_it_is_written() -> None:
+    policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(above=5.0)}),))
+    _, (step, *_) = explain(Tool("t", "", {}, "s"), {"n": 4.0}, Place(policy=policy))
+    assert step.why == "arguments.n is 4, which does not fit above 5"

@@ -1,0 +1,446 @@
+"""The gate, places and effect classes, as tables and as rules that always hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.gate.gate import (
+    Place,
+    Verdict,
+    by_hints,
+    children_place,
+    descend,
+    effect_class,
+    judge,
+    mismatch,
+    offered,
+    places,
+    root_place,
+    unasked,
+)
+from stopgo.actors.tools.tool import Hints, Tool
+from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.model import AgentConfig
+from stopgo.config.nodes import (
+    CheckpointNode,
+    LlmNode,
+    LoopNode,
+    Node,
+    ParallelNode,
+    RouterNode,
+    SequentialNode,
+)
+from stopgo.config.wildcards import is_named
+
+STRICTNESS = {"run": 0, "ask": 1, "deny": 2}
+ACTIONS = st.sampled_from(["run", "ask", "deny"])
+ASK = st.sampled_from(["run", "ask"])
+HINT = st.sampled_from([None, True, False])
+HINTS = st.builds(Hints, HINT, HINT, HINT, HINT)
+GLOB = st.none() | st.sampled_from(["*", "a", "a*", "?", "b*", "[ab]", "["])
+NAME = st.sampled_from(["a", "ab", "b", "bc"])
+TOOL = st.builds(lambda name, server, hints: Tool(name, "", {}, server, hints=hints), NAME, NAME, HINTS)
+CONDITION = st.builds(
+    Condition, equals=st.none() | st.sampled_from(["x", 1, True]), exists=st.sampled_from([True, False])
+)
+RULE = st.builds(
+    Rule,
+    then=ACTIONS,
+    server=GLOB,
+    tool=GLOB,
+    node=GLOB,
+    effect=st.sampled_from([None, None, "read", "idempotent", "once"]),
+    arguments=st.dictionaries(st.sampled_from(["x", "y.z"]), CONDITION, max_size=2),
+)
+RULES = st.lists(RULE, max_size=4).map(tuple)
+POLICY = st.builds(ApprovalConfig, rules=RULES, unannotated=ASK, in_parallel=ASK, in_loop=ASK)
+FLAGS = {"in_parallel": st.booleans(), "in_loop": st.booleans(), "in_sequence": st.booleans()}
+PLACE = st.builds(Place, node=NAME, policy=POLICY, **FLAGS)
+BARE_PLACE = PLACE.map(lambda place: attrs.evolve(place, policy=attrs.evolve(place.policy, rules=())))
+ARGUMENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(["x", "y", "z"]), st.sampled_from(["x", 1, True, None, {"z": 1}, ["x"]]), max_size=3
+)
+
+
+def tool(hints: Hints = Hints(), name: str = "t", server: str = "s") -> Tool:  # noqa: B008
+    return Tool(name, "", {}, server, hints=hints)
+
+
+def at(*rules: Rule, **settings: Any) -> Place:
+    config = AgentConfig(agent=llm("n"), approval=ApprovalConfig(rules=rules, **settings))
+    return descend(root_place(config), config.agent)
+
+
+def llm(name: str, **more: Any) -> LlmNode:
+    return LlmNode(name=name, prompt="p", model="m", **more)
+
+
+def override(*rules: Rule, **more: Any) -> ApprovalOverride:
+    return ApprovalOverride(rules=rules or None, **more)
+
+
+# -------------------------------------------------------------------------- hints
+
+
+@pytest.mark.parametrize(
+    ("hints", "unannotated", "action", "rule"),
+    [
+        (Hints(read_only=True), "ask", "run", "readOnlyHint: true"),
+        (Hints(read_only=True, destructive=True), "ask", "run", "readOnlyHint: true"),
+        (Hints(destructive=True), "run", "ask", "destructiveHint: true"),
+        (Hints(read_only=False, destructive=True), "run", "ask", "destructiveHint: true"),
+        (Hints(destructive=False), "ask", "run", "destructiveHint: false"),
+        (Hints(), "run", "run", "approval.unannotated: run"),
+        (Hints(), "ask", "ask", "approval.unannotated: ask"),
+        (Hints(read_only=False), "ask", "ask", "approval.unannotated: ask"),
+        (Hints(idempotent=True), "ask", "ask", "approval.unannotated: ask"),
+    ],
+)
+def test_without_a_rule_the_first_hint_that_says_something_decides(
+    hints: Hints, unannotated: str, action: Any, rule: str
+) -> None:
+    assert judge(tool(hints), {}, at(unannotated=unannotated)) == Verdict(action, rule)
+
+
+@pytest.mark.parametrize(
+    ("in_parallel", "in_loop", "below", "expected"),
+    [
+        ("run", "run", {"in_parallel"}, Verdict("run", "approval.in_parallel: run")),
+        ("ask", "run", {"in_parallel"}, Verdict("ask", "destructiveHint: true")),
+        ("run", "run", {"in_loop"}, Verdict("run", "approval.in_loop: run")),
+        ("run", "ask", {"in_loop"}, Verdict("ask", "destructiveHint: true")),
+        (
+            "run",
+            "run",
+            {"in_parallel", "in_loop"},
+            Verdict("run", "approval.in_parallel: run and approval.in_loop: run"),
+        ),
+        ("ask", "run", {"in_parallel", "in_loop"}, Verdict("ask", "destructiveHint: true")),
+        ("run", "ask", {"in_parallel", "in_loop"}, Verdict("ask", "destructiveHint: true")),
+        ("run", "run", {"in_sequence"}, Verdict("ask", "destructiveHint: true")),
+    ],
+)
+def test_what_would_ask_below_a_parallel_node_or_a_loop(
+    in_parallel: Any, in_loop: Any, below: set[str], expected: Verdict
+) -> None:
+    policy = ApprovalConfig(in_parallel=in_parallel, in_loop=in_loop)
+    flags: dict[str, Any] = dict.fromkeys(below, True)
+    place = Place(policy=policy, **flags)
+    assert judge(tool(Hints(destructive=True)), {}, place) == expected
+
+
+@given(TOOL, BARE_PLACE, ARGUMENTS)
+def test_destructive_asks_unless_read_only_or_relaxed(
+    tool: Tool, place: Place, arguments: dict[str, Any]
+) -> None:
+    verdict = judge(tool, arguments, place)
+    if tool.hints.read_only or tool.hints.destructive is False:
+        assert verdict.action == "run"
+        return
+    above = [place.policy.in_parallel] * place.in_parallel + [place.policy.in_loop] * place.in_loop
+    asks = tool.hints.destructive or place.policy.unannotated == "ask"
+    assert verdict.action == ("ask" if asks and (not above or "ask" in above) else "run")
+
+
+# -------------------------------------------------------------------------- rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "action"),
+    [
+        (Rule(then="deny"), "deny"),
+        (Rule(then="deny", server="s", tool="t", node="n", effect="once"), "deny"),
+        (Rule(then="deny", server="x"), None),
+        (Rule(then="deny", tool="x"), None),
+        (Rule(then="deny", tool="T"), None),
+        (Rule(then="deny", tool="t*"), "deny"),
+        (Rule(then="deny", server="?"), "deny"),
+        (Rule(then="deny", node="x"), None),
+        (Rule(then="deny", node="n*"), "deny"),
+        (Rule(then="deny", effect="read"), None),
+        (Rule(then="deny", arguments={"name": Condition(equals="prod")}), "deny"),
+        (Rule(then="deny", arguments={"name": Condition(equals="test")}), None),
+        (Rule(then="deny", arguments={"place.city": Condition(matches="^P")}), "deny"),
+        (Rule(then="deny", arguments={"name": Condition(equals="prod"), "no": Condition(exists=True)}), None),
+        (Rule(then="run"), "run"),
+        (Rule(then="ask"), "ask"),
+    ],
+)
+def test_a_rule_decides_what_it_matches(rule: Rule, action: str | None) -> None:
+    arguments = {"name": "prod", "place": {"city": "Paris"}}
+    verdict = judge(tool(Hints(destructive=True)), arguments, at(rule))
+    assert verdict.action == (action or "ask")
+    assert (verdict.rule == "destructiveHint: true") == (action is None)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
+def test_a_rule_goes_by_the_class_that_a_call_has_unapproved(effect: Any) -> None:
+    hints = Hints(read_only=effect == "read", destructive=False, idempotent=effect == "idempotent")
+    assert judge(tool(hints), {}, at(Rule(then="deny", effect=effect))).action == "deny"
+
+
+@given(TOOL, PLACE, ARGUMENTS)
+def test_the_first_rule_that_matches_decides_and_else_the_hints(
+    tool: Tool, place: Place, arguments: dict[str, Any]
+) -> None:
+    matching = [rule for rule in place.policy.rules if mismatch(rule, tool, arguments, place) is None]
+    verdict = judge(tool, arguments, place)
+    if matching:
+        assert verdict.action == matching[0].then
+    else:
+        assert verdict == by_hints(tool, place)
+    assert verdict.action in STRICTNESS
+    assert verdict.rule
+
+
+@given(RULE, TOOL, PLACE, ARGUMENTS)
+def test_a_rule_matches_when_each_of_its_keys_does(
+    rule: Rule, tool: Tool, place: Place, arguments: dict[str, Any]
+) -> None:
+    def alone(**keys: Any) -> bool:
+        return mismatch(Rule(then="ask", **keys), tool, arguments, place) is None
+
+    assert (mismatch(rule, tool, arguments, place) is None) == (
+        alone(server=rule.server)
+        and alone(tool=rule.tool)
+        and alone(node=rule.node)
+        and alone(effect=rule.effect)
+        and alone(arguments=rule.arguments)
+    )
+    assert alone(tool=rule.tool) == (rule.tool is None or is_named(tool.name, rule.tool))
+
+
+@given(TOOL, PLACE, ARGUMENTS)
+def test_where_a_rule_decides_no_ancestor_changes_anything(
+    tool: Tool, place: Place, arguments: dict[str, Any]
+) -> None:
+    flat = attrs.evolve(place, in_parallel=False, in_loop=False, in_sequence=False)
+    outside, inside = judge(tool, arguments, flat), judge(tool, arguments, place)
+    if any(mismatch(rule, tool, arguments, place) is None for rule in place.policy.rules):
+        assert inside == outside
+    assert (outside.action == "deny") == (inside.action == "deny")
+    assert STRICTNESS[inside.action] <= STRICTNESS[outside.action]
+
+
+@given(RULES, RULES)
+def test_no_two_rules_are_called_the_same(above: tuple[Rule, ...], own: tuple[Rule, ...]) -> None:
+    config = AgentConfig(agent=llm("n", approval=override(*own)), approval=ApprovalConfig(rules=above))
+    place = descend(root_place(config), config.agent)
+    # One that matches is looked for alone, for only the first is ever named.
+    said = [
+        judge(tool(), {}, attrs.evolve(place, policy=ApprovalConfig(rules=(attrs.evolve(rule, **EVERY),))))
+        for rule in place.policy.rules
+    ]
+    assert len({verdict.rule for verdict in said}) == len(above) + len(own)
+
+
+EVERY: dict[str, Any] = {"server": None, "tool": None, "node": None, "effect": None, "arguments": {}}
+
+
+def test_a_verdict_says_which_rule_and_what_it_looks_at_but_no_value() -> None:
+    rule = Rule(
+        then="deny",
+        name="no production",
+        server="*",
+        tool="t",
+        effect="once",
+        arguments={"name": Condition(equals="secret"), "a.b": Condition(exists=False)},
+    )
+    assert judge(tool(), {"name": "secret"}, at(Rule(then="run", tool="x"), rule)) == Verdict(
+        "deny",
+        'approval.rules[1] "no production" (server: *; tool: t; effect: once; arguments: name, a.b): deny',
+    )
+    assert judge(tool(), {}, at(Rule(then="ask"))).rule == "approval.rules[0] (any call): ask"
+
+
+# ------------------------------------------------------------------------- places
+
+
+def test_a_node_inherits_what_it_does_not_say() -> None:
+    outer, inner, own = Rule(then="run", tool="o"), Rule(then="ask", tool="i"), Rule(then="deny", tool="w")
+    leaf = llm("leaf", tools=("x*",), approval=override(own, on_expiry="fail"))
+    middle = SequentialNode(
+        name="middle",
+        agents=(leaf,),
+        mcp_servers=("files",),
+        tools=("y",),
+        approval=override(inner, unannotated="ask", expires_after=5.0),
+    )
+    config = AgentConfig(
+        agent=middle, approval=ApprovalConfig(rules=(outer,), in_loop="ask", expires_after=60.0)
+    )
+    by_name = {node.name: place for node, place in places(middle, root_place(config))}
+    assert by_name["leaf"] == Place(
+        node="leaf",
+        in_sequence=True,
+        servers=("files",),
+        tools=("x*",),
+        policy=ApprovalConfig(
+            rules=(
+                attrs.evolve(own, place='node "leaf" approval.rules[0]'),
+                attrs.evolve(inner, place='node "middle" approval.rules[0]'),
+                attrs.evolve(outer, place="approval.rules[0]"),
+            ),
+            unannotated="ask",
+            in_loop="ask",
+            expires_after=5.0,
+            on_expiry="fail",
+        ),
+    )
+    assert by_name["middle"].tools == ("y",)
+    assert not by_name["middle"].in_sequence
+
+
+def test_an_empty_list_is_not_inherited() -> None:
+    child = llm("a", mcp_servers=("s",))
+    config = AgentConfig(agent=SequentialNode(name="r", agents=(child,), mcp_servers=(), tools=()))
+    above = children_place(root_place(config), config.agent)
+    assert (above.servers, above.tools) == ((), ())
+    assert descend(above, llm("b")).servers == ()
+    assert descend(above, child).servers == ("s",)
+
+
+LEAF = llm("leaf")
+
+
+@pytest.mark.parametrize(
+    ("node", "flags"),
+    [
+        (SequentialNode(name="x", agents=(LEAF,)), {"in_sequence"}),
+        (ParallelNode(name="x", agents=(LEAF,)), {"in_parallel"}),
+        (LoopNode(name="x", agents=(LEAF,)), {"in_loop"}),
+        (RouterNode(name="x", agents=(LEAF,), model="m"), set()),
+        (llm("x"), set()),
+        (CheckpointNode(name="x", message="?"), set()),
+    ],
+)
+def test_a_node_of_each_kind_tells_those_below(node: Node, flags: set[str]) -> None:
+    below = children_place(Place(), node)
+    assert {flag for flag in ("in_sequence", "in_parallel", "in_loop") if getattr(below, flag)} == flags
+    assert descend(Place(), node) == Place(node="x")
+    kept = children_place(Place(in_sequence=True, in_parallel=True, in_loop=True), node)
+    assert kept.in_sequence
+    assert kept.in_parallel
+    assert kept.in_loop
+
+
+@pytest.mark.parametrize(
+    ("servers", "tools", "seen"),
+    [
+        (None, None, True),
+        (("s",), None, True),
+        (("other",), None, False),
+        ((), None, False),
+        (None, ("resources_*",), True),
+        (None, ("x", "*_add"), True),
+        (None, ("resources",), False),
+        (None, (), False),
+        (("s",), ("x",), False),
+        (("s*",), None, False),
+    ],
+)
+def test_which_tools_a_node_may_see(servers: Any, tools: Any, seen: bool) -> None:
+    assert offered(tool(name="resources_add"), Place(servers=servers, tools=tools)) == seen
+
+
+# ----------------------------------------------------------------- effect classes
+
+
+@pytest.mark.parametrize(
+    ("hints", "approved", "effect"),
+    [
+        (Hints(read_only=True), False, "read"),
+        (Hints(read_only=True), True, "read"),
+        (Hints(idempotent=True, destructive=False), False, "idempotent"),
+        (Hints(idempotent=True, destructive=False), True, "once"),
+        (Hints(idempotent=True, destructive=True), False, "once"),
+        (Hints(destructive=True), True, "once"),
+        (Hints(destructive=False), False, "once"),
+        (Hints(), False, "once"),
+    ],
+)
+def test_effect_classes(hints: Hints, approved: bool, effect: str) -> None:
+    assert effect_class(tool(hints), approved=approved) == effect
+
+
+@given(HINTS, st.booleans())
+def test_only_what_is_harmless_to_repeat_may_be_repeated(hints: Hints, approved: bool) -> None:
+    effect = effect_class(tool(hints), approved=approved)
+    if effect == "read":
+        assert hints.read_only
+    if effect == "idempotent":
+        assert hints.idempotent
+        assert not hints.destructive
+        assert not approved
+
+
+# ------------------------------------------------------------ what start-up says
+
+WIPE, ODD = tool(Hints(destructive=True), "wipe"), tool(Hints(), "odd")
+
+
+def said(root: Node, *tools: Tool, **approval: Any) -> list[str]:
+    return list(unasked(AgentConfig(agent=root, approval=ApprovalConfig(**approval)), tools))
+
+
+def test_start_up_names_what_would_run_unasked_and_where() -> None:
+    tree = SequentialNode(name="s", agents=(llm("one"), ParallelNode(name="p", agents=(llm("two"),))))
+    harmless = tool(Hints(read_only=True), "look"), tool(Hints(destructive=False), "add")
+    unannotated = 'unannotated tool "odd" of server "s" runs without approval in node'
+    destructive = 'destructive tool "wipe" of server "s" runs without approval in node'
+    assert said(tree, WIPE, ODD, *harmless) == [
+        f'{unannotated} "one" (approval.unannotated: run)',
+        f'{destructive} "two" (approval.in_parallel: run)',
+        f'{unannotated} "two" (approval.unannotated: run)',
+    ]
+
+
+def test_start_up_says_nothing_when_everything_asks_or_is_not_there() -> None:
+    tree = ParallelNode(name="p", agents=(llm("one"), LoopNode(name="l", agents=(llm("two"),))))
+    assert said(tree, WIPE, ODD, unannotated="ask", in_parallel="ask", in_loop="ask") == []
+    assert said(tree, WIPE, ODD, rules=(Rule(then="deny"),)) == []
+    assert said(llm("one", mcp_servers=()), ODD) == []
+    assert said(llm("one", tools=("wipe",)), ODD) == []
+
+
+def test_start_up_knows_that_a_rule_may_depend_on_arguments() -> None:
+    small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
+    [line] = said(llm("one"), WIPE, rules=(small,))
+    assert 'tool "wipe" of server "s" runs with some arguments without approval' in line
+    assert said(llm("one"), WIPE, rules=(Rule(then="ask"), small)) == []
+    assert said(llm("one"), WIPE, rules=(attrs.evolve(small, then="deny"),)) == []
+    assert said(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) == []
+
+
+def test_start_up_does_not_say_some_of_what_runs_with_all_arguments() -> None:
+    small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
+    loop = LoopNode(name="l", agents=(llm("one"),))
+    assert said(loop, WIPE, rules=(small,)) == [
+        'destructive tool "wipe" of server "s" runs without approval in node "one" (approval.in_loop: run)'
+    ]
+    [line] = said(loop, WIPE, rules=(small, attrs.evolve(small, then="ask")))
+    assert line.endswith('runs with some arguments without approval in node "one" (approval.in_loop: run)')
+
+
+@given(st.lists(RULE, max_size=3).map(tuple), TOOL, ARGUMENTS)
+def test_what_is_not_named_at_start_up_never_runs_unasked(
+    rules: tuple[Rule, ...], tool: Tool, arguments: dict[str, Any]
+) -> None:
+    config = AgentConfig(agent=llm("a"), approval=ApprovalConfig(rules=rules))
+    place = descend(root_place(config), config.agent)
+    if tool.hints.read_only or tool.hints.destructive is False or list(unasked(config, [tool])):
+        return
+    assert judge(tool, arguments, place).action != "run"
+
+
+@pytest.mark.parametrize("then", ["run", "deny"])
+def test_a_rule_whose_pattern_takes_too_long_asks(then: Any) -> None:
+    rule = Rule(then=then, arguments={"n": Condition(matches="^(?:a|aa)+$")})
+    place = Place(policy=ApprovalConfig(rules=(rule,)))
+    verdict = judge(tool(Hints(destructive=True)), {"n": "a" * 60 + "!"}, place)
+    assert (verdict.action, verdict.rule.endswith("took too long to tell")) == ("ask", True)

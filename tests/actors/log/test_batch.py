@@ -1,0 +1,248 @@
+"""The calls of one reply, summed up: in the log of the conversation, and in one line of the process's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from stopgo.actors.log.batch import Tally
+from stopgo.actors.log.head import Head, fold_head
+from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import NewEvent
+from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use, wall
+
+
+async def sleep(arguments: Mapping[str, Any]) -> ToolResult:
+    await trio.sleep(arguments["s"])
+    return ToolResult("slept", is_error=arguments.get("fails", False))
+
+
+def sleeps(*seconds: float, **more: Any) -> Any:
+    return use(*(call("sleep", s=s, **more) for s in seconds), call("missing"))
+
+
+async def batches(world: World, id: str) -> list[Mapping[str, Any]]:
+    return [event.body for event in await events(world.journal, id) if event.type == "batch.finished"]
+
+
+async def test_a_batch_is_summed_up(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stopgo.tools")
+    world.tool("sleep", work=sleep, schema={})
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 2}]
+    world.plan(
+        "agent",
+        use(call("sleep", s=3), call("sleep", s=3, fails=True), call("sleep", s=3), call("missing")),
+        say("done"),
+    )
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    [batch] = await batches(world, turn.conversation.id)
+    assert batch == {
+        "key": "1/:1",
+        "node": "agent",
+        "size": 4,
+        "concurrency": 2,
+        "duration": 6.0,
+        "average_duration": 3.0,
+        "succeeded": 2,
+        "failed": 2,
+    }
+    [line] = [record.getMessage() for record in caplog.records if record.name == "stopgo.tools"]
+    assert line == (
+        'calls of node "agent" settled: size=4 concurrency=2 duration=6.0 average_duration=3.0 succeeded=2'
+        f" failed=2 conversation={turn.conversation.id}"
+    )
+
+
+async def test_calls_that_never_left_took_no_time(world: World, autojump_clock: MockClock) -> None:
+    world.plan("agent", use(call("missing"), call("missing")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    [batch] = await batches(world, turn.conversation.id)
+    figures = ("size", "concurrency", "duration", "average_duration", "succeeded", "failed")
+    assert [batch[name] for name in figures] == [2, 0, 0.0, 0.0, 0, 2]
+
+
+async def test_waiting_for_people_is_not_in_it(world: World, autojump_clock: MockClock) -> None:
+    world.tool("sleep", READ_ONLY, sleep, schema={})
+    world.tool("wipe", DESTRUCTIVE, sleep, schema={})
+    world.plan("agent", use(call("sleep", s=2), call("wipe", s=4)), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert await batches(world, turn.conversation.id) == []
+        await trio.sleep(1000)
+        await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+    [batch] = await batches(world, turn.conversation.id)
+    assert (batch["duration"], batch["average_duration"], batch["concurrency"]) == (6.0, 3.0, 1)
+
+
+async def test_every_attempt_counts(world: World, autojump_clock: MockClock) -> None:
+    async def lost(_: Mapping[str, Any]) -> str:
+        await trio.sleep(1 if world.called("read") > 1 else 3)
+        if world.called("read") == 1:
+            raise ToolOutcomeUnknown("connection lost")
+        return "ok"
+
+    world.tool("read", READ_ONLY, lost)
+    world.plan("agent", use(call("read")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    [batch] = await batches(world, turn.conversation.id)
+    assert (batch["duration"], batch["average_duration"], batch["succeeded"]) == (4.0, 2.0, 1)
+
+
+async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("sleep", work=sleep, schema={})
+    world.plan("agent", sleeps(2), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    whole = await events(world.journal, turn.conversation.id)
+    cut = whole[: 1 + [event.type for event in whole].index("tool.finished")]
+    world.journal = MemoryJournal(wall)
+    await world.journal.deliver(turn.conversation.id, "k", "create", {}, new=True)
+    await world.journal.save(
+        await world.journal.claim(turn.conversation.id, "a life before"),
+        0,
+        [NewEvent(event.type, event.body, event.at) for event in cut],
+        ack=["k"],
+        summary=fold_head(Head(), cut).summary(),
+    )
+    await trio.sleep(1000)
+    async with world.agent():
+        await trio.testing.wait_all_tasks_blocked()
+    [batch] = await batches(world, turn.conversation.id)
+    assert (batch["size"], batch["concurrency"], batch["duration"]) == (2, 1, 2.0)
+    assert world.called("sleep") == 1
+
+
+async def test_calls_of_two_servers_overlap_and_the_answer_uses_what_came_of_both(
+    world: World, autojump_clock: MockClock
+) -> None:
+    for server in ("mail", "calendar", "broken"):
+        world.tool(f"ask_{server}", READ_ONLY, sleep, schema={}, server=server)
+
+    async def tell(request: ModelRequest) -> ModelReply:
+        return say("; ".join(f"{m.name}: {m.content}" for m in request.results))
+
+    asked = (call("ask_mail", s=3), call("ask_calendar", s=2), call("ask_broken", s=1, fails=True))
+    world.plan("agent", use(*asked), tell)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        log = await events(world.journal, turn.conversation.id)
+    assert answer(turn).response == "ask_mail: slept; ask_calendar: slept; ask_broken: slept"
+    # Each call is told under the key of its batch, and all began before the first came back.
+    told = [(event.type, event.body["key"]) for event in log if event.type.startswith(("tool.", "batch."))]
+    began = {("tool.started", f"1/:1.{n}") for n in range(3)}
+    assert set(told[:3]) == began
+    assert told[3:] == [*(("tool.finished", f"1/:1.{n}") for n in (2, 1, 0)), ("batch.finished", "1/:1")]
+    said = [m.call for m in turn.conversation.messages if m.call is not None]
+    assert [(each.server, each.is_error) for each in said] == [
+        ("mail", False),
+        ("calendar", False),
+        ("broken", True),
+    ]
+
+
+async def test_sixty_four_calls_of_which_some_fail_each_its_own_way(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def odd(arguments: Mapping[str, Any]) -> ToolResult:
+        n = arguments["n"]
+        await trio.sleep(n % 7)
+        if n % 5 == 0:
+            raise ToolOutcomeUnknown("connection lost")
+        return ToolResult(f"result {n}", is_error=n % 3 == 0)
+
+    names = ["one", "two", "three"]
+    for name in names:
+        world.tool(name, work=odd, schema={"properties": {"n": {"type": "integer"}}}, server=name)
+    calls = [call("nobody" if n % 11 == 0 else names[n % 3], n="x" if n % 13 == 0 else n) for n in range(64)]
+    world.plan("agent", use(*calls), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).response == "done"
+    said = [m.call for m in turn.conversation.messages if m.call is not None]
+    for n, each in enumerate(said):
+        assert each.result is not None
+        if n % 11 == 0:
+            assert each.result.startswith("tool not found")
+        elif n % 13 == 0:
+            assert each.result.startswith("Invalid arguments: n: 'x'")
+        elif n % 5 == 0:
+            assert "unknown" in each.result
+        else:
+            assert (each.result, each.server) == (f"result {n}", names[n % 3])
+    [batch] = await batches(world, turn.conversation.id)
+    assert batch["size"] == 64
+    assert batch["failed"] == sum(bool(each.is_error) for each in said)
+    assert batch["concurrency"] == 3
+
+
+async def test_a_batch_that_is_cancelled_sends_nothing_further_and_gives_every_place_back(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("read", READ_ONLY, sleep, schema={})
+    world.tool("write", HARMLESS, sleep, schema={}, server="others")
+    world.settings["tools"] = {"max_parallel": 3}
+    world.settings["mcp_servers"] = [
+        {"name": "tools", "command": "none", "max_concurrency": 2},
+        {"name": "others", "command": "none"},
+    ]
+    calls = [call(("read", "write")[n % 2], s=3 if n < 9 else 60) for n in range(64)]
+    world.plan("agent", use(*calls), say("done"), turn=1)
+    world.plan("agent", use(call("read", s=1), call("read", s=1), call("write", s=1)), say("fine"), turn=2)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go", wait=False)
+        await trio.sleep(8)
+        cancelled = (await agent.cancel(turn.conversation.id)).conversation
+        sent = len(world.ledger)
+        await trio.sleep(1000)
+        assert len(world.ledger) == sent
+        assert world.concurrent[""] == 3
+        began = trio.current_time()
+        again = await agent.send(turn.conversation.id, "again")
+        assert (answer(again).response, trio.current_time() - began) == ("fine", 1)
+    states = [m.call.state for m in cancelled.messages if m.call is not None]
+    assert len(states) == 64
+    assert set(states) <= {"finished", "started", "unknown", "cancelled"}
+    assert states.count("cancelled") == 64 - sent
+
+
+@given(st.lists(st.tuples(st.floats(-5, 100), st.floats(-5, 50)), max_size=20))
+def test_the_sum_of_any_calls(spans: list[tuple[float, float]]) -> None:
+    moments = sorted(
+        (at, kind, n) for n, (a, d) in enumerate(spans) for kind, at in ((0, a), (1, a + abs(d)))
+    )
+    tally = Tally()
+    for at, kind, n in moments:
+        if kind == 0:
+            tally.leave(at)
+        else:
+            tally.come_back(spans[n][0], at)
+    figures = tally.figures([True] * len(spans))
+    assert tally.under_way == 0
+    assert 0 <= figures["concurrency"] <= len(spans)
+    total = sum(abs(d) for _, d in spans)
+    assert figures["duration"] <= total + 0.01
+    assert total <= figures["duration"] * max(1, figures["concurrency"]) + 0.01
+
+
+def test_a_clock_that_is_put_back_makes_nothing_shorter() -> None:
+    tally = Tally()
+    tally.leave(100.0)
+    tally.come_back(100.0, 40.0)
+    assert (tally.busy, tally.worked) == (0.0, 0.0)

@@ -1,0 +1,607 @@
+"""The log: one writer, told only after the commit; steps once; counts that are exactly right."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from stopgo.actors import events as e
+from stopgo.actors.conversation.run import announce
+from stopgo.actors.deltas import ModelDelta
+from stopgo.actors.log.ahead import MOST_UNTOLD
+from stopgo.actors.log.branches import Turns
+from stopgo.actors.log.flusher import Flusher
+from stopgo.actors.log.log import ConversationLog, open_log, question_of, reply_topic, topic
+from stopgo.actors.log.pulse import Pulse
+from stopgo.actors.log.step import ReplayMismatch, step
+from stopgo.actors.log.stored import read
+from stopgo.actors.models.messages import TextDelta
+from stopgo.actors.tools.needs import Wanted
+from stopgo.runtime.events import EventBus
+from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Event, NewEvent
+from tests.runtime.journal.kept import reply_of
+
+ID = "c"
+
+
+class Gated(MemoryJournal):
+    """Commits only when it is let, or fails."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.let = trio.Event()
+        self.let.set()
+        self.fail: Exception | None = None
+        self.saves = 0
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        self.saves += 1
+        await self.let.wait()
+        if self.fail is not None:
+            raise self.fail
+        return await super().save(*args, **options)
+
+
+@attrs.define(eq=False)
+class Bench:
+    journal: Gated = attrs.field(factory=Gated)
+    bus: EventBus = attrs.field(factory=EventBus)
+    pulse: Pulse = attrs.field(factory=Pulse)
+    flusher: Flusher = attrs.field(factory=Flusher)
+    now: float = 0.0
+    stalls: int = 0
+    started: list[Callable[[], Awaitable[object]]] = attrs.field(factory=list)
+
+    async def open(self) -> ConversationLog:
+        return await open_log(
+            self.journal,
+            ID,
+            "me",
+            bus=self.bus,
+            pulse=self.pulse,
+            flusher=self.flusher,
+            wall=lambda: self.now,
+            start_soon=self.started.append,
+            progress=lambda: None,
+        )
+
+    async def begin(self) -> ConversationLog:
+        """A log with a live run that has begun to move."""
+        await self.journal.deliver(ID, "k", "create", {}, new=True)
+        log = await self.open()
+        await log.save(
+            e.conversation_created("s", "p"),
+            e.message_added("hi", "k"),
+            e.run_started("r", 1, "k", "t", {}, False),
+            ack=["k"],
+        )
+        log.begin(self.stall)
+        return log
+
+    def stall(self) -> None:
+        self.stalls += 1
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def mark(name: str) -> NewEvent:
+    return e.state_set(name, "v", "n")
+
+
+async def stored(bench: Bench) -> list[str]:
+    return [event.body["key"] for event in await bench.journal.events_since(ID, 3)]
+
+
+def question(id: str) -> dict[str, Any]:
+    return {"id": id, "kind": "checkpoint", "question": f"q-{id}", "key": "1/", "description": "?"}
+
+
+async def answer(log: ConversationLog, id: str) -> None:
+    await log.save(e.approval_resolved(id, {"approved": True}, f"k-{id}", False))
+
+
+# ----------------------------------------------------------------------------- saving
+
+
+async def test_nobody_hears_of_a_save_before_its_commit(bench: Bench) -> None:
+    log = await bench.begin()
+    bench.journal.let = trio.Event()
+    with bench.bus.subscribe(topic(ID)) as live, bench.bus.subscribe(reply_topic(ID, "k")) as replies:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: log.save(mark("a"), replies={"k": {"result": None}}))
+            await trio.testing.wait_all_tasks_blocked()
+            assert log.state.last_seq == 3
+            for subscription in (live, replies):
+                with trio.move_on_after(0):
+                    pytest.fail(f"heard of {await anext(subscription)}")
+            bench.journal.let.set()
+        event = await anext(live)
+        assert isinstance(event, Event)
+        assert event == (await bench.journal.events_since(ID, 3))[0]
+        assert await anext(replies) == await reply_of(bench.journal, ID, "k") == {"result": None}
+    assert log.state.last_seq == 4
+
+
+async def test_readers_are_not_shown_what_the_journal_may_have_gone_past(bench: Bench) -> None:
+    log = await bench.begin()
+    before = log.snapshot()
+    bench.journal.let = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.save, mark("a"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.snapshot() is None
+        bench.journal.let.set()
+    after = log.snapshot()
+    assert before is not None
+    assert after is not None
+    assert (before.last_seq, after.last_seq) == (3, 4)
+
+
+@pytest.mark.repeat(10)
+async def test_saves_side_by_side_have_one_order(bench: Bench) -> None:
+    log = await bench.begin()
+    with bench.bus.subscribe(topic(ID)) as live:
+        async with trio.open_nursery() as nursery:
+            for n in range(20):
+                nursery.start_soon(log.save, mark(f"{n}a"), mark(f"{n}b"))
+        heard = [await anext(live) for _ in range(40)]
+    kept = await bench.journal.events_since(ID, 3)
+    assert heard == list(kept)
+    assert [event.seq for event in kept] == list(range(4, 44))
+    names = [event.body["key"] for event in kept]
+    assert all(names[i][:-1] == names[i + 1][:-1] for i in range(0, 40, 2))  # each save in one piece
+
+
+async def test_a_save_that_fails_leaves_nothing_behind(bench: Bench) -> None:
+    log = await bench.begin()
+    await log.save_soon(mark("soon"))
+    bench.journal.fail = JournalError("no")
+    with bench.bus.subscribe(topic(ID)) as live:
+        with pytest.raises(JournalError):
+            await log.save(mark("a"))
+        bench.journal.fail = None
+        assert log.state.last_seq == 4
+        await log.save(mark("b"))
+        first = await anext(live)
+    assert isinstance(first, Event)
+    assert first.body["key"] == "soon"  # it waits for the next save
+    assert await stored(bench) == ["soon", "b"]
+
+
+async def test_a_condition_is_looked_at_when_its_turn_comes(bench: Bench) -> None:
+    log = await bench.begin()
+    bench.journal.let = trio.Event()
+    results: list[bool] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.save, mark("a"))
+        await trio.testing.wait_all_tasks_blocked()
+
+        async def conditional() -> None:
+            results.append(await log.save(mark("b"), when=lambda: log.state.last_seq == 3))
+
+        nursery.start_soon(conditional)
+        await trio.testing.wait_all_tasks_blocked()
+        bench.journal.let.set()
+    assert results == [False]
+    assert await stored(bench) == ["a"]
+
+
+async def test_a_writer_that_was_replaced_writes_nothing_more(bench: Bench) -> None:
+    old = await bench.begin()
+    new = await bench.open()
+    await new.save(mark("new"))
+    with pytest.raises(Fenced):
+        await old.save(mark("old"))
+    assert await stored(bench) == ["new"]
+
+
+async def test_a_life_folds_what_the_last_one_wrote(bench: Bench) -> None:
+    old = await bench.begin()
+    await old.save(*[mark(str(n)) for n in range(1200)])  # more than one page
+    new = await bench.open()
+    assert new.state.last_seq == old.state.last_seq == 1203
+    assert new.run.id == "r"
+
+
+# ------------------------------------------------------------- ahead of the journal
+
+
+def passing(log: ConversationLog, key: str) -> ModelDelta:
+    return ModelDelta(ID, log.state.last_seq, key, "n", "m", 1, TextDelta(key))
+
+
+async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench) -> None:
+    log = await bench.begin()
+    heard: list[Event | ModelDelta] = []
+    with bench.bus.subscribe(topic(ID)) as live:
+        log.tell(passing(log, "1"))
+        bench.now = 7.0
+        assert await log.save_soon(mark("soon"))
+        assert (log.state.last_seq, log.ahead) == (4, True)
+        assert log.snapshot() is None
+        log.tell(passing(log, "2"))
+        bench.now = 9.0
+        assert await stored(bench) == []
+        await log.save(mark("next"))
+        log.tell(passing(log, "3"))
+        for _ in range(5):
+            each = await anext(live)
+            assert isinstance(each, Event | ModelDelta)
+            heard.append(each)
+    kept = await bench.journal.events_since(ID, 3)
+    assert [event for event in heard if isinstance(event, Event)] == list(kept)
+    assert [event.at for event in kept] == [7.0, 0.0]  # when it happened; when it was saved
+    # Each piece in its place among the events.
+    assert [each.seq if isinstance(each, Event) else each.after for each in heard] == [3, 4, 4, 5, 5]
+    assert (log.ahead, bench.journal.saves) == (False, 2)
+    folded = log.snapshot()
+    assert folded is not None
+    assert folded.head == (await read(bench.journal, ID)).head
+
+
+async def test_what_passes_while_a_disk_does_not_answer_is_bounded(bench: Bench) -> None:
+    log = await bench.begin()
+    await log.save_soon(mark("soon"))
+    with bench.bus.subscribe(topic(ID), buffer=2 * MOST_UNTOLD) as live:
+        for n in range(2 * MOST_UNTOLD):
+            log.tell(passing(log, str(n)))
+        await log.flush()
+        log.tell(passing(log, "last"))
+        heard = [await anext(live) for _ in range(MOST_UNTOLD + 1)]
+    assert isinstance(heard[0], Event)
+    assert isinstance(heard[-1], ModelDelta)
+    assert heard[-1].key == "last"
+
+
+async def test_what_is_ahead_is_flushed_when_no_save_takes_it_along(
+    bench: Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    log = await bench.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.flusher.run)
+        await trio.sleep(1)
+        await log.save_soon(mark("a"))
+        await log.save(mark("b"))
+        await trio.sleep(1)
+        assert bench.started == []  # there was nothing left to do
+        await log.save_soon(mark("c"))
+        await log.save_soon(mark("d"))
+        await trio.sleep(1)
+        (flush,) = bench.started
+        await flush()
+        assert await stored(bench) == ["a", "b", "c", "d"]
+        saves = bench.journal.saves
+        await flush()
+        assert bench.journal.saves == saves
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_flushed_that_a_save_has_taken_along_unless_it_fails(
+    bench: Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    log = await bench.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.flusher.run)
+        await log.save_soon(mark("a"))
+        bench.journal.let = trio.Event()
+        async with trio.open_nursery() as saving:
+            saving.start_soon(log.save, mark("b"))
+            await trio.sleep(1)
+            assert bench.started == []
+            bench.journal.let.set()
+        await log.save_soon(mark("c"))
+        bench.journal.fail = QuestionTaken("a human was faster")
+        with pytest.raises(QuestionTaken):
+            await log.save(mark("d"))
+        bench.journal.fail = None
+        await trio.sleep(1)
+        for flush in bench.started:
+            await flush()
+        assert await stored(bench) == ["a", "b", "c"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_saved_soon_waits_for_the_save_that_is_under_way(bench: Bench) -> None:
+    log = await bench.begin()
+    bench.journal.let = trio.Event()
+    saved: list[bool] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.save, mark("a"))
+        await trio.testing.wait_all_tasks_blocked()
+
+        async def soon(when: Callable[[], bool]) -> None:
+            saved.append(await log.save_soon(mark("b"), when=when))
+
+        nursery.start_soon(soon, lambda: log.state.last_seq == 3)
+        nursery.start_soon(soon, lambda: log.state.last_seq == 4)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log.state.last_seq, saved) == (3, [])
+        bench.journal.let.set()
+    assert sorted(saved) == [False, True]
+    await log.flush()
+    assert await stored(bench) == ["a", "b"]
+
+
+# ------------------------------------------------------------------------------ steps
+
+
+async def test_a_step_is_done_once(bench: Bench) -> None:
+    log = await bench.begin()
+    done = 0
+
+    async def work() -> dict[str, Any]:
+        nonlocal done
+        done += 1
+        await trio.lowlevel.checkpoint()
+        return {"error": {"code": "x", "message": "m"}}  # errors are recorded like results
+
+    first = await step(log, "1/", "node", "n", work)
+    assert (await step(log, "1/", "node", "n", work))["error"] == first["error"]
+    await log.flush()
+    again = await bench.open()
+    assert (await step(again, "1/", "node", "n", work))["error"] == first["error"]
+    assert done == 1
+
+
+async def test_another_step_under_the_key_is_a_mismatch(bench: Bench) -> None:
+    log = await bench.begin()
+
+    async def work() -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"end": {}}
+
+    async def never() -> dict[str, Any]:
+        raise AssertionError("it was done")
+
+    await step(log, "1/0", "node", "a", work)
+    for kind, node in (("node", "b"), ("model", "a")):
+        with pytest.raises(ReplayMismatch, match="1/0"):
+            await step(log, "1/0", kind, node, never)
+
+
+async def test_a_step_is_on_disk_with_what_follows_from_it(bench: Bench) -> None:
+    log = await bench.begin()
+
+    async def work() -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"end": {}}
+
+    await step(log, "1/0", "node", "a", work, also=lambda _: [mark("also")])
+    assert (log.state.last_seq, bench.journal.saves) == (5, 1)
+    await log.save(mark("next"))
+    kept = await bench.journal.events_since(ID, 3)
+    assert [event.type for event in kept] == ["step.finished", "state.set", "state.set"]
+    assert bench.journal.saves == 2
+    assert (await step(log, "1/0", "node", "a", work))["end"] == {}
+
+
+# ------------------------------------------------------------- what is active, exactly
+
+
+Job = Callable[[], Awaitable[Any]]
+
+
+async def test_gather_keeps_the_order_of_the_jobs(bench: Bench, autojump_clock: MockClock) -> None:
+    log = await bench.begin()
+
+    def job(n: int) -> Job:
+        async def run() -> int:
+            await trio.sleep(5 - n)
+            return n
+
+        return run
+
+    assert await log.gather() == []
+    assert await log.gather(job(1)) == [1]
+    assert await log.gather(*(job(n) for n in range(5))) == list(range(5))
+    nested = await log.gather(lambda: log.gather(job(0), job(1)), lambda: log.gather(), job(4))
+    assert nested == [[0, 1], [], 4]
+    assert log.active == 1
+    assert bench.stalls == 0
+
+
+async def test_the_first_error_cancels_the_others_and_comes_out_bare(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    log = await bench.begin()
+
+    cause = JournalError("no")
+
+    async def fail() -> None:
+        await trio.sleep(1)
+        raise ZeroDivisionError from cause
+
+    async def sleep() -> None:
+        await trio.sleep_forever()
+
+    for jobs in ((fail, sleep), (sleep, fail, sleep), (lambda: log.gather(fail, sleep), sleep)):
+        with pytest.raises(ZeroDivisionError) as failed:
+            await log.gather(*jobs)
+        assert failed.value.__cause__ is cause
+        assert log.active == 1
+    assert bench.stalls == 0
+
+
+async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) -> None:
+    log = await bench.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            lambda: log.gather(
+                lambda: log.decision("q-a", lambda: question("a"), ()),
+                lambda: log.credential(Wanted("server"), ()),
+            )
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log.active, bench.pulse.moving, log.stalled, bench.stalls) == (0, 0, True, 1)
+        assert log.unauthorized == Wanted("server")
+        await answer(log, "a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (log.active, bench.stalls) == (0, 2)
+        await log.save(e.run_resumed("r", "k2", True, answer=True))
+    assert (log.active, bench.pulse.moving) == (1, 1)
+    assert not log.unauthorized
+    log.end()
+    assert (log.active, bench.pulse.moving) == (0, 0)
+
+
+async def test_a_question_is_put_once_and_an_answer_on_record_returns_at_once(bench: Bench) -> None:
+    log = await bench.begin()
+    asked: list[str] = []
+
+    def ask() -> dict[str, Any]:
+        asked.append("a")
+        return question("a")
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.decision, "q-a", ask, ())
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert log.active == 1
+    again = await bench.open()
+    again.begin(bench.stall)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(again.decision, "q-a", ask, ())
+        await trio.testing.wait_all_tasks_blocked()
+        await answer(again, "a")
+    assert (await again.decision("q-a", ask, ()))["approved"] is True
+    assert asked == ["a"]
+    assert again.active == 1
+
+
+@asynccontextmanager
+async def cancelled_after(ticks: int) -> AsyncIterator[trio.Nursery]:
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            for _ in range(ticks):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+
+
+@pytest.mark.repeat(4)
+@pytest.mark.parametrize("ticks", range(16))
+async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, ticks: int) -> None:
+    """Questions, credentials, turns and errors, cancelled while others answer them."""
+    log = await bench.begin()
+    turns = Turns(1)
+
+    async def in_turn(id: str) -> None:
+        async with log.turn(turns, ()):
+            await log.decision(f"q-{id}", lambda: question(id), ())
+
+    async def outside() -> None:
+        for id in ("a", "b", "c"):
+            await trio.lowlevel.checkpoint()
+            if id in log.state.head.pending:
+                await answer(log, id)
+        await log.save(e.run_resumed("r", "k2", True, answer=False))
+
+    async with cancelled_after(ticks) as nursery:
+        nursery.start_soon(
+            lambda: log.gather(
+                lambda: in_turn("a"),
+                lambda: in_turn("b"),
+                lambda: log.gather(
+                    lambda: log.decision("q-c", lambda: question("c"), ()),
+                    lambda: log.credential(Wanted("server"), ()),
+                ),
+            )
+        )
+        await trio.lowlevel.checkpoint()
+        nursery.start_soon(outside)
+    assert (log.active, bench.pulse.moving) == (1, 1)
+    assert turns.free == 1
+    log.end()
+    assert (log.active, bench.pulse.moving) == (0, 0)
+    log.begin(bench.stall)  # and the next run of this life counts from one
+    assert (log.active, bench.pulse.moving) == (1, 1)
+
+
+@pytest.mark.repeat(5)
+async def test_turns_are_taken_in_order_and_never_more_than_there_are(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    log = await bench.begin()
+    turns, now, most, order = Turns(2), 0, 0, list[int]()
+
+    def job(n: int) -> Job:
+        async def run() -> None:
+            nonlocal now, most
+            await trio.sleep(n)
+            async with log.turn(turns, ()):
+                order.append(n)
+                now += 1
+                most = max(most, now)
+                await trio.sleep(100)
+                now -= 1
+
+        return run
+
+    await log.gather(*(job(n) for n in range(7)))
+    assert (most, order, turns.free, log.active) == (2, list(range(7)), 2, 1)
+    assert bench.stalls == 0
+
+
+# --------------------------------------------------------------------------- shutting down
+
+
+async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
+    log = await bench.begin()
+    await log.admit()
+    await log.save_soon(mark("soon"))
+    bench.pulse.draining.set()
+    passed: list[str] = []
+
+    async def enter() -> None:
+        await log.admit()
+        passed.append("in")
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(enter)
+            await trio.testing.wait_all_tasks_blocked()
+            assert (log.active, bench.pulse.moving) == (0, 0)
+            assert not log.stalled  # nobody outside could move it: it is we who stand in the way
+            assert bench.stalls == 0
+            assert await stored(bench) == ["soon"]  # what is known is not lost
+            scope.cancel()
+    assert passed == []
+    assert log.active == 1
+
+
+async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench: Bench) -> None:
+    """The decision moves nothing, for its branch waits for a turn; the run waits for the other question."""
+    log = await bench.begin()
+    services = cast(Any, SimpleNamespace(wake=lambda id: None))
+    with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
+        async with trio.open_nursery() as nursery:
+            for id in ("a", "b"):
+                await log.save(e.approval_requested(question(id)), questions=[question_of(question(id))])
+            nursery.start_soon(log.decision, "q-a", lambda: question("a"), ())
+            await trio.testing.wait_all_tasks_blocked()
+            bench.journal.let = trio.Event()
+            resolved = e.approval_resolved("b", {"approved": True}, "d", False)
+            nursery.start_soon(log.save, resolved)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(announce, log, services)
+            await trio.testing.wait_all_tasks_blocked()
+            bench.journal.let.set()
+            reply = await anext(replies)
+            nursery.cancel_scope.cancel()
+    [said] = [event for event in await bench.journal.events_since(ID, 0) if event.type == e.RUN_WAITING]
+    assert (said.body["settles"], said.body["on"]) == (["k", "d"], ["a"])
+    assert cast(Any, reply)["result"]["approvals"] == ["a"]

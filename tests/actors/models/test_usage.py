@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.models.messages import Usage
+from stopgo.actors.models.usage import NOTHING, Spent, spent_by
+from stopgo.actors.result import Result
+from stopgo.config.models import Prices
+
+PRICES = Prices(input=3.0, output=15.0, cached_input=0.3, cache_write=3.75)
+
+
+@pytest.mark.parametrize(
+    ("usage", "prices", "dollars"),
+    [
+        (Usage(1_000_000, 0), PRICES, 3.0),
+        (Usage(0, 1_000_000), PRICES, 15.0),
+        (Usage(1_000_000, 0, 1_000_000), PRICES, 0.3),
+        (Usage(1_000_000, 0, 0, 1_000_000), PRICES, 3.75),
+        (Usage(1_000_000, 200_000, 500_000, 400_000), PRICES, 0.3 + 0.15 + 1.5 + 3.0),
+        (Usage(1_000_000, 0, 500_000, 500_000), Prices(2.0, 0.0), 2.0),
+        (Usage(10, 0, 30), PRICES, 30 * 0.3 / 1e6),  # a provider that counts cached tokens apart
+        (Usage(1, 0), Prices(0.0001, 0.0), 0.0),
+    ],
+)
+def test_what_a_call_costs(usage: Usage, prices: Prices, dollars: float) -> None:
+    assert spent_by(usage, prices).cost_usd == pytest.approx(dollars, abs=1e-9)
+
+
+def test_a_cost_that_is_not_known_is_not_said() -> None:
+    known, unknown = spent_by(Usage(1000, 100), PRICES), spent_by(Usage(10, 1), None)
+    assert known.to_json() == {"input_tokens": 1000, "output_tokens": 100, "cost_usd": 0.0045}
+    assert unknown.to_json() == {"input_tokens": 10, "output_tokens": 1}
+    both = known.plus(unknown.to_json())
+    assert both.to_json() == {"input_tokens": 1010, "output_tokens": 101}
+    assert both.cost_usd == 0.0045  # for limits: what is known
+    assert unknown.plus(known.to_json()) == both
+
+
+def test_what_used_nothing_hides_no_cost() -> None:
+    known = spent_by(Usage(1000, 100), PRICES)
+    assert spent_by(Usage(), None) == spent_by(Usage(), PRICES) == NOTHING
+    assert known.plus(NOTHING.to_json()) == known
+
+
+calls = st.builds(
+    spent_by,
+    st.builds(Usage, *[st.integers(0, 10**7)] * 4),
+    st.none() | st.just(PRICES) | st.just(Prices(0.0, 0.0)),
+)
+
+
+@given(st.lists(calls, max_size=6), st.randoms())
+def test_the_order_of_calls_does_not_matter(spent: list[Spent], random: Random) -> None:
+    def total(each: list[Spent]) -> Spent:
+        sum_ = NOTHING
+        for one in each:
+            sum_ = sum_.plus(one.to_json())
+        return sum_
+
+    shuffled = list(spent)
+    random.shuffle(shuffled)
+    one, other = total(spent), total(shuffled)
+    assert one[:4] == other[:4]
+    assert one.unpriced == other.unpriced
+    assert one.cost_usd == pytest.approx(other.cost_usd, abs=1e-6)
+
+
+def test_a_result_keeps_what_was_used_and_an_older_one_is_read() -> None:
+    result = Result("said", "finished", "r", used=Spent(1, 2, 1, 0, 0.5))
+    assert Result.from_json(result.to_json()) == result
+    older = {"response": "said", "state": "finished", "approvals": [], "input_tokens": 1, "output_tokens": 2}
+    assert Result.from_json(older) == Result("said", "finished", used=Spent(1, 2))

@@ -1,0 +1,68 @@
+"""Which of its agents a router's model has named."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from stopgo.actors.gate import conditions
+from stopgo.actors.nodes.node import NodeFailed
+from stopgo.actors.nodes.router import named_in
+from stopgo.config.nodes import LlmNode, RouterNode
+from tests.actors.world import World, answer, llm
+
+
+def router(*names: str) -> RouterNode:
+    agents = tuple(LlmNode(name=name, prompt="", model="test:model") for name in names)
+    return RouterNode(name="pick", agents=agents, model="test:model")
+
+
+@pytest.mark.parametrize(
+    ("answer", "names", "named"),
+    [
+        ("it", ("it", "hr"), "it"),
+        (" **HR**. ", ("it", "hr"), "hr"),
+        ("I would go with hr.", ("it", "hr"), "hr"),
+        ("Through which door? `it`!", ("it", "hr"), "it"),
+        ("agent: _hr_", ("it", "hr"), "hr"),
+        ("db-admin, of course", ("db", "db-admin"), "db-admin"),
+        ("the db, of course", ("db", "db-admin"), "db"),
+        ("我选择客服部门", ("客服", "销售"), "客服"),
+        ("c++ it is", ("c++", "c"), "c++"),
+    ],
+)
+def test_an_answer_names_one_agent(answer: str, names: tuple[str, ...], named: str) -> None:
+    assert names[named_in(answer, router(*names))] == named
+
+
+@pytest.mark.parametrize(
+    ("answer", "names", "count"),
+    [
+        ("I cannot help with that.", ("it", "hr"), "none"),
+        ("Through the door.", ("it", "hr"), "none"),
+        ("hr, or rather it", ("it", "hr"), "several"),
+        ("hr2", ("hr", "it"), "none"),
+        ("für wen?", ("r", "it"), "none"),
+        ("", ("it", "hr"), "none"),
+    ],
+)
+def test_an_answer_that_names_none_or_several_is_no_route(
+    answer: str, names: tuple[str, ...], count: str
+) -> None:
+    with pytest.raises(NodeFailed, match=f'the model of "pick" named {count} of its agents') as failed:
+        named_in(answer, router(*names))
+    assert failed.value.failure == "no_route"
+
+
+async def test_a_route_whose_pattern_takes_too_long_is_none(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.01)
+    slow = {"when": {"user_message": {"matches": "^(?:a|aa)+$"}}, "agent": "one"}
+    routes = {"routes": [slow], "default": "one", "agents": [llm("one")]}
+    world.settings["agent"] = {"type": "router", "name": "pick", **routes}
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("a" * 60 + "!")
+    assert (answer(turn).state, answer(turn).code) == ("failed", "no_route")
+    assert 'a pattern of "pick" took too long' in answer(turn).response
+    assert world.requests == []

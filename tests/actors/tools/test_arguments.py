@@ -1,0 +1,106 @@
+"""The arguments of calls before anybody looks at them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import attrs
+import pytest
+
+from stopgo.actors.tools import arguments as arguments_module
+from stopgo.actors.tools import schema_process
+from stopgo.actors.tools.arguments import Arguments, Unfit
+from stopgo.actors.tools.json_schema import Checker
+from stopgo.actors.tools.tool import Tool
+
+
+def tool(schema: dict[str, Any], name: str = "t") -> Tool:
+    return Tool(name, "", schema, "s")
+
+
+COUNT = tool({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]})
+
+
+async def test_what_fits_passes_as_it_is_and_what_nearly_fits_is_brought_to_fit() -> None:
+    given = {"n": 1}
+    assert await Arguments().fit(COUNT, given) is given
+    assert await Arguments().fit(COUNT, {"n": "1", "s": 2}) == {"n": 1, "s": "2"}
+
+
+async def test_what_does_not_fit_is_told_as_it_would_be_used() -> None:
+    fit = await Arguments().fit(COUNT, {"n": "one", "s": 2})
+    assert fit == Unfit(("n: 'one' is not of type 'integer'",))
+    assert await Arguments().fit(COUNT, {}) == Unfit(("'n' is a required property",))
+
+
+async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Any] = []
+    mistakes = Checker.mistakes
+
+    def counted(checker: Checker, value: Any, work: Any) -> list[str]:
+        checked.append(value)
+        return mistakes(checker, value, work)
+
+    monkeypatch.setattr(Checker, "mistakes", counted)
+    arguments, optional = Arguments(), tool({"properties": {"n": {"type": "integer"}}})
+    for _ in range(3):
+        assert await arguments.fit(optional, {}) == {}
+    assert isinstance(await arguments.fit(optional, {"n": "one"}), Unfit)
+    assert await arguments.fit(COUNT, {"n": 1}) == {"n": 1}
+    assert isinstance(await arguments.fit(COUNT, {}), Unfit)
+    assert isinstance(await arguments.fit(COUNT, {}), Unfit)
+    assert checked == [{}, {"n": "one"}, {"n": 1}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"required": "n"},
+        {"properties": {"n": {"$ref": "#/$defs/missing"}}},
+        {"$ref": "#"},
+        {"patternProperties": {"(": {}}},
+        {"properties": {"n": {"pattern": "("}}},
+    ],
+    ids=str,
+)
+async def test_a_broken_schema_lets_all_pass_with_one_warning(
+    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments = Arguments()
+    for n in ("1", "2"):
+        assert await arguments.fit(tool(schema), {"n": n}) == {"n": n}
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert '"t" of server "s" pass unchecked' in record.getMessage()
+    await arguments.fit(tool(schema, "other"), {"n": "1"})
+    assert len(caplog.records) == 2
+
+
+async def test_a_schema_that_takes_for_ever_is_tried_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(schema_process, "PATIENCE", 1.0)
+    arguments, slow = Arguments(), tool({"properties": {"v": {"pattern": "^(?:a|aa)+$"}}})
+    assert await arguments.fit(slow, {"v": "aa"}) == {"v": "aa"}
+    trap = {"v": "a" * 60 + "!"}
+    assert await arguments.fit(slow, trap) is trap
+    monkeypatch.setattr(schema_process, "PATIENCE", -1.0)  # another try would be told from this one
+    assert await arguments.fit(slow, trap) is trap
+    [record] = caplog.records
+    assert "took longer than 1 s" in record.getMessage()
+
+
+async def test_schemas_are_made_ready_once_and_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    def make(schema: dict[str, Any]) -> Checker:
+        made.append(schema)
+        return Checker(schema)
+
+    monkeypatch.setattr(arguments_module, "Checker", make)
+    monkeypatch.setattr(arguments_module, "KEPT", 2)
+    arguments = Arguments()
+    for name in "aabbaacabb":
+        await arguments.fit(attrs.evolve(COUNT, own_name=name), {"n": 1})
+    assert len(made) == 4  # a, b, c; and b once more, for c took its place

@@ -1,0 +1,185 @@
+"""Values brought to the types a schema asks for: only where one thing can be meant, and never what fits."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.tools.coercion import MAX_DIGITS, coerce
+from stopgo.actors.tools.json_schema import Checker, Work
+
+
+def brought(value: Any, schema: Any, **more: Any) -> Any:
+    return coerce({"v": value}, {"properties": {"v": schema}, **more})["v"]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, to the type."""
+    return json.dumps(one) == json.dumps(other)
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "expected"),
+    [
+        (5, "string", "5"),
+        (-5, "string", "-5"),
+        (3.0, "string", "3"),
+        (1e21, "string", "1000000000000000000000"),
+        (1.5, "string", "1.5"),
+        (0.1, "string", "0.1"),
+        (True, "string", "true"),
+        (False, "string", "false"),
+        ("5", "integer", 5),
+        ("-12", "integer", -12),
+        ("5", "number", 5),
+        ("5.5", "number", 5.5),
+        ("1e3", "number", 1000.0),
+        ("true", "boolean", True),
+        ("False", "boolean", False),
+        (5, ["string", "null"], "5"),
+        ("5", ["integer", "null"], 5),
+    ],
+)
+def test_what_can_only_be_meant_so(value: Any, type: Any, expected: Any) -> None:
+    assert same(brought(value, {"type": type}), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "type"),
+    [
+        ("5", "string"),
+        (5, "number"),
+        (5.0, "integer"),
+        (None, "string"),
+        ([1], "string"),
+        ({"a": 1}, "string"),
+        ("5.0", "integer"),
+        ("five", "integer"),
+        ("05", "integer"),
+        ("+5", "integer"),
+        (" 5", "integer"),
+        ("٥", "integer"),
+        ("", "integer"),
+        ("", "boolean"),
+        ("yes", "boolean"),
+        (1, "boolean"),
+        (True, "integer"),
+        ("1e999", "number"),
+        ("NaN", "number"),
+        (float("inf"), "string"),
+        (10 ** (MAX_DIGITS + 1), "string"),
+        ("9" * (MAX_DIGITS + 1), "integer"),
+        ("null", ["integer", "null"]),
+        (5, ["string", "integer"]),
+        ("5", 7),
+        ("5", [7]),
+        ("5", "no such type"),
+    ],
+)
+def test_what_fits_or_is_not_plain_stays(value: Any, type: Any) -> None:
+    assert brought(value, {"type": type}) is value
+
+
+def test_inside_objects_lists_references_and_alternatives() -> None:
+    row = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    assert brought([{"n": "1"}, {"n": 2}], {"items": {"$ref": "#/$defs/row"}}, **{"$defs": {"row": row}}) == [
+        {"n": 1},
+        {"n": 2},
+    ]
+    assert brought({"a": 1}, {"additionalProperties": {"type": "string"}}) == {"a": "1"}
+    assert brought(["1", 2], {"prefixItems": [{"type": "integer"}], "items": {"type": "string"}}) == [1, "2"]
+    assert brought("5", {"anyOf": [{"type": "integer"}, {"type": "null"}]}) == 5
+    assert brought({"n": "5"}, {"oneOf": [row, {"type": "null"}]}) == {"n": 5}
+    assert brought({"n": "5"}, {"anyOf": [row, {"type": "object"}]}) == {"n": "5"}  # which of them?
+    assert brought("5", {"$ref": "#/$defs/a~1b"}, **{"$defs": {"a/b": {"type": "integer"}}}) == 5
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        False,
+        None,
+        [],
+        {"$ref": "#/properties/v"},
+        {"$ref": "#/nowhere"},
+        {"$ref": "https://example.com/x"},
+        {"$ref": 7},
+        {"anyOf": [{"$ref": "#/properties/v"}, 3]},
+        {"properties": 3, "items": 3},
+    ],
+    ids=str,
+)
+def test_a_broken_schema_changes_nothing(schema: Any) -> None:
+    for value in ("5", 5, ["5"], {"a": "5"}):
+        assert brought(value, schema) == value
+
+
+def test_no_end_is_no_crash() -> None:
+    deep: dict[str, Any] = {"n": "5"}
+    for _ in range(100_000):
+        deep = {"v": deep}
+    assert coerce(deep, {"properties": {"v": {"$ref": "#"}}}) is deep
+
+
+# ------------------------------------------------------------------- properties
+
+_SCALARS = st.sampled_from(["string", "integer", "number", "boolean", "null"])
+
+
+def _nested(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    names = st.sampled_from(["a", "b", "c"])
+    return st.one_of(
+        st.builds(lambda items: {"type": "array", "items": items}, inner),
+        st.builds(lambda known: {"type": "object", "properties": known}, st.dictionaries(names, inner)),
+        st.builds(lambda other: {"type": "object", "additionalProperties": other}, inner),
+        st.builds(lambda each: {"anyOf": each}, st.lists(inner, min_size=1, max_size=3)),
+    )
+
+
+DEFS = {
+    "n": {"type": "integer"},
+    "o": {"properties": {"a": {"$ref": "#/$defs/n"}, "b": {"$ref": "#/$defs/o"}}},
+}
+SCHEMAS = st.recursive(
+    st.builds(lambda type: {"type": type}, _SCALARS)
+    | st.sampled_from([{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/o"}]),
+    _nested,
+    max_leaves=8,
+)
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        _FINITE,
+        st.sampled_from(["5", "5.5", "true", "x", ""]),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner),
+    max_leaves=8,
+)
+
+
+@given(schema=SCHEMAS, value=VALUES)
+def test_what_fits_is_not_touched_and_twice_is_once(schema: dict[str, Any], value: Any) -> None:
+    root, arguments = {"properties": {"v": schema}, "$defs": DEFS}, {"v": value}
+    before = copy.deepcopy(arguments)
+    result = coerce(arguments, root)
+    assert same(arguments, before)
+    assert same(coerce(result, root), result)
+    if not Checker(root).mistakes(arguments, Work()):
+        assert same(result, arguments)
+
+
+@given(value=st.one_of(st.booleans(), st.integers(), _FINITE))
+def test_there_and_back(value: Any) -> None:
+    kind = "boolean" if isinstance(value, bool) else "number"
+    text = brought(value, {"type": "string"})
+    assert isinstance(text, str)
+    assert brought(text, {"type": kind}) == value

@@ -1,0 +1,32 @@
+"""Checks that take longer than this process can spare."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from stopgo.actors.tools.json_schema import Checker, Uncheckable
+from stopgo.actors.tools.schema_check import find_mistakes
+
+
+async def test_more_than_is_done_here_is_done_elsewhere() -> None:
+    many = Checker({"properties": {"v": {"items": {"type": "integer"}}}})
+    assert await find_mistakes({"v": [1] * 20_000}, many) == []
+    assert await find_mistakes({"v": [1] * 20_000 + ["x"]}, many) == ["v.20000: 'x' is not of type 'integer'"]
+
+
+async def test_what_cannot_even_be_written_down_is_an_answer() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"next": deep}
+    with pytest.raises(Uncheckable):
+        await find_mistakes({"v": deep}, Checker({"patternProperties": {"x": {}}}))
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/nobody/has/this"])
+async def test_a_process_that_fails_is_an_answer(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(Uncheckable, match="the process for it"):
+        await find_mistakes({"v": 1}, Checker({"patternProperties": {"x": {}}}))
