@@ -28,7 +28,8 @@ from stopgo.actors.errors import AgentError
 from stopgo.actors.gate.decisions import checked
 from stopgo.actors.gate.gate import descend, root_place
 from stopgo.actors.health import Health, health_of
-from stopgo.actors.listing import ConversationPage, ListedTool, approvals_of, item_of, listed
+from stopgo.actors.listing import ConversationPage, ListedTool, LogEnd, approvals_of, item_of, listed
+from stopgo.actors.log.head import head_of_summary
 from stopgo.actors.log.state import Conversation
 from stopgo.actors.log.stored import BrokenConversation, read, read_new
 from stopgo.actors.mcp.server import mcp_server
@@ -197,6 +198,13 @@ class Agent:
         if found is None or found.last_seq < row.last_seq:  # it was deleted meanwhile
             raise errors.no_conversation(id)
         return found
+
+    async def log_end(self, id: str) -> LogEnd:
+        """How far `events` goes by now. Raises `AgentError` ``conversation_not_found``."""
+        row = await self._journal.row(id)
+        if row is None:
+            raise errors.no_conversation(id)
+        return LogEnd(head_of_summary(row.summary).session_id, row.last_seq)
 
     async def _readable(self, id: str) -> Conversation | None:
         """None for what cannot be shown: it was deleted meanwhile, or its log makes no sense."""

@@ -36,6 +36,14 @@ def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
         yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy)
 
 
+@attrs.frozen
+class LogEnd:
+    """How far a conversation's log has come."""
+
+    session_id: str
+    last_seq: int
+
+
 @attrs.frozen(eq=False)
 class ConversationItem:
     """A conversation in a list."""

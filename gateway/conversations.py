@@ -63,7 +63,7 @@ class Conversations:
 
     async def get(self, id: str) -> Response:
         conversation = await self.agent.get(id)
-        concerns(conversation)
+        concerns(conversation.id, conversation.head.session_id)
         view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
         return await reply_in_parts(parted({"conversation": view}))
 
@@ -115,7 +115,7 @@ def post_key() -> str | None:
 async def turn_reply(
     agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    concerns(turn.conversation)
+    concerns(turn.conversation.id, turn.conversation.head.session_id)
     return await reply_in_parts(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
 
 

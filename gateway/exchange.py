@@ -12,7 +12,6 @@ import trio
 from quart import Request, Response, Websocket, has_request_context, request, websocket
 from quart.wrappers.response import ResponseBody
 
-from stopgo.actors.log.state import Conversation
 from stopgo.gateway import json_bytes
 from stopgo.gateway.parts import Parted, parts
 
@@ -55,12 +54,12 @@ def _made(key: str | None) -> str:
     return key[:8] if key is not None else secrets.token_hex(4)
 
 
-def concerns(conversation: Conversation) -> None:
+def concerns(conversation: str, session_id: str) -> None:
     """The current request is about this conversation: its id and stored session go to the log and back."""
     known = facts()
-    known["conversation"] = conversation.id
-    if conversation.head.session_id:
-        known["sid"] = conversation.head.session_id
+    known["conversation"] = conversation
+    if session_id:
+        known["sid"] = session_id
 
 
 def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -19,7 +19,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.deltas import ModelDelta, Passing, ToolProgress
 from stopgo.actors.errors import AgentError
 from stopgo.gateway import query, sse
-from stopgo.gateway.exchange import View, answer, concerns
+from stopgo.gateway.exchange import STRETCH, View, answer, concerns
 from stopgo.gateway.views import delta_view, event_view, progress_view
 from stopgo.runtime.journal.protocol import Event
 
@@ -46,10 +46,10 @@ class Stream:
         query.known(request.args, ("after", "deltas"))
         after = _cursor(request.headers, request.args)
         deltas = query.word(request.args, "deltas", ("true", "false")) == "true"
-        conversation = await self.agent.get(id)
-        concerns(conversation)
-        if after > conversation.last_seq:
-            raise query.invalid("after", f"the last event is {conversation.last_seq}, not {after}")
+        end = await self.agent.log_end(id)
+        concerns(id, end.session_id)
+        if after > end.last_seq:
+            raise query.invalid("after", f"the last event is {end.last_seq}, not {after}")
         response = answer(b"", sse.CONTENT_TYPE)
         # A proxy that buffers would hold events back.
         response.headers["X-Accel-Buffering"] = "no"
@@ -73,7 +73,7 @@ class _Body(ResponseBody):
         self._followed = _follow(agent, id, after, deltas)
 
     async def __aenter__(self) -> _Body:
-        self._chunks = await self._followed.__aenter__()
+        self._outlet = await self._followed.__aenter__()
         return self
 
     async def __aexit__(
@@ -86,41 +86,79 @@ class _Body(ResponseBody):
 
     async def __anext__(self) -> bytes:
         with trio.move_on_after(HEARTBEAT):
-            try:
-                return await self._chunks.receive()
-            except trio.EndOfChannel:
-                raise StopAsyncIteration from None
+            chunk = await self._outlet.take()
+            if not chunk:
+                raise StopAsyncIteration
+            return chunk
         return sse.comment("keep-alive")
 
 
+class _Outlet:
+    """What has been read and not been sent yet. It leaves together, for a send costs as much as many events.
+
+    It holds little, so a client that reads slowly holds up nobody but its own subscription.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._filled = trio.Event()
+        self._emptied = trio.Event()
+        self._ended = False
+
+    async def put(self, chunk: bytes) -> None:
+        """Waits when there is enough for a send."""
+        self._held.append(chunk)
+        self._size += len(chunk)
+        self._filled.set()
+        if self._size >= STRETCH:
+            self._emptied = trio.Event()
+            await self._emptied.wait()
+
+    def end(self) -> None:
+        """There is nothing further."""
+        self._ended = True
+        self._filled.set()
+
+    async def take(self) -> bytes:
+        """All there is, once there is something; nothing at the end."""
+        await self._filled.wait()
+        taken = b"".join(self._held)
+        self._held.clear()
+        self._size = 0
+        if not self._ended:
+            self._filled = trio.Event()
+        self._emptied.set()
+        return taken
+
+
 @asynccontextmanager
-async def _follow(
-    agent: Agent, id: str, after: int, deltas: bool
-) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
-    """Chunks of the stream. It ends with the conversation, or when the server begins to shut down."""
-    # Without a buffer: a client that reads slowly holds up nobody but its own subscription.
-    send, receive = trio.open_memory_channel[bytes](0)
+async def _follow(agent: Agent, id: str, after: int, deltas: bool) -> AsyncIterator[_Outlet]:
+    """The stream. It ends with the conversation, or when the server begins to shut down."""
+    outlet = _Outlet()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, agent, id, after, deltas, send)
+        nursery.start_soon(_pump, agent, id, after, deltas, outlet)
         try:
-            yield receive
+            yield outlet
         finally:
             nursery.cancel_scope.cancel()
 
 
-async def _pump(agent: Agent, id: str, after: int, deltas: bool, out: trio.MemorySendChannel[bytes]) -> None:
-    async with out, trio.open_nursery() as nursery:
+async def _pump(agent: Agent, id: str, after: int, deltas: bool, out: _Outlet) -> None:
+    async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_when, agent.draining, nursery.cancel_scope)
         try:
-            await out.send(sse.retry(RETRY))
+            await out.put(sse.retry(RETRY))
             async with aclosing(agent.events(id, after, deltas=deltas)) as events:
                 async for event in events:
-                    await out.send(_encoded(event))
+                    await out.put(_encoded(event))
         except AgentError:
             pass  # It was deleted since the request began: the end is all there is to say.
         except Exception as error:
             # The status line has left: all that can be done is to end, and the client comes back.
             log.error("internal error id=%s conversation=%s", secrets.token_hex(6), id, exc_info=error)
+        finally:
+            out.end()
         nursery.cancel_scope.cancel()
 
 

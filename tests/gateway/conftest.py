@@ -15,7 +15,7 @@ from stopgo.actors import events
 from stopgo.actors.deltas import Passing
 from stopgo.actors.errors import AgentError
 from stopgo.actors.health import Health, PartHealth
-from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool
+from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool, LogEnd
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.result import Result, Turn
 from stopgo.actors.tools.tool import Hints, Tool
@@ -143,6 +143,11 @@ class FakeAgent:
         await self._read("get", (id,), {})
         self._known(id)
         return self.conversation
+
+    async def log_end(self, id: str) -> LogEnd:
+        await self._read("log_end", (id,), {})
+        self._known(id)
+        return LogEnd(self.conversation.head.session_id, len(self.log))
 
     def _known(self, id: str) -> None:
         if id != ex.CONVERSATION_ID:

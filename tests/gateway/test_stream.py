@@ -1,6 +1,7 @@
 """The events of one conversation as server-sent events."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.gateway import examples as ex
 from stopgo.gateway.connection import SEND_TIMEOUT
+from stopgo.gateway.exchange import STRETCH
 from stopgo.gateway.schemas import SCHEMAS
 from stopgo.gateway.server import Server
 from stopgo.gateway.stream import HEARTBEAT
@@ -101,6 +103,19 @@ async def test_at_the_end_it_waits(agent: Any, client: httpx2.AsyncClient) -> No
     async with follow(client, "?after=6") as reader:
         agent.grow(events.conversation_completed())
         assert (await reader.event())["id"] == "7"
+
+
+async def test_what_is_there_leaves_in_few_pieces(agent: Any, raw: Any) -> None:
+    """A replay of thousands of events costs a send for each stretch of them, and no fold."""
+    for number in range(2000):
+        agent.grow(events.message_added(f"message {number}", "c"))
+    stream = await raw(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    received = b""
+    while f"\nid: {len(agent.log)}\n".encode() not in received:
+        received += await stream.receive_some(2**20)
+    assert all(f"\nid: {seq}\n".encode() in received for seq in range(1, len(agent.log)))
+    assert len(re.findall(rb"\r\n[0-9A-Fa-f]+\r\n", received)) <= len(received) // STRETCH + 2
+    assert [name for name, _, _ in agent.calls] == ["log_end"]
 
 
 @pytest.mark.parametrize(

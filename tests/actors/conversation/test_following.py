@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.conversation import follow
 from stopgo.actors.errors import AgentError
+from stopgo.actors.listing import LogEnd
 from stopgo.actors.log import stored
 from stopgo.actors.log.log import topic
 from stopgo.actors.timers import EXPIRIES
@@ -23,6 +24,7 @@ from tests.actors.world import (
     after,
     answer,
     call,
+    code_of,
     events,
     say,
     types,
@@ -58,6 +60,16 @@ async def test_replay_and_live_are_one_stream(world: World, autojump_clock: Mock
         stored = list(await events(world.journal, id))
     assert seen["early"] == seen["middle"] == seen["late"] == stored
     assert seen["half"] == stored[4:]
+
+
+async def test_where_a_log_ends(world: World, autojump_clock: MockClock) -> None:
+    world.plan("agent", say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("hi", session_id="mine")
+        id = turn.conversation.id
+        assert await agent.log_end(id) == LogEnd("mine", turn.conversation.last_seq)
+        await agent.delete(id)
+        assert await code_of(agent.log_end(id)) == "conversation_not_found"
 
 
 @pytest.mark.parametrize("pace", [0.0, 0.01, 10.0])
