@@ -46,7 +46,7 @@ async def slow(seconds: float) -> str:
 async def stubborn() -> str:
     """Answer nobody, and do not be told to stop."""
     with trio.CancelScope(shield=True):
-        await trio.sleep(60)
+        await trio.sleep(600)
     return "stubborn done"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +17,19 @@ from typing import Any
 import attrs
 import psutil
 import pytest
+import trio
+from trio.testing import MockClock
 
 from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools.status import ServerStatus
-from stopgo.actors.tools.tool import ServerMessage
+from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.events import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervisor import open_supervisor
+from tests.waiting import PATIENCE, until
 
 SERVERS = Path(__file__).parents[3] / "testdata" / "servers"
 
@@ -77,6 +81,49 @@ def serving(statuses: list[ServerStatus]) -> Open:
             yield await supervisor.start(config.name, mcp_server(config, report=statuses.append))
 
     return serving
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Time goes by as everywhere, and a test may jump: a time-out strikes then, and nothing else does."""
+    return MockClock(rate=1.0)
+
+
+async def times_out(
+    server: ActorRef[ServerMessage], call: CallTool, reached: Callable[[], bool], clock: MockClock
+) -> str:
+    """What a call is told that has 600 s, once it has reached the server and they are over."""
+    told: list[str] = []
+
+    async def ask() -> None:
+        with pytest.raises(ToolOutcomeUnknown) as raised:
+            await server.ask(call)
+        told.append(str(raised.value))
+
+    async with trio.open_nursery() as asking:
+        asking.start_soon(ask)
+        await until(reached)
+        clock.jump(600.0)
+        await until(lambda: bool(told))
+    return told[0]
+
+
+async def attempts_end(statuses: list[ServerStatus], clock: MockClock) -> None:
+    """The 600 s that a server has for its start are over, after some attempts; then it is its end."""
+    await until(lambda: [status.state for status in statuses].count("connecting") > 2)
+    clock.jump(600.0)
+    with trio.fail_after(PATIENCE):
+        await trio.sleep_forever()
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """Whoever asks for it by its number gets it, and nobody else is given it meanwhile."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        yield port
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +180,7 @@ class HttpPeer:
     ended: list[str] = attrs.field(factory=list)
     """Sessions that the client took leave of."""
     slow: threading.Event = attrs.field(factory=threading.Event)
-    """Set: the call of `slow` returns."""
+    """Set: the call of `slow` returns, and so does a DELETE that hangs."""
 
 
 LONG = 30_000_000
@@ -156,7 +203,7 @@ def http_peer() -> Iterator[HttpPeer]:
         def do_DELETE(self) -> None:
             peer.ended.append(self.headers["mcp-session-id"])
             if peer.on_leave == "hang":
-                peer.slow.wait(20)
+                peer.slow.wait()
             reply(self, 200)
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -251,7 +298,7 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
                 more = {"location": location[0]} if location else {}
                 return reply(handler, int(status), b"<h1>sorry</h1>", "text/html", more=more)
             if tool == "slow":
-                peer.slow.wait(10)
+                peer.slow.wait()
             result = {"content": [{"type": "text", "text": tool}]}
         case _ if "id" not in message:
             peer.notifications.append(message)

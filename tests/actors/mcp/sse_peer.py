@@ -80,7 +80,7 @@ def sse_peer() -> Iterator[SsePeer]:
                     return None
                 if peer.on_message == -1:
                     answer(peer, message)
-                    peer.ended.wait(20)
+                    peer.ended.wait()
                     return None
                 if peer.on_message != 202:
                     return reply(self, peer.on_message, peer.body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
@@ -37,9 +36,9 @@ from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import HttpPeer
 from tests.actors.mcp.sse_peer import sse_peer
-from tests.actors.mcp.test_eras import until
 from tests.actors.mcp.test_questions import asking_server
 from tests.canary import TOKEN
+from tests.waiting import PATIENCE, until
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -71,7 +70,7 @@ def state(statuses: list[ServerStatus]) -> str:
 
 
 def web(url: str, **changes: Any) -> McpServerConfig:
-    return McpServerConfig(name="web", url=url, **{"timeout": 10.0, "connect_timeout": 10.0, **changes})
+    return McpServerConfig(name="web", url=url, **{"timeout": 600.0, "connect_timeout": 600.0, **changes})
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("http", "auto"), ("http", "legacy"), ("sse", "legacy")])
@@ -150,7 +149,7 @@ async def test_a_call_brings_the_token_that_connects(
 ) -> None:
     urls, _ = guarded
     async with serving(web(urls["http"])) as server:
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 for number in range(5):
                     request = CallTool("look", {"text": "five"}, f"good-{number}")
@@ -159,22 +158,20 @@ async def test_a_call_brings_the_token_that_connects(
 
 
 async def test_the_token_repairs_a_lost_connection_until_it_is_refused(
-    serving: Open, statuses: list[ServerStatus]
+    serving: Open, statuses: list[ServerStatus], free_port: int
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     env = {**os.environ, "TOKENS": "good-a"}
-    config = web(f"http://127.0.0.1:{port}/mcp", mode="legacy")
+    config = web(f"http://127.0.0.1:{free_port}/mcp", mode="legacy")
     with ExitStack() as stack:
-        stack.enter_context(asking_server("http", env, port=port))
+        stack.enter_context(asking_server("http", env, port=free_port))
         async with serving(config) as server:
             await server.ask(Authenticate("good-a"))
             stack.close()
-            stack.enter_context(asking_server("http", env, port=port))
+            stack.enter_context(asking_server("http", env, port=free_port))
             await until(lambda: [each.state for each in statuses].count("connected") == 2)
             stack.close()
             env = {**os.environ, "TOKENS": "good-b"}
-            stack.enter_context(asking_server("http", env, port=port))
+            stack.enter_context(asking_server("http", env, port=free_port))
             # This finds the session lost and good-a of no use, and so brings what connects.
             assert (await server.ask(CallTool("look", {"text": "x"}, "good-b"))).content == "x"
             refused = [each for each in statuses if each.state == "auth_required"][-1]
@@ -301,7 +298,7 @@ async def test_stopping_does_not_wait_for_a_token(
     guarded: tuple[dict[str, str], Path], serving: Open
 ) -> None:
     urls, _ = guarded
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with serving(web(urls["http"])) as server:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(server.ask, Authenticate("bad"))

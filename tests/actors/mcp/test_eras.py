@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from stopgo.actors.tools.tool import CallTool, ListTools, Progress, ServerMessag
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
+from tests.waiting import PATIENCE, until
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -46,14 +45,7 @@ def no_process_left() -> None:
 
 
 def web(url: str, **changes: Any) -> McpServerConfig:
-    return McpServerConfig(name="web", url=url, **{"timeout": 10.0, "connect_timeout": 10.0, **changes})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another process does."""
-    with trio.fail_after(20):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(0.01)
+    return McpServerConfig(name="web", url=url, **{"timeout": 600.0, "connect_timeout": 600.0, **changes})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +68,7 @@ async def test_a_changed_list_is_heard_of_in_every_era(
 async def test_a_server_that_is_not_modern_as_it_should_be_fails_the_start(
     unruly: Any, serving: Open
 ) -> None:
-    with trio.fail_after(10), pytest.raises(ServerStartFailed) as raised:
+    with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed) as raised:
         async with serving(unruly(mode="modern")):
             pass
     reason = "it does not speak MCP 2026-07-28: Method not found: server/discover"
@@ -86,38 +78,34 @@ async def test_a_server_that_is_not_modern_as_it_should_be_fails_the_start(
 @pytest.mark.crash
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
 async def test_the_death_of_an_idle_server_is_noticed_and_repaired(
-    serving: Open, statuses: list[ServerStatus], mode: Any
+    serving: Open, statuses: list[ServerStatus], free_port: int, mode: Any
 ) -> None:
     """In neither era is there a call to notice it by: what shows it is the server's own stream to us."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with sdk_server("http", port) as (url, process):
-        async with serving(web(url, mode=mode, timeout=1.0, max_retries=1)) as server:
+    with sdk_server("http", free_port) as (url, process):
+        async with serving(web(url, mode=mode, max_retries=1)) as server:
             await server.ask(CallTool("echo", {"text": "the stream is there when this is answered"}))
             process.kill()
             await until(lambda: statuses[-1].state == "disconnected")
             with pytest.raises(ToolUnavailable, match=r'^MCP server "web" not connected$'):
-                with trio.fail_after(5):
+                with trio.fail_after(PATIENCE):
                     await server.ask(CallTool("echo", {"text": "too early"}))
-            with sdk_server("http", port):
+            with sdk_server("http", free_port):
                 await until(lambda: statuses[-1].state == "connected")
                 assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
 
 
 @pytest.mark.crash
 async def test_what_changed_while_nobody_listened_is_found_out(
-    serving: Open, statuses: list[ServerStatus], tmp_path: Path
+    serving: Open, statuses: list[ServerStatus], free_port: int
 ) -> None:
     """The server is gone for less than it takes to notice."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with sdk_server("http", port) as (url, process):
+    with sdk_server("http", free_port) as (url, process):
         async with serving(web(url, mode="modern")) as server:
             await server.ask(CallTool("learn", {"name": "forgotten"}))
             await until(lambda: "forgotten" in [tool.name for tool in statuses[-1].tools])
             process.kill()
             await trio.to_thread.run_sync(process.wait)
-            with sdk_server("http", port):
+            with sdk_server("http", free_port):
                 await until(lambda: "forgotten" not in [tool.name for tool in statuses[-1].tools])
                 assert statuses[-1].state == "connected"
 

@@ -12,6 +12,7 @@ import attrs
 import psutil
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.tools.status import ServerStatus
 from stopgo.actors.tools.tool import (
@@ -25,6 +26,7 @@ from stopgo.actors.tools.tool import (
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
+from tests.waiting import PATIENCE
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 OnElicitation: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
@@ -60,7 +62,7 @@ def no_process_left() -> None:
 @pytest.fixture
 def config(urls: dict[str, str]) -> Callable[..., McpServerConfig]:
     def made(kind: str, **changes: Any) -> McpServerConfig:
-        settings = {"name": "asker", "timeout": 10.0, "connect_timeout": 20.0, **changes}
+        settings = {"name": "asker", "timeout": 600.0, "connect_timeout": 600.0, **changes}
         if kind == "stdio":
             return McpServerConfig(command=sys.executable, args=("-W", "ignore", SCRIPT), **settings)
         return McpServerConfig(url=urls[kind], **settings)
@@ -140,12 +142,15 @@ async def test_the_same_tool_asks_older_clients_in_the_middle(serving: Open, con
         assert (await server.ask(call)).content == "Ada likes red"
 
 
-async def test_time_does_not_run_while_a_human_thinks(serving: Open, config: Config) -> None:
+async def test_time_does_not_run_while_a_human_thinks(
+    serving: Open, config: Config, clock: MockClock
+) -> None:
     async def think(_: Elicitation) -> ElicitationAnswer:
-        await trio.sleep(1.5)
+        clock.jump(1000.0)
+        await wait_all_tasks_blocked()
         return ADA
 
-    async with serving(config("stdio", mode="legacy", timeout=1.0)) as server:
+    async with serving(config("stdio", mode="legacy")) as server:
         call = CallTool("ask", {"text": "she"}, on_elicitation=think)
         assert (await server.ask(call)).content == "Ada likes red"
 
@@ -169,7 +174,7 @@ async def test_over_http_each_question_reaches_its_own_call(serving: Open, confi
 
             told[name] = (await server.ask(CallTool("ask", {"text": name}, on_elicitation=say))).content
 
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 for number in range(20):
                     nursery.start_soon(one, f"nr{number}")
@@ -230,6 +235,6 @@ async def test_the_end_of_the_server_is_the_end_of_its_question(
         child.kill()
         await trio.sleep_forever()
 
-    async with serving(config("stdio", mode="legacy", timeout=60.0)) as server:
-        with trio.fail_after(10), pytest.raises(ToolOutcomeUnknown, match="connection lost"):
+    async with serving(config("stdio", mode="legacy")) as server:
+        with trio.fail_after(PATIENCE), pytest.raises(ToolOutcomeUnknown, match="connection lost"):
             await server.ask(CallTool("ask", {"text": "x"}, on_elicitation=kill))

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import trio
+from trio.testing import MockClock
 
 from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.bearer import forwards_bearer
@@ -36,6 +37,8 @@ from stopgo.actors.tools.tool import (
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
+from tests.actors.mcp.conftest import times_out
+from tests.waiting import PATIENCE, until
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -44,13 +47,6 @@ Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMe
 def executed(ledger: Path) -> list[str]:
     """The tools that really ran, in order."""
     return [json.loads(line)["tool"] for line in ledger.read_text().splitlines()] if ledger.exists() else []
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another process does."""
-    with trio.fail_after(20):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(0.01)
 
 
 def child() -> psutil.Process:
@@ -112,7 +108,7 @@ async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_st
 async def test_a_kill_ends_every_call_in_flight_at_once(echo: Config, serving: Open, ledger: Path) -> None:
     found: list[object] = []
     async with serving(echo(max_concurrency=3)) as server:
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as asking:
                 for _ in range(3):
                     asking.start_soon(outcome, server.ask(CallTool("slow", {"seconds": 60})), found)
@@ -123,12 +119,13 @@ async def test_a_kill_ends_every_call_in_flight_at_once(echo: Config, serving: O
 
 
 async def test_a_call_that_takes_too_long_is_unknown_and_harms_nobody(
-    echo: Config, serving: Open, ledger: Path
+    echo: Config, serving: Open, ledger: Path, clock: MockClock
 ) -> None:
-    async with serving(echo(timeout=0.3)) as server:
+    async with serving(echo(timeout=600.0)) as server:
         before = child().pid
-        with pytest.raises(ToolOutcomeUnknown, match=r'^MCP server "echo" timed out after 0\.3 s$'):
-            await server.ask(CallTool("slow", {"seconds": 60}))
+        slow = CallTool("slow", {"seconds": 1000})
+        said = await times_out(server, slow, lambda: executed(ledger) == ["slow"], clock)
+        assert said == 'MCP server "echo" timed out after 600 s'
         assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
         assert child().pid == before
     assert executed(ledger) == ["slow", "echo"]
@@ -141,32 +138,36 @@ async def test_cancelling_the_asker_cancels_the_call(echo: Config, serving: Open
                 asking.start_soon(server.ask, CallTool("slow", {"seconds": 60}))
                 await until(lambda: executed(ledger) == ["slow"])
                 scope.cancel()
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             assert (await server.ask(CallTool("echo", {"text": "free"}))).content == "free"
 
 
-@pytest.mark.parametrize(
-    "patience", [{"timeout": 1.0, "max_retries": 100}, {"timeout": 60.0, "max_retries": 2}]
-)
+@pytest.mark.parametrize(("max_retries", "seconds"), [(10_000, 600.0), (2, 0.0)])
 async def test_a_call_waits_for_the_repair_no_longer_than_a_call_may_take_and_no_more_attempts_than_it_may(
     echo: Config,
     serving: Open,
     tmp_path: Path,
     statuses: list[ServerStatus],
-    patience: dict[str, Any],
+    clock: MockClock,
+    max_retries: int,
+    seconds: float,
 ) -> None:
     script = Path(shutil.copy(echo().args[1], tmp_path / "server.py"))
-    async with serving(echo(args=("-S", str(script)), **patience)) as server:
+    async with serving(echo(args=("-S", str(script)), timeout=600.0, max_retries=max_retries)) as server:
         parked = tmp_path / "parked.py"
         os.rename(script, parked)
         child().kill()
         await until(lambda: statuses[-1].state == "disconnected")
-        with trio.fail_after(5), pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected$'):
-            await server.ask(CallTool("echo", {"text": "too early"}))
+        found: list[object] = []
+        async with trio.open_nursery() as asking:
+            asking.start_soon(outcome, server.ask(CallTool("echo", {"text": "too early"})), found)
+            await until(lambda: any("exited with code 2" in (each.error or "") for each in statuses))
+            clock.jump(seconds)
+            await until(lambda: bool(found))
+        assert [str(error) for error in found] == ['MCP server "echo" not connected']
         # It has been gone for long enough: nobody else waits as well, but the attempts go on.
-        with trio.fail_after(5), pytest.raises(ToolUnavailable, match="not connected"):
+        with trio.fail_after(PATIENCE), pytest.raises(ToolUnavailable, match="not connected"):
             await server.ask(CallTool("echo", {"text": "too early"}))
-        assert "exited with code 2" in (statuses[-1].error or statuses[-2].error or "")
         os.rename(parked, script)
         await until(lambda: statuses[-1].state == "connected")
         assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
@@ -217,7 +218,10 @@ async def test_a_server_that_does_not_start_is_the_starters_error(
 
 
 async def test_a_missing_command_fails_at_once(echo: Config, serving: Open) -> None:
-    with trio.fail_after(5), pytest.raises(ServerStartFailed, match="command not found: no-such-thing"):
+    with (
+        trio.fail_after(PATIENCE),
+        pytest.raises(ServerStartFailed, match="command not found: no-such-thing"),
+    ):
         async with serving(echo(command="no-such-thing")):
             pass
 
@@ -236,7 +240,7 @@ async def test_a_command_that_cannot_run_fails_at_once(
     command.write_bytes(content)
     command.chmod(0o755)
     said = f'MCP server "echo" failed to start: {command} cannot be run: {why}'
-    with trio.fail_after(5), pytest.raises(ServerStartFailed, match=f"^{re.escape(said)}$"):
+    with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed, match=f"^{re.escape(said)}$"):
         async with serving(echo(command=str(command), cwd=tmp_path)):
             pass
 
@@ -245,8 +249,8 @@ async def test_a_server_that_ignores_the_probe_is_not_waited_for_ten_seconds(
     unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stopgo.actors.mcp.stdio.PROBE_TIMEOUT", 0.2)
-    with trio.fail_after(8):
-        async with serving(unruly("selective")) as server:
+    with trio.fail_after(PATIENCE):
+        async with serving(unruly("selective", connect_timeout=600.0)) as server:
             assert (await server.ask(CallTool("environment", {}))).content
 
 
@@ -439,7 +443,7 @@ async def test_a_server_that_is_not_required_comes_when_it_comes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     script = tmp_path / "server.py"
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         async with serving(echo(required=False, args=("-S", str(script)))) as server:
             assert await server.ask(ListTools()) == ()
             with pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected$'):

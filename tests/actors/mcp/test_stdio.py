@@ -12,12 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp import stdio
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp.conftest import times_out
+from tests.waiting import PATIENCE, until
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -38,9 +40,7 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 async def all_gone(processes: list[psutil.Process]) -> None:
     # A grandchild is reaped by init, which has no duty to hurry.
-    with trio.fail_after(5):
-        while alive(processes):  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(0.01)
+    await until(lambda: not alive(processes))
 
 
 async def test_a_polite_server_leaves_when_its_input_ends(
@@ -101,9 +101,7 @@ async def test_a_dead_leaders_children_do_not_keep_the_connection_up(
         leader, grandchild = processes = family(file)
         leader.kill()
         await all_gone([grandchild])
-        with trio.fail_after(10):
-            while len(statuses) < 5:  # noqa: ASYNC110 - there is no event for it
-                await trio.sleep(0.01)
+        await until(lambda: len(statuses) >= 5)
     await all_gone(processes)
 
 
@@ -133,17 +131,14 @@ for line in sys.stdin:
 """
 
 
-async def test_a_server_is_told_of_a_cancelled_call(serving: Open, tmp_path: Path) -> None:
+async def test_a_server_is_told_of_a_cancelled_call(serving: Open, tmp_path: Path, clock: MockClock) -> None:
     seen = tmp_path / "seen"
     config = McpServerConfig(
-        name="s", command=sys.executable, args=("-c", SILENT, str(seen)), mode="legacy", timeout=0.2
+        name="s", command=sys.executable, args=("-c", SILENT, str(seen)), mode="legacy", timeout=600.0
     )
     async with serving(config) as server:
-        with pytest.raises(ToolOutcomeUnknown, match=r"timed out after 0\.2 s"):
-            await server.ask(CallTool("t", {}))
-        with trio.fail_after(5):
-            while seen.read_text().count("\n") < 3:  # noqa: ASYNC110 - there is no event for it
-                await trio.sleep(0.01)
+        await times_out(server, CallTool("t", {}), lambda: seen.read_text().count("\n") == 2, clock)
+        await until(lambda: seen.read_text().count("\n") == 3)
     _, call, cancelled = map(json.loads, seen.read_text().splitlines())
     assert (call["method"], cancelled["method"]) == ("tools/call", "notifications/cancelled")
     assert cancelled["params"]["requestId"] == call["id"]
@@ -164,7 +159,7 @@ async def test_what_had_not_left_when_the_pipe_broke_is_made_over_the_next(
     async with serving(echo(max_concurrency=2)) as server:
         [child] = psutil.Process().children()
         child.suspend()
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as asking:
                 for text in ("x" * 1_000_000, "short"):
                     asking.start_soon(call, server, text)
@@ -175,7 +170,7 @@ async def test_what_had_not_left_when_the_pipe_broke_is_made_over_the_next(
 
 
 async def test_a_call_that_never_got_through_in_time_was_not_made(
-    echo: Config, serving: Open, ledger: Path
+    echo: Config, serving: Open, ledger: Path, clock: MockClock
 ) -> None:
     """A server that is stopped takes what its pipe holds, and nothing of what waits behind that."""
     found: list[str] = []
@@ -185,21 +180,22 @@ async def test_a_call_that_never_got_through_in_time_was_not_made(
             await server.ask(CallTool("wipe", {"text": text}))
         found.append(str(caught.value))
 
-    async with serving(echo(max_concurrency=2, timeout=1)) as server:
+    async with serving(echo(max_concurrency=2, timeout=600.0)) as server:
         [child] = psutil.Process().children()
         child.suspend()
-        with trio.fail_after(10):
-            async with trio.open_nursery() as asking:
-                for text in ("x" * 1_000_000, "short"):
-                    asking.start_soon(call, server, text)
-                    await wait_all_tasks_blocked()
+        async with trio.open_nursery() as asking:
+            for text in ("x" * 1_000_000, "short"):
+                asking.start_soon(call, server, text)
+                await wait_all_tasks_blocked()
+            clock.jump(600.0)
+            await until(lambda: len(found) == 2)
         child.resume()
         result = await server.ask(CallTool("echo", {"text": "after"}))
     assert result.content == "after"
     name = 'MCP server "echo"'
     assert sorted(found) == [
-        f"{name} timed out after 1 s",
-        f"{name} took in nothing for 1 s; nothing was sent",
+        f"{name} timed out after 600 s",
+        f"{name} took in nothing for 600 s; nothing was sent",
     ]
     assert {"text": "short"} not in arguments_in(ledger)
 
