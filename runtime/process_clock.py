@@ -16,6 +16,9 @@ import trio
 STANDSTILL = 1.0
 """Seconds without a look at the clock, beyond those that were to be slept, after which they do not count."""
 
+LEAST = 0.1
+"""Seconds that a standstill counts all the same: where every wake comes late, deadlines must come at last."""
+
 
 @attrs.define(eq=False)
 class ProcessClock(trio.abc.Clock):
@@ -31,9 +34,10 @@ class ProcessClock(trio.abc.Clock):
 
     def current_time(self) -> float:
         now = self._seconds()
-        if now - self._last > self._sleeping + STANDSTILL:
-            # The sleep with it: what was to end it is still to come, and what has arrived is read before.
-            self._offset -= now - self._last
+        passed = now - self._last
+        if passed > self._sleeping + STANDSTILL:
+            # Nor does half the sleep: what was to end it is still to come, behind what has arrived.
+            self._offset -= passed - max(self._sleeping / 2, LEAST)
         self._last, self._sleeping = now, 0.0
         return now + self._offset
 
