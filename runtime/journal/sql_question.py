@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, assert_never
 
 import attrs
@@ -18,7 +19,6 @@ from stopgo.runtime.journal.protocol import (
     KeyReused,
     NewQuestion,
     Question,
-    QuestionPage,
     QuestionState,
     Repeated,
     Unknown,
@@ -29,6 +29,9 @@ _QUESTION = (
     "question.number, question.id, stream.name, question.kind, question.state, question.body,"
     " question.decision, question.created, question.expires, question.settled"
 )
+
+_PIECE_CHARACTERS = 65_536
+"""Bodies are parsed in one go; this much takes a millisecond."""
 
 
 def _question(found: tuple[Any, ...]) -> Question:
@@ -137,8 +140,9 @@ def page(
     streams: Sequence[str] | None,
     limit: int,
     after: int,
-) -> QuestionPage:
-    """Questions in the order they were put, those after number `after`."""
+) -> tuple[list[tuple[Any, ...]], str | None]:
+    """Rows of questions (for `parsed`) in the order they were put, those after number `after`; the cursor of
+    the next page."""
     conditions = ["question.number > ?"]
     values: list[object] = [after]
     if state is not None:
@@ -152,16 +156,30 @@ def page(
         values.append(json_text.dump(list(streams)))
     # Joined from the side that leaves less to read: the streams asked for, else the questions in order.
     joined = "question CROSS JOIN stream" if streams is None else "stream CROSS JOIN question"
+    # Numbers first: SQLite would sort rows with their bodies in them.
     found = db.execute(
-        f"SELECT {_QUESTION} FROM {joined} ON stream.id = question.stream_id"
-        f" WHERE {' AND '.join(conditions)} ORDER BY question.number LIMIT ?",
+        f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM {joined}"
+        f" ON stream.id = question.stream_id WHERE {' AND '.join(conditions)} ORDER BY chosen LIMIT ?)"
+        " CROSS JOIN question ON question.number = chosen"
+        " CROSS JOIN stream ON stream.id = question.stream_id",
         (*values, limit + 1),
     ).fetchall()
+    found.sort(key=itemgetter(0))
     shown = found[:limit]
-    return QuestionPage(
-        questions=tuple(_question(each) for each in shown),
-        next_cursor=cursors.write("questions", shown[-1][0]) if len(found) > limit else None,
-    )
+    return shown, cursors.write("questions", shown[-1][0]) if len(found) > limit else None
+
+
+def parsed(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Question]]:
+    """The questions of some rows, piece by piece: there may be long texts in them."""
+    piece: list[Question] = []
+    characters = 0
+    for each in rows:
+        if characters > _PIECE_CHARACTERS:
+            yield piece
+            piece, characters = [], 0
+        piece.append(_question(each))
+        characters += len(each[5])
+    yield piece
 
 
 def due(db: sqlite3.Connection, now: float) -> tuple[Question, ...]:

@@ -299,7 +299,15 @@ class SqliteJournal:
         after = cursors.read("questions", cursor) if cursor is not None else 0
         # Looking for a kind may walk through every question of the state.
         run = self._reader.slow if kind is not None else self._reader.quick
-        return await run(lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after))
+        rows, following = await run(
+            lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
+        )
+        questions: list[Question] = []
+        for piece in sql_question.parsed(rows):
+            if questions:
+                await trio.lowlevel.checkpoint()
+            questions += piece
+        return QuestionPage(tuple(questions), following)
 
     async def due(self, now: float) -> tuple[Question, ...]:
         return await self._reader.quick(lambda db: sql_question.due(db, now))

@@ -315,6 +315,30 @@ async def test_a_long_read_lets_others_run(tmp_path: Path) -> None:
     assert passes >= 10
 
 
+async def test_others_run_while_long_questions_are_read(tmp_path: Path) -> None:
+    passes = 0
+
+    async def others() -> None:
+        nonlocal passes
+        while True:
+            await trio.lowlevel.checkpoint()
+            passes += 1
+
+    async with open_sqlite(tmp_path, inline=True) as journal:
+        fence = await write(journal)
+        asked = [NewQuestion(f"long {number}", "tool", {"text": "x" * 40_000}) for number in range(40)]
+        await journal.save(fence, 1, questions=asked)
+        for streams in (None, ["s"]):
+            passes = 0
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(others)
+                page = await journal.questions(streams=streams, limit=40)
+                nursery.cancel_scope.cancel()
+            assert [each.id for each in page.questions[1:]] == [each.id for each in asked[:39]]
+            assert page.next_cursor is not None
+            assert passes >= 15
+
+
 async def test_what_may_walk_through_everything_has_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
