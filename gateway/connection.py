@@ -115,6 +115,7 @@ class Connection:
                 )
                 self._rest()
                 await self._read()
+            del self._protocol  # it sends by us: both would be left to the garbage collector
         finally:
             await self._close()
 
@@ -293,6 +294,7 @@ class RequestTask:
             if trio.current_effective_deadline() == -math.inf:
                 self._stopped()
         await self._send(None)
+        del self._send  # Hypercorn's stream has our `put`: both would be left to the garbage collector
 
     def _stopped(self) -> None:
         """Tell a client that waits, for there will be no answer any more."""

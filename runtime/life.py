@@ -68,6 +68,7 @@ class Life:
             self.mailbox.end(self._crash)
             if self._background is not None:
                 await self._background.close()
+                self._background = None  # it tells us of crashes: both would be left to the garbage collector
             self.address.mailbox = None
             if self._ended is not None:
                 self._ended.set()
@@ -176,5 +177,6 @@ class Seat(Address):
         """There will be no further life."""
         self.absence = "has stopped"
         self._over = True
+        self.life = None  # it has us for an address
         if self._ended is not None:
             self._ended.set()

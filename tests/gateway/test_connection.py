@@ -1,5 +1,6 @@
 """Connections of clients that behave, in every way that HTTP allows."""
 
+import gc
 import logging
 import re
 from contextlib import suppress
@@ -10,7 +11,7 @@ import pytest
 import trio
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, MAX_UNWANTED, Connection
+from stopgo.gateway.connection import MAX_QUEUED, MAX_RECEIVED, MAX_UNWANTED, Connection, RequestTask
 from stopgo.gateway.server import MAX_HEAD, bind, open_server
 
 HEALTHY = b'{"status":"ok"}\n'
@@ -157,6 +158,26 @@ async def test_a_client_that_would_like_http_2_is_answered_as_it_asked(raw: Any)
     assert (await read(stream, HEALTHY)).startswith(b"HTTP/1.1 200 ")
     await stream.send_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     await read(stream, HEALTHY)
+
+
+async def test_requests_and_connections_leave_nothing_to_the_garbage_collector(raw: Any) -> None:
+    """It stops everything while it looks, and with many clients looks through all that they wait for."""
+
+    def left(*kinds: type) -> int:
+        return sum(type(each) in kinds for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        await read(stream, HEALTHY)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (left(RequestTask), left(Connection)) == (0, 1)
+        await stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert left(Connection) == 0
+    finally:
+        gc.enable()
 
 
 async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCaptureFixture) -> None:

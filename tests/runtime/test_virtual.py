@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import attrs
 import pytest
@@ -556,3 +558,33 @@ async def test_many_keys_under_a_storm_of_wakes_and_crashes(autojump_clock: trio
         assert actors.active == 0
     for key in ["a", "b", "c"]:
         assert [c for c in inbox.done if c[0] == key] == [f"{key}{number}" for number in range(30)]
+
+
+async def test_who_has_left_leaves_nothing_to_the_garbage_collector(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    lives = WeakSet[Any]()
+
+    def behaviour(key: str) -> Behaviour[Wake]:
+        async def live(ctx: Context[Wake]) -> None:
+            lives.add(ctx._life)
+            ctx.start_soon(trio.lowlevel.checkpoint)
+
+            async def handle(_: Wake) -> None:
+                await trio.lowlevel.checkpoint()
+
+            await ctx.serve(handle, idle_timeout=IDLE)
+
+        return live
+
+    gc.disable()
+    try:
+        async with open_supervisor(EventBus()) as supervisor:
+            actors = VirtualActors("v", behaviour, supervisor, poisoned=lambda key, error: behaviour(key))
+            actors.wake("a", Wake())
+            await trio.sleep(IDLE / 2)
+            assert len(lives) == 1
+            await trio.sleep(IDLE)
+            assert len(lives) == 0
+    finally:
+        gc.enable()
