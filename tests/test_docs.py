@@ -32,6 +32,7 @@ import yaml
 
 from stopgo.actors.models.script_reader import load_script
 from stopgo.config.load import load_config
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -40,8 +41,6 @@ PAGES = [
     ROOT / "README.md",
     *(page for page in sorted(ROOT.glob("docs/**/*.md")) if page.name not in NOT_OF_EXAMPLES),
 ]
-PATIENCE = 50.0
-"""Seconds for a single command."""
 # Nothing is installed here, even if a lock file is newer than what was installed from it.
 MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup"
 

@@ -21,11 +21,10 @@ import psutil
 import pytest
 
 from tests.contract import hold
+from tests.waiting import PATIENCE
 
 BIN = Path(sys.executable).parent
 TESTDATA = Path(__file__).parents[2] / "testdata"
-PATIENCE = 60.0
-"""Seconds until something that must happen is given up; nothing waits that long when all is well."""
 
 Json = dict[str, Any]
 

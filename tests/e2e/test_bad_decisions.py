@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.conftest import BIN, PATIENCE, clean_environment
+from tests.e2e.conftest import BIN, clean_environment
 from tests.e2e.test_trees import event_bodies
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path

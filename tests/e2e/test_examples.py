@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stopgo.config.load import load_config
-from tests.e2e.conftest import BIN, PATIENCE, TESTDATA, clean_environment
+from tests.e2e.conftest import BIN, TESTDATA, clean_environment
 from tests.e2e.test_trees import called, event_bodies, said
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server

@@ -12,8 +12,9 @@ import httpx2
 import pytest
 import yaml
 
-from tests.e2e.conftest import PATIENCE, Serve, Server, Servers
+from tests.e2e.conftest import Serve, Server, Servers
 from tests.e2e.test_npm_servers import everything_over, script
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.npm
 

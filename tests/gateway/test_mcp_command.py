@@ -19,6 +19,7 @@ import yaml
 from stopgo.gateway.cli import main, mcp_session
 from stopgo.gateway.cli.terminal import Terminal
 from tests.gateway.guarded_server import guarded_server
+from tests.waiting import PATIENCE
 
 ECHO = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
 
@@ -302,7 +303,7 @@ async def test_nothing_is_left_behind_when_it_is_terminated(family: Path) -> Non
         process = await trio.lowlevel.open_process(
             [str(stopgo), "mcp", "test", "--config", "agent.yaml"], cwd=str(family.parent)
         )
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while len(found := (await pids.read()).split()) != 2:
                 await pids.seek(0)
                 await trio.sleep(0.01)

@@ -17,12 +17,11 @@ import attrs
 import pytest
 
 from tests.gateway.guarded_server import guarded_server
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "testdata" / "examples"
 STOPGO = Path(sys.executable).with_name("stopgo")
-PATIENCE = 40.0
-"""Seconds a slow machine gets."""
 QUESTION = r"Run it\? .* >"
 
 REPLIES = """

@@ -24,12 +24,14 @@ from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import ADD, LIST, REMOVE
-from stopgo.gateway.servers.serving import MAX_MESSAGE, SHUTDOWN_GRACE
+from stopgo.gateway.servers.serving import MAX_MESSAGE
 from stopgo.gateway.signals import SAME_WISH
+from tests.waiting import PATIENCE
 
 Call = Callable[..., Any]
 LAUNCH = (
     "import argparse; from stopgo.gateway.cli.mcp_resources_command import register;"
+    "from stopgo.gateway.servers import serving; serving.SHUTDOWN_GRACE = 3600.0;"
     "parser = argparse.ArgumentParser(); register(parser.add_subparsers());"
     "args = parser.parse_args(); raise SystemExit(args.run(args))"
 )
@@ -255,7 +257,7 @@ def test_requests_that_are_piped_in_are_all_answered(tmp_path: Path) -> None:
         input="".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert sorted(answer["id"] for answer in answers) == list(range(6))
@@ -265,7 +267,8 @@ def test_requests_that_are_piped_in_are_all_answered(tmp_path: Path) -> None:
 def test_a_message_without_end_ends_the_session(tmp_path: Path) -> None:
     with launch("--db", str(tmp_path / "r.db")) as process:
         out, err = process.communicate(
-            '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' + "x" * (MAX_MESSAGE + 500_000), timeout=20
+            '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' + "x" * (MAX_MESSAGE + 500_000),
+            timeout=PATIENCE,
         )
     assert json.loads(out)["id"] == 1
     assert err == f"a message is longer than {MAX_MESSAGE} bytes\n"
@@ -290,7 +293,7 @@ def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path)
                 with pytest.raises(subprocess.TimeoutExpired):
                     process.wait(SAME_WISH + 0.1)
                 process.send_signal(signal.SIGINT)
-                assert process.wait(SHUTDOWN_GRACE - 2 * SAME_WISH) == 0
+                assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
 
