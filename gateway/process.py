@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 LAST_RESORT = 15.0
 """Seconds after which a process that should have ended is ended, whatever it hangs in."""
+NAP = 1.0
+"""How many of these seconds are slept at a time."""
 ANSWERING = 0.1
 """Part of the grace that is kept for telling those who still wait that we stop."""
 YOUNG_OBJECTS = 10_000
@@ -131,6 +134,12 @@ class Shutdown:
 
 def _exit_at_last(seconds: float, code: int) -> None:
     # In a thread, for the loop may hang from here on. A daemon: it never keeps us alive.
-    timer = threading.Timer(seconds, os._exit, (code,))
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=_exit_after, args=(seconds, code), daemon=True).start()
+
+
+def _exit_after(seconds: float, code: int) -> None:
+    # Nap by nap: the time in which the process is stopped counts no more for this than for the loop.
+    while seconds > 0:
+        time.sleep(min(seconds, NAP))
+        seconds -= NAP
+    os._exit(code)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.gateway import process
 from stopgo.gateway.cli.run_process import Interrupt
 from stopgo.gateway.signals import SAME_WISH, wishes
 
@@ -38,3 +41,26 @@ async def test_before_there_is_a_run_one_signal_stops_at_once(autojump_clock: Mo
     interrupt = Interrupt()
     await interrupt.listen(signals(0))
     assert interrupt.scope.cancel_called
+
+
+@pytest.mark.parametrize("stops_at", [1, 4])
+def test_a_process_that_was_stopped_while_it_ends_has_its_time_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, stops_at: int
+) -> None:
+    """Else it is ended with calls whose results are here, as soon as it goes on."""
+    now, naps, ended = 0.0, 0, list[tuple[float, int]]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now, naps
+        naps += 1
+        now = max(now + seconds, 1000.0) if naps == stops_at else now + seconds
+
+    def exit(code: int) -> None:
+        ended.append((now, code))
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(os, "_exit", exit)
+    process._exit_after(25.5, 3)
+    [(at, code)] = ended
+    assert code == 3
+    assert at >= 1000 + 25.5 - stops_at
