@@ -24,13 +24,14 @@ import pytest
 
 from .served import CLIENTS, STOPGO, cpu_of, new_conversations, post_all, report, serve_command, serving
 
-ROUNDS = 10
-TIMES = 96
-TARGET = 2.0
-"""What has to hold at 16 clients where nothing else runs."""
-BOUNDS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.5, (1, "all"): 3.2, (1, "own"): 3.8}
-"""What holds on a busy machine with two cores: by clients, and with the tool server or without. The ratios of
-one program differ by a quarter from hour to hour: a turn suffers more than its floor with shared caches."""
+ROUNDS = 8
+TIMES = 20 * CLIENTS
+"""Of a round: so many that its beginning and its end, when there are fewer at once, count for little."""
+TARGETS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.0}
+"""By clients, and with the tool server or without."""
+BOUNDS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.3, (1, "all"): 3.2, (1, "own"): 3.8}
+"""What holds in bad hours, too: the ratios of one program differ by a quarter, for a turn suffers more than
+its floor with shared caches."""
 
 FLOOR_APP = """
 import sys, trio, hypercorn.trio
@@ -138,7 +139,7 @@ def test_a_turn_over_its_floor(tmp_path: Path) -> None:
             turn_ms=median(each),
             floor_ms=median(least),
             ratio=ratio,
-            target=TARGET,
+            target=TARGETS.get((clients, whose)),
             bound=bound,
         )
         assert ratio <= bound
