@@ -60,7 +60,12 @@ def _thorough(value: object) -> str:
 
 
 def load(text: str) -> Any:
-    return _DECODER.decode(text)
+    """The value of a text of `dump`. Raises ValueError when it is not JSON."""
+    # `decode` looks for blanks around it, which takes as long as a short text does.
+    value, end = _DECODER.raw_decode(text)
+    if end < len(text):
+        raise ValueError(f"there is more after the JSON, at character {end}")
+    return value
 
 
 def same(one: str, other: str) -> bool:

@@ -69,3 +69,9 @@ def test_what_is_not_json_is_refused(value: object) -> None:
 @given(st.text(st.characters(exclude_categories=[])))
 def test_folded_text_can_be_stored(text: str) -> None:
     json_text.fold(text).encode()
+
+
+@pytest.mark.parametrize("text", ["", "{", "{} {}", "1 2", '"a"b'])
+def test_what_is_not_one_value_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"Expecting|more after"):
+        json_text.load(text)
