@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
@@ -34,7 +35,8 @@ def _finite(digits: str) -> float:
 
 
 def _whole(digits: str) -> int:
-    _finite(digits)
+    if len(digits) > sys.float_info.max_10_exp:
+        _finite(digits)
     return int(digits)
 
 
@@ -105,7 +107,8 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise _invalid(str(error)) from None
     if not isinstance(value, dict):
         raise _invalid(f"expected an object, not {kind(value)}", hint=_HINT)
-    if depth(value) > MAX_DEPTH:
+    # Counted first, for hardly any body has so many.
+    if text.count("{") + text.count("[") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _invalid(f"nested more than {MAX_DEPTH} deep")
     return value
 
