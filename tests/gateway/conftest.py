@@ -94,6 +94,8 @@ class FakeAgent:
     ready: bool = True
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
+    told: int = 0
+    """The latest event that a follower went on from."""
 
     @property
     def conversation(self) -> Conversation:
@@ -193,7 +195,7 @@ class FakeAgent:
             while True:
                 while after < len(self.log):
                     yield self.log[after]
-                    after += 1
+                    self.told = after = after + 1
                 if deltas:
                     for delta in self.deltas:
                         yield delta

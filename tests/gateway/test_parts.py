@@ -48,6 +48,11 @@ def test_what_is_short_stays_in_one_piece() -> None:
     assert list(parts(body)) == [json_bytes.encode(body)]
 
 
+@pytest.mark.parametrize("texts", [["a"] * (PART_ITEMS + 1), ["a", "b" * PART_SIZE]])
+def test_what_is_long_is_not(texts: list[str]) -> None:
+    assert isinstance(parted({"many": listed(texts, view, len)}), Parted)
+
+
 def test_no_part_is_much_work() -> None:
     seen: list[str] = []
 

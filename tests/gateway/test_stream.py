@@ -187,6 +187,7 @@ async def test_a_client_that_stops_reading_is_closed(
     await raw(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert agent.following == 1
+    assert agent.told < len(agent.log)  # what it does not take waits in the journal, not in memory
     mock_clock.jump(SEND_TIMEOUT + 1)
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert agent.following == 0
