@@ -168,9 +168,9 @@ class MemoryJournal:
             body = {"question": question, "decision": decision}
             if known := kept.known(key, "decision", body):
                 return known
-            if asked.state != "pending" or (asked.expires is not None and asked.expires <= now):
-                return Already(asked)
             at = self._wall()
+            if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
+                return Already(asked)
             decided = attrs.evolve(asked, state="decided", decision=decision, settled=at)
             kept.questions[question] = decided
             kept.inbox[key] = _Delivered(Command(name, key, "decision", body, at))

@@ -258,7 +258,9 @@ class Journal(Protocol):
 
         One compare-and-set from `pending`; the same commit puts the command
         ``(key, "decision", {"question": id, "decision": decision})`` into the stream's inbox.
-        The key is looked at first, as in `deliver`. A question with ``expires <= now`` is `Already`.
+        The key is looked at first, as in `deliver`. A question is `Already` when it has expired at `now`,
+        or by the time it is written, which may be later: what is kept never says that it was decided
+        after it had expired.
         """
         ...
 

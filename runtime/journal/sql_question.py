@@ -95,7 +95,7 @@ def _close(db: sqlite3.Connection, stream_id: int, close: CloseQuestion, patch: 
 def decide(
     db: sqlite3.Connection, id: str, decision: str, key: str, now: float, at: float
 ) -> Won | Already | Repeated | KeyReused | Unknown:
-    """Compare-and-set from `pending`, judged at `now`, written down with time `at`.
+    """Compare-and-set from `pending`, judged at `now` and at `at`, the time that is written down.
 
     `decision` is its text.
     """
@@ -111,7 +111,7 @@ def decide(
     command = json_text.dump({"question": id, "decision": plain})
     if known := sql_inbox.repeated(db, stream_id, key, "decision", command):
         return known
-    if asked.state != "pending" or (asked.expires is not None and asked.expires <= now):
+    if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
         return Already(asked)
     db.execute(
         "UPDATE question SET state = 'decided', decision = ?, settled = ? WHERE id = ?",

@@ -233,7 +233,8 @@ async def test_questions_put_after_others_were_deleted_are_not_taken_for_them(
     assert [each.id for each in second.questions] == ["d"]
 
 
-async def test_what_is_due(journal: Journal, begin: Any) -> None:
+async def test_what_is_due(journal: Journal, begin: Any, wall: Any) -> None:
+    wall.now = 0.0
     fence = await begin()
     await journal.save(
         fence,
