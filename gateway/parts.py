@@ -40,12 +40,15 @@ def listed(items: Sequence[T], view: Callable[[T], Mapping[str, Any]], size: Cal
     if len(items) > PART_ITEMS or sum(map(size, items)) > PART_SIZE:
         return Long(items, view, size)
     views = [view(item) for item in items]
-    return Long(items, view, size) if any(isinstance(each, Parted) for each in views) else views
+    return Long(items, view, size) if Parted in map(type, views) else views
 
 
 def parted(body: dict[str, Any]) -> dict[str, Any]:
     """The body itself when it is short."""
-    return Parted(body) if any(isinstance(each, (Long, Parted)) for each in body.values()) else body
+    return body if _LONG.isdisjoint(map(type, body.values())) else Parted(body)
+
+
+_LONG = frozenset({Long, Parted})
 
 
 def parts(body: Mapping[str, Any] | Long[Any]) -> Iterator[bytes]:
