@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stopgo.runtime.journal.errors import JournalError, JournalTooNew
+from stopgo.runtime.journal.wal import LONGEST
 
 Step: TypeAlias = Sequence[str]
 """Statements that bring a database from one version to the next."""
@@ -130,7 +131,7 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
         # What is deleted is overwritten, however SQLite was built.
         db.execute("PRAGMA secure_delete = ON")
         # A burst must not leave a large write-ahead log behind for ever.
-        db.execute("PRAGMA journal_size_limit = 67108864")
+        db.execute(f"PRAGMA journal_size_limit = {LONGEST}")
         migrate(db, STEPS)
     except BaseException:
         db.close()

@@ -22,6 +22,7 @@ import trio
 
 from stopgo.runtime.journal.errors import JournalBroken, JournalError, unreadable
 from stopgo.runtime.journal.presence import Presence
+from stopgo.runtime.journal.wal import WriteAheadLog
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -193,6 +194,7 @@ class GroupWriter:
         self._batches = queue.SimpleQueue()
         self._begun = threading.Event()
         """Whether the thread has taken up the last batch."""
+        self._log = WriteAheadLog(db)
         self._thread = threading.Thread(target=self._commit_batches, name="journal", daemon=True)
         self._thread.start()
 
@@ -288,6 +290,7 @@ class GroupWriter:
             if failure is None:
                 try:
                     self._db.execute("COMMIT")
+                    self._log.bound(self._db)
                 except Exception as error:
                     failure = error
             try:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import presence, schema, sql_event, sql_question, sql_stream
+from stopgo.runtime.journal import presence, schema, sql_event, sql_question, sql_stream, wal
 from stopgo.runtime.journal.errors import (
     Fenced,
     IntentExists,
@@ -366,6 +366,66 @@ async def test_what_may_walk_through_everything_has_a_thread(
     assert found == [1, 1, 0, 1, 1]
     here = threading.current_thread()
     assert [thread is here for thread in threads] == [True, False, False, True, False]
+
+
+def read_in_turns(file: Path, over: threading.Event, mine: threading.Event, other: threading.Event) -> None:
+    """Read again and again, and end only when another has begun: somebody reads at every moment."""
+    db = schema.connect_reader(file)
+    while not over.is_set():
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM stream").fetchone()
+        other.clear()
+        mine.set()
+        other.wait(1)
+        db.execute("COMMIT")
+    mine.set()
+    db.close()
+
+
+async def test_readers_that_overlap_do_not_make_the_write_ahead_log_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wal, "LONGEST", 200_000)
+    longest = 0
+    async with open_sqlite(tmp_path) as journal:
+        fence = await write(journal)
+        over, one, two = threading.Event(), threading.Event(), threading.Event()
+        file = tmp_path / "journal.db"
+        threads = [
+            threading.Thread(target=read_in_turns, args=(file, over, *events))
+            for events in ((one, two), (two, one))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            seq = 1
+            for _ in range(60):
+                await journal.save(fence, seq, [NewEvent("long", {"text": "x" * 50_000})])
+                seq += 1
+                longest = max(longest, (tmp_path / "journal.db-wal").stat().st_size)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+    assert longest < 1_000_000  # of three million that were written
+
+
+async def test_one_who_reads_for_hours_is_not_waited_for_at_every_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wal, "LONGEST", 500_000)
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.01)
+    asked: list[str] = []
+    async with open_sqlite(tmp_path) as journal:
+        fence = await write(journal)
+        reader = schema.connect_reader(tmp_path / "journal.db")
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM stream").fetchone()
+        journal._writer._db.set_trace_callback(asked.append)  # type: ignore[attr-defined]
+        for seq in range(1, 41):
+            await journal.save(fence, seq, [NewEvent("long", {"text": "x" * 50_000})])
+        reader.close()
+    assert 2 <= sum("wal_checkpoint" in each for each in asked) <= 8  # of 40 commits
 
 
 async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
