@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -91,19 +91,24 @@ async def reply_in_parts(
 
 class _Stretches(ResponseBody):
     def __init__(self, stretches: Sequence[bytes]) -> None:
-        self._stretches = stretches
+        self._left = iter(stretches)
 
-    async def __aenter__(self) -> AsyncIterator[bytes]:
-        return self._each()
+    async def __aenter__(self) -> _Stretches:
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """There is nothing to close."""
 
-    async def _each(self) -> AsyncIterator[bytes]:
-        for stretch in self._stretches:
-            yield stretch
+    def __aiter__(self) -> _Stretches:
+        return self
+
+    async def __anext__(self) -> bytes:
+        stretch = next(self._left, None)
+        if stretch is None:
+            raise StopAsyncIteration
+        return stretch
 
 
 def nothing(headers: Mapping[str, str] | None = None) -> Response:

@@ -1,12 +1,15 @@
 """Long bodies in parts: the same text as in one piece, and no part is much work."""
 
+import gc
 import json
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import httpx2
 import pytest
 import trio
+import trio.testing
 
 from stopgo.actors import events
 from stopgo.gateway import examples as ex
@@ -107,3 +110,19 @@ async def test_others_have_their_turn_while_a_long_answer_is_made(
     assert int(answer.headers["Content-Length"]) == len(answer.content)
     asked = await client.head(f"/conversations/{ex.CONVERSATION_ID}")
     assert asked.headers["Content-Length"] == answer.headers["Content-Length"]
+
+
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing(
+    agent: Any, raw: Any, client: httpx2.AsyncClient
+) -> None:
+    for number in range(20):
+        agent.grow(events.message_added("x" * 2**20, f"c{number}"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stream = await raw(f"GET /conversations/{ex.CONVERSATION_ID} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await stream.receive_some(1000)
+        await stream.aclose()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        gc.collect()
+    assert not caught
+    assert (await client.get("/health")).status_code == 200
