@@ -6,9 +6,9 @@ with a hundred thousand streams, and people who search them all the time, it gre
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import suppress
-from pathlib import Path
 
 LONGEST = 2**26
 """Bytes after which it is begun anew, though that takes until those who read now have finished."""
@@ -19,7 +19,7 @@ class WriteAheadLog:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         (_, _, file) = db.execute("PRAGMA database_list").fetchone()
-        self._file = Path(f"{file}-wal")
+        self._file = f"{file}-wal"
         self._most = LONGEST
 
     def bound(self, db: sqlite3.Connection) -> None:
@@ -29,7 +29,7 @@ class WriteAheadLog:
         the log is longer by as much.
         """
         try:
-            size = self._file.stat().st_size
+            size = os.stat(self._file).st_size
         except OSError:  # whoever removed it is noticed elsewhere
             return
         if size <= self._most:
