@@ -22,8 +22,6 @@ class Ahead:
     settle: list[SettleIntent] = attrs.field(factory=list)
     ack: list[str] = attrs.field(factory=list)
     """Commands that led to events here. They stay in the inbox, where a crash would find them again."""
-    steps: bool = False
-    """There is more than what commands in the inbox lead to."""
     untold: list[Event | Passing] = attrs.field(factory=list)
     """The events, and what is passing, each piece in its place among them."""
 
@@ -31,7 +29,6 @@ class Ahead:
         self.events += [NewEvent(event.type, event.body, event.at) for event in events]
         self.settle += settle
         self.ack += ack
-        self.steps = self.steps or not ack
         self.untold += events
 
     def hold_back(self, passing: Passing) -> None:

@@ -5,9 +5,10 @@ Rules:
 * Saves pass one queue. What is told to anybody (the event published, a waiter answered, a sender replied to)
   is told after its commit, in seq order, in one place: `ConversationLog.save`.
 * The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`).
-  Whoever is outside (people, tools, models) hears only of what is on disk: before a call leaves, its intent
-  is saved, before a model is asked, what the fold is ahead (`flush`), unless that is no more than a message
-  which is in the inbox as well.
+  Whoever could act on it (people, tools) hears only of what is on disk: before a call leaves, its intent is
+  saved, behind all that led to it. A model acts on nothing but through what is saved after its reply, so it
+  may be asked a moment earlier; but for the result of a call that must not be repeated (`flush`): a crash
+  would leave it to a human to find out.
 * What a run decides comes from recorded steps, results and decisions alone, so running it again over the
   same log takes the same path.
 * All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
@@ -217,11 +218,6 @@ class ConversationLog(Branches):
     def ahead(self) -> bool:
         """Something has been taken in that is not on disk yet."""
         return bool(self._ahead.events)
-
-    @property
-    def ahead_by_steps(self) -> bool:
-        """A crash would take something back that no command in the inbox leads to again."""
-        return self._ahead.steps
 
     @property
     def acked(self) -> frozenset[str]:

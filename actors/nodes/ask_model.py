@@ -125,8 +125,6 @@ class _Asking:
         model = await self.scope.services.model(name)
         self._within_limits(name, model.prices)
         request = self._fitted(name, model.context)
-        if self.scope.log.ahead_by_steps:
-            await self.scope.log.flush()
         try:
             reply = await model.ref.ask(Complete(request, partial(self._tell, name, self.tries)))
         except ModelFailed as error:

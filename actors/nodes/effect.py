@@ -277,6 +277,8 @@ class Effect:
         await asks.close()
         asks.held.give_back()  # the server is free
         await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
+        if cleared.effect == "once":  # else a crash costs a repetition at worst, here it would cost a human
+            await log.flush()
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         state = self.scope.log.state

@@ -44,7 +44,6 @@ EFFECT = "actors/nodes/effect.py"
 INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
-ASK_MODEL = "actors/nodes/ask_model.py"
 BRANCHES = "actors/log/branches.py"
 DECISIONS = "actors/gate/decisions.py"
 CONTEXT = "runtime/context.py"
@@ -276,8 +275,8 @@ MUTANTS = (
         ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(
-        "a model is told what a crash may still take back",
-        (Edit(ASK_MODEL, "await self.scope.log.flush()", "pass"),),
+        "a model is told the result of a call that must not be repeated, and a crash may still take it back",
+        (Edit(EFFECT, "            await log.flush()\n", "            pass\n"),),
         ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(

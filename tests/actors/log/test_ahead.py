@@ -56,8 +56,7 @@ async def test_the_commits_of_a_turn(world: World, commits: Commits, autojump_cl
         await agent.start_conversation("go")
     assert commits.saved == [
         ["conversation.created", "message.added", "run.started", "step.finished", "tool.started"],
-        ["tool.finished", "batch.finished"],
-        ["step.finished", "run.finished"],
+        ["tool.finished", "batch.finished", "step.finished", "run.finished"],
     ]
 
 
@@ -72,10 +71,10 @@ async def test_calls_after_each_other_share_commits(
     assert commits.saved[1:5] == 4 * [["tool.finished", "tool.started"]]
 
 
-async def test_a_model_is_told_what_is_on_disk(
+async def test_a_model_is_told_of_what_must_not_be_repeated_when_it_is_on_disk(
     world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
-    """The message of its run is in the inbox; what the run has come to since is among the events."""
+    """The message of its run is in the inbox; the result of a call that is sent once is among the events."""
     kept: list[tuple[bool, list[list[str]]]] = []
 
     async def look_around() -> None:
@@ -90,13 +89,46 @@ async def test_a_model_is_told_what_is_on_disk(
         await look_around()
         return say("done")
 
-    world.tool("look", READ_ONLY)
+    world.tool("look", HARMLESS)
     world.plan("agent", first, second)
     async with world.agent() as agent:
         await agent.start_conversation("go")
     assert kept[0] == (True, [])
     assert not kept[1][0]
-    assert kept[1][1][-1] == ["tool.finished", "batch.finished"]
+    assert kept[1][1][-1] == ["tool.finished"]
+
+
+async def test_a_result_is_on_disk_soon_while_the_model_thinks_it_over(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    thinks = trio.Event()
+    world.tool("look", READ_ONLY)
+    world.plan("agent", use(call("look", name="a")), once(thinks, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(1)
+        assert commits.saved[-1] == ["tool.finished", "batch.finished"]
+        assert (await agent.get(id)).messages[-1].content == "look ok"
+        thinks.set()
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_call_leaves_when_what_led_to_it_is_on_disk(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    """The result that a model has thought over is in the commit of the intent which that came to."""
+    kept: list[list[str]] = []
+
+    async def change(_: Any) -> str:
+        kept.extend(commits.saved)
+        return "changed"
+
+    world.tool("look", READ_ONLY)
+    world.tool("change", HARMLESS, change)
+    world.plan("agent", use(call("look", name="a")), use(call("change", name="a")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert kept[-1] == ["tool.finished", "batch.finished", "step.finished", "tool.started"]
 
 
 @pytest.mark.repeat(10)
