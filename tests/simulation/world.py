@@ -72,7 +72,8 @@ class World:
     """When the shutdown of this life began, on trio's clock."""
     crashed: bool = False
     """A server has crashed in this life: more than a few restarts would be the end of it."""
-    _asked: dict[tuple[object, ...], object] = attrs.field(factory=dict)
+    _asked: dict[tuple[object, ...], tuple[object, set[tuple[str, object]]]] = attrs.field(factory=dict)
+    """What models were told, and what led to that: the turn, and the calls of the reply before."""
     _working: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     _past: float = 1_000_000.0
 
@@ -228,23 +229,31 @@ class World:
         return _reply(rng, request)
 
     async def look_back(self, store: Journal) -> None:
-        """Before a life begins: a run whose start is lost begins anew, perhaps with another agent file."""
-        begun = {
-            (name, event.body["turn"])
-            for name, id in self.conversations.items()
-            for event in await store.events_since(id, 0)
-            if event.type == e.RUN_STARTED
-        }
-        self._asked = {key: told for key, told in self._asked.items() if key[:2] in begun}
+        """Before a life begins: a run whose start is lost begins anew, perhaps with another agent file, and
+        calls whose results are lost are made again, perhaps with another outcome."""
+        kept: set[tuple[str, object]] = set()
+        for name, id in self.conversations.items():
+            for event in await store.events_since(id, 0):
+                if event.type == e.RUN_STARTED:
+                    kept.add((name, event.body["turn"]))
+                elif event.type == e.BATCH_FINISHED:
+                    kept.add((name, event.body["key"]))
+        self._asked = {key: (told, led) for key, (told, led) in self._asked.items() if led <= kept}
 
     def _check_request(self, conversation: str, request: ModelRequest) -> None:
-        """A model is told the same when it is asked again: what a replay tells is what was told."""
+        """A model is told the same when it is asked again, if what led to it is on disk: what a replay tells
+        is what was told."""
         if self._repeats(request.node):
             return
         key = (conversation, request.turn, request.user, request.node, request.iteration, request.call)
         told = (request.system, request.messages)
-        if self._asked.setdefault(key, told) != told:
-            self.wrongs.append(f"the model was told something else at {key}: {self._asked[key]} and {told}")
+        led: set[tuple[str, object]] = {(conversation, request.turn)}
+        if request.call > 1:
+            execution = request.step.rpartition(":")[0]
+            led.add((conversation, f"{execution}:{request.call - 1}"))
+        before, _ = self._asked.setdefault(key, (told, led))
+        if before != told:
+            self.wrongs.append(f"the model was told something else at {key}: {before} and {told}")
 
     def _repeats(self, node: str) -> bool:
         """Whether a node may be executed twice in an iteration, for all a request tells of it."""
