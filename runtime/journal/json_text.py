@@ -44,8 +44,10 @@ def dump(value: object) -> str:
         text = orjson.dumps(value, _plain, _ONLY_JSON).decode()
     except orjson.JSONEncodeError:  # it may be JSON: whole numbers of any size, half of a surrogate pair
         return _thorough(value)
-    # Where it writes null, NaN or infinity may have been.
-    return _thorough(value) if "null" in text else text
+    # Where it writes null, NaN or infinity may have been; those are not equal to what is read back.
+    if "null" in text and orjson.loads(text) != value:
+        return _thorough(value)
+    return text
 
 
 def _thorough(value: object) -> str:
