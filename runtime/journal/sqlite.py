@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import trio
@@ -260,17 +259,23 @@ class SqliteJournal:
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
         seq = min(max(seq, 0), _LARGEST_SEQ)
-        id = await self._reader.quick(lambda db: sql_stream.find_id(db, stream))
+        id: int | None = None
         events: list[Event] = []
-        more = True
-        while id is not None and more and (limit is None or len(events) < limit):
+
+        def page(db: sqlite3.Connection) -> tuple[list[Event], bool]:
+            nonlocal id
+            # Once: should the stream be deleted meanwhile, another of its name is another one.
+            id = id or sql_stream.find_id(db, stream)
             left = None if limit is None else limit - len(events)
-            page, more = await self._reader.quick(
-                partial(sql_event.page, stream_id=id, name=stream, after=seq, limit=left)
-            )
-            if page:
-                events += page
-                seq = page[-1].seq
+            return sql_event.page(db, id, stream, seq, left) if id is not None else ([], False)
+
+        more = True
+        while more:
+            found, more = await self._reader.quick(page)
+            if found:
+                events += found
+                seq = found[-1].seq
+                more = more and len(events) != limit
         return tuple(events)
 
     async def row(self, stream: str) -> Row | None:
