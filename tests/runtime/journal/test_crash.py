@@ -86,7 +86,7 @@ def test_killed_while_saving_many_times(tmp_path: Path) -> None:
     rounds(40, tmp_path / "data")
 
 
-@pytest.mark.parametrize("room", [0, 100_000, 1_000_000])
+@pytest.mark.parametrize("room", [0, 200_000, 1_000_000])
 def test_a_commit_that_fails_stops_the_block(tmp_path: Path, room: int) -> None:
     with child(tmp_path / "data", room) as process:
         output, _ = process.communicate(timeout=60)
