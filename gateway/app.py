@@ -8,7 +8,9 @@ from typing import Any, ParamSpec, cast
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 from quart import Response, request
 from quart.ctx import RequestContext
-from quart.globals import request_ctx
+from quart.globals import _cv_request, request_ctx
+from quart.sessions import NullSession
+from quart.wrappers import Request as AnyRequest
 from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
@@ -32,6 +34,8 @@ from stopgo.runtime.journal.errors import JournalBroken
 
 P = ParamSpec("P")
 
+_NO_SESSION = NullSession()
+
 
 class ASGIRequest(TrioASGIHTTPConnection):
     """One request, in the task that the server has for it and ends when the client leaves.
@@ -45,13 +49,29 @@ class ASGIRequest(TrioASGIHTTPConnection):
         await self._send_response(send, await self.app.handle_request(request))
 
 
+class Context(RequestContext):
+    """Makes `quart.request` the one that is answered, and no more of what a context may hold."""
+
+    async def push(self) -> None:
+        self._cv_tokens.append((_cv_request.set(self), None))
+        self.match_request()
+
+    async def pop(self, exc: BaseException | None = None) -> None:
+        token, _ = self._cv_tokens.pop()
+        _cv_request.reset(token)
+
+
 class Application(QuartTrio):
-    """Without what nothing here uses and every request pays for: hooks, signals, routes by host."""
+    """Without what nothing here uses and every request pays for: hooks, signals, sessions, contexts of the
+    application, routes by host."""
 
     asgi_http_class = ASGIRequest
     request_class = Request
     local = False
     """Whether it is for its own machine alone."""
+
+    def request_context(self, request: AnyRequest) -> Context:
+        return Context(self, request, _NO_SESSION)
 
     def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
         if request is None:

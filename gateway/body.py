@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 import trio
-from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent
+from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent, HTTPScope
 from quart import request
+from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio.wrappers import TrioRequest
+from werkzeug.datastructures import Headers
 
 from stopgo.actors.nesting import MAX_DEPTH, depth
 from stopgo.gateway.errors import RequestError
@@ -20,8 +22,6 @@ MAX_BODY = 1024 * 1024
 """Bytes; more is 413."""
 MAX_DISCARDED = 16 * MAX_BODY
 """Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
-BODY_TIMEOUT = 60
-"""Seconds a request's body may take to arrive."""
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -53,17 +53,38 @@ _JSON = json.JSONDecoder(
 
 
 class Request(TrioRequest):
-    """A request whose body is read when it is asked for, and not before."""
+    """A request whose body is read when it is asked for, and not before.
+
+    So what the framework's own keeps bodies and forms in is not made: locks, events, a look at its length.
+    """
 
     receive: ASGIReceiveCallable
+
+    def __init__(
+        self,
+        method: str,
+        scheme: str,
+        path: str,
+        query_string: bytes,
+        headers: Headers,
+        root_path: str,
+        http_version: str,
+        scope: HTTPScope,
+        **_: Any,
+    ) -> None:
+        BaseRequestWebsocket.__init__(
+            self, method, scheme, path, query_string, headers, root_path, http_version, scope
+        )
 
 
 async def read_json() -> dict[str, Any]:
     """The body of the current request as an object, whatever its content type; nothing is ``{}``."""
     current = cast(Request, request)
-    with trio.move_on_after(BODY_TIMEOUT):
+    try:
         return parse_object(await _read(current.receive))
-    raise RequestError(408, "request_timeout", "the body of the request did not arrive in time")
+    except trio.TooSlowError:
+        text = "the body of the request did not arrive in time"
+        raise RequestError(408, "request_timeout", text) from None
 
 
 async def _read(receive: ASGIReceiveCallable) -> bytes:

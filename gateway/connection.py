@@ -56,6 +56,8 @@ log = logging.getLogger(__name__)
 
 SEND_TIMEOUT = 30.0
 """Seconds a client may leave bytes unread before its connection is closed."""
+BODY_TIMEOUT = 60.0
+"""Seconds a request's body may take to arrive, for an application that asks for it."""
 BODY_GRACE = 5.0
 """Seconds an answer waits for the rest of a request's body that nobody has asked for."""
 MAX_UNWANTED = 2**24
@@ -327,9 +329,13 @@ class RequestTask:
                 await self._queue.send(message)
 
     async def receive(self) -> ASGIReceiveEvent:
+        """Raises `trio.TooSlowError` for a body that does not come in time."""
         try:
             return self._messages.receive_nowait()
         except trio.WouldBlock:
+            pass
+        body = self._scope["type"] == "http" and not self._arrived.is_set()
+        with trio.fail_at(self._began + BODY_TIMEOUT if body else math.inf):
             return await self._messages.receive()
 
     async def send(self, message: ASGISendEvent) -> None:
