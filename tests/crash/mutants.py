@@ -291,7 +291,10 @@ MUTANTS = (
     ),
     Mutant(
         "a result that comes after the crash of its conversation is forgotten",
-        (Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),),
+        (
+            Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
+            Edit(EFFECT, "            await log.flush()\n", "            pass\n"),
+        ),
         ("tests/actors/log/test_ahead.py",),
     ),
     Mutant(
