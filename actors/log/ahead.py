@@ -1,6 +1,7 @@
 """What a conversation has taken in and its journal does not hold yet.
 
-Its run goes on from that; nobody outside has heard of it, and a crash takes it back.
+Its run goes on from that, and models may be told of it; nobody else outside has heard of it, and a crash
+takes it back.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.log.flusher import Flusher
 from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.nodes.effect import NOT_SENT
 from stopgo.runtime.events import ACTORS, Crashed
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -262,21 +263,24 @@ async def test_a_conversation_that_cannot_be_saved_keeps_nobody_else_from_being_
     assert {name.partition(":")[0] for name in crashed} == {"conversation"}
 
 
+class FailsOnce(MemoryJournal):
+    """Refuses a save that says "too much", which crashes the conversation."""
+
+    failed = False
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        if not self.failed and any(event.body.get("text") == "too much" for event in args[2]):
+            self.failed = True
+            raise JournalError("no")
+        return await super().save(*args, **options)
+
+
 @pytest.mark.repeat(5)
 async def test_a_result_that_comes_when_its_conversation_has_crashed_is_kept(
     world: World, autojump_clock: MockClock
 ) -> None:
     """A call that must not be repeated is seen through; else a human would be asked what became of it."""
-
-    class FailsOnce(MemoryJournal):
-        failed = False
-
-        async def save(self, *args: Any, **options: Any) -> Any:
-            await trio.lowlevel.checkpoint()
-            if not self.failed and any(event.body.get("text") == "too much" for event in args[2]):
-                self.failed = True
-                raise JournalError("no")
-            return await super().save(*args, **options)
 
     async def slow(_: Any) -> str:
         await trio.sleep(2)
@@ -293,3 +297,21 @@ async def test_a_result_that_comes_when_its_conversation_has_crashed_is_kept(
     assert world.journal.failed
     kept = [event.type for event in await events(world.journal, turn.conversation.id)]
     assert (kept.count("tool.finished"), kept.count("tool.unknown"), world.called("change")) == (1, 0, 1)
+
+
+@pytest.mark.repeat(5)
+async def test_a_call_that_has_not_left_when_its_conversation_crashes_is_known_not_to_have(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.journal = FailsOnce(wall)
+    world.settings["agent"] = parallel("root", llm("one"), llm("two"))
+    world.tool("change", HARMLESS)
+    world.out_of_reach = 4
+    world.plan("one", use(call("change", name="a")), say("done"))
+    world.plan("two", after(1, say("too much")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert world.journal.failed
+    assert [m.call.result for m in turn.conversation.messages if m.call] == [NOT_SENT]
+    kept = [event.type for event in await events(world.journal, turn.conversation.id)]
+    assert (kept.count("tool.finished"), kept.count("tool.unknown"), world.called("change")) == (1, 0, 0)
