@@ -1,11 +1,12 @@
 """How operations become commits.
 
 Operations run on trio's thread: they touch pages in memory and take some ten microseconds. Waiting
-for the disk is left to a thread, which commits and does nothing else. Operations that are ready at
-the same moment, or arrive meanwhile, share the next commit. So a commit costs one hop to another
-thread and back, however many operations it holds, and the thread needs the interpreter once where
-an event loop that is busy would otherwise make it queue for it at every statement. While one commit
-is under way, those whom the one before has answered prepare what the next will hold.
+for the disk is left to a thread, which commits and does nothing else. Operations that are ready within
+a few rounds of the event loop, or arrive while another commit is under way, share the next one. So a
+commit costs one hop to another thread and back, however many operations it holds, and the thread needs
+the interpreter once where an event loop that is busy would otherwise make it queue for it at every
+statement. While one commit is under way, those whom the one before has answered prepare what the next
+will hold.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from stopgo.runtime.journal.wal import WriteAheadLog
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
 
-_BATCH_SECONDS = 0.0005
+_ROUNDS = 4
+"""Of the event loop, from the first operation to the commit that it is in. They take some ten microseconds
+when there is nothing else to do; when there is, much of that ends in an operation, too."""
+_BATCH_SECONDS = 0.002
 """How long operations may run before the event loop gets its turn and they their commit."""
 _BEGIN_SECONDS = 0.005
 """How long the event loop waits at most for the thread to begin with a commit. That takes some ten
@@ -82,6 +86,17 @@ class _Job(Generic[T]):
         if self.failure is not None:
             raise self.failure
         return cast(T, self.value)
+
+
+class _Batch:
+    """Operations of one transaction."""
+
+    __slots__ = ("begun", "failure", "jobs")
+
+    def __init__(self, begun: threading.Event | None) -> None:
+        self.begun = begun
+        self.jobs: list[_Job[Any]] = []
+        self.failure: Exception | None = None
 
 
 def _stay(_: object) -> trio.lowlevel.Abort:
@@ -190,10 +205,7 @@ class GroupWriter:
         self._committing = False
         """The thread has the database."""
         self._trio = trio.lowlevel.current_trio_token()
-        self._batches: queue.SimpleQueue[tuple[list[_Job[Any]], Exception | None] | None]
-        self._batches = queue.SimpleQueue()
-        self._begun = threading.Event()
-        """Whether the thread has taken up the last batch."""
+        self._batches: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         self._log = WriteAheadLog(db)
         self._thread = threading.Thread(target=self._commit_batches, name="journal", daemon=True)
         self._thread.start()
@@ -206,10 +218,10 @@ class GroupWriter:
         self._waiting.append(job)
         if not (self._committing or self._gathering):
             self._gathering = True
-            # Who is ready at the same moment shares the commit.
-            await trio.lowlevel.cancel_shielded_checkpoint()
+            for _ in range(_ROUNDS):
+                await trio.lowlevel.cancel_shielded_checkpoint()
             self._gathering = False
-            self._run_waiting()
+            self._commit_waiting()
         # A cancelled caller could not know what is on disk: it waits for the outcome.
         await trio.lowlevel.wait_task_rescheduled(_stay)
         return job.outcome()
@@ -247,19 +259,17 @@ class GroupWriter:
         except Exception as error:
             job.failure = unreadable(error) if isinstance(error, sqlite3.Error) else error
 
-    def _run_waiting(self) -> None:
-        """Run what waits in one transaction and hand it to the thread."""
+    def _commit_waiting(self, begun: threading.Event | None = None) -> None:
+        """Run what waits in one transaction and hand it to the thread, which sets `begun` when it has it."""
         self._committing = True
-        batch: list[_Job[Any]] = []
-        failure: Exception | None = None
+        batch = _Batch(begun)
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._run_together(batch)
+            self._run_together(batch.jobs)
             self._presence.check()
         except (sqlite3.Error, OSError) as error:
-            failure = error
-        self._begun.clear()
-        self._batches.put((batch, failure))
+            batch.failure = error
+        self._batches.put(batch)
 
     def _run_together(self, batch: list[_Job[Any]]) -> None:
         """Move what waits to the batch and run it, for as long as the event loop may be held up.
@@ -284,42 +294,44 @@ class GroupWriter:
 
     def _commit_batches(self) -> None:
         """The thread."""
-        while (item := self._batches.get()) is not None:
-            batch, failure = item
-            self._begun.set()
-            if failure is None:
+        while (batch := self._batches.get()) is not None:
+            if batch.begun is not None:
+                batch.begun.set()
+            if batch.failure is None:
                 try:
                     self._db.execute("COMMIT")
                     self._log.bound(self._db)
                 except Exception as error:
-                    failure = error
+                    batch.failure = error
             try:
-                self._trio.run_sync_soon(self._settle, batch, failure)
+                self._trio.run_sync_soon(self._settle, batch)
             except trio.RunFinishedError:
                 break
         self._db.close()
 
-    def _settle(self, batch: list[_Job[Any]], failure: Exception | None) -> None:
+    def _settle(self, batch: _Batch) -> None:
         """Answer a batch that was committed, or everybody if it was not."""
         self._committing = False
+        answered = batch.jobs + self._inspections
         inspections, self._inspections = self._inspections, []
-        batch += inspections
-        if failure is not None:
-            self._cause = failure
-            batch += self._waiting
+        begun: threading.Event | None = None
+        if batch.failure is not None:
+            self._cause = batch.failure
+            answered += self._waiting
             self._waiting.clear()
-            for job in batch:
-                job.failure = _broken(failure)
-            self._on_broken(_broken(failure))
+            for job in answered:
+                job.failure = _broken(batch.failure)
+            self._on_broken(_broken(batch.failure))
         else:
             for job in inspections:
                 self._inspect(job)
             if self._waiting:
-                self._run_waiting()
+                begun = threading.Event()
+                self._commit_waiting(begun)
         if self._closed and not self._committing:
             self._batches.put(None)
-        for job in batch:
+        for job in answered:
             trio.lowlevel.reschedule(job.task)
-        if self._committing:
+        if begun is not None:
             # Those just answered would keep the interpreter from the thread until all of them wait again.
-            self._begun.wait(_BEGIN_SECONDS)
+            begun.wait(_BEGIN_SECONDS)

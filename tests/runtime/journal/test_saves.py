@@ -103,7 +103,7 @@ async def test_what_an_owner_finds_nobody_else_changes(journal: Journal, begin: 
     for attempt in range(40):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(save, fence, seq)
-            for _ in range(attempt % 4):
+            for _ in range(attempt % 8):
                 await trio.lowlevel.checkpoint()
             fence = await journal.claim("s", "me")
             seq = len(await journal.events_since("s", 0))
@@ -352,7 +352,7 @@ async def test_a_call_that_was_handed_over_has_its_outcome(journal: Journal, beg
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(save)
-            for _ in range(attempt % 4):
+            for _ in range(attempt % 8):
                 await trio.lowlevel.checkpoint()
             scope.cancel()
         written = len(await journal.events_since("s", seq))

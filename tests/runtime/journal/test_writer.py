@@ -81,6 +81,20 @@ async def test_what_waits_shares_a_commit(group: Bench) -> None:
     assert group.commits < 50
 
 
+@pytest.mark.repeat(10)
+async def test_what_is_ready_a_round_later_shares_the_commit_too(group: Bench) -> None:
+    async def insert_after(rounds: int) -> None:
+        for _ in range(rounds):
+            await trio.lowlevel.checkpoint()
+        await group.insert(rounds)
+
+    async with trio.open_nursery() as nursery:
+        for rounds in range(3):
+            nursery.start_soon(insert_after, rounds)
+    assert group.kept() == [0, 1, 2]
+    assert group.commits == 1
+
+
 async def test_what_fails_takes_only_itself_back(bench: Bench) -> None:
     outcomes: dict[int, Any] = {}
 
