@@ -6,6 +6,9 @@ and what a call makes it do is part of what the call costs; the figures are give
 may have as many calls under way as there are clients. The load is that of 16 turns at once, as for the other
 figures of whole turns. That of a single client is given beside it: then each flush of the disk is one save's,
 and every wait finds a cold processor afterwards.
+
+A shared machine is twice as fast in one second as in the next. So turns and floor alternate, a ratio is that
+of one round, and the median of the rounds counts: the best of each may come from different seconds.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -23,12 +26,12 @@ import pytest
 
 from .served import CLIENTS, STOPGO, cpu_of, new_conversations, post_all, report, serve_command, serving
 
-ROUNDS = 8
-TIMES = 20 * CLIENTS
+ROUNDS = 11
+TIMES = {CLIENTS: 20 * CLIENTS, 1: 80}
 """Of a round: so many that its beginning and its end, when there are fewer at once, count for little."""
 TARGETS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.0}
 """By clients, and with the tool server or without."""
-BOUNDS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.0, (1, "all"): 2.6, (1, "own"): 3.2}
+BOUNDS = {(CLIENTS, "all"): 2.0, (CLIENTS, "own"): 2.0, (1, "all"): 2.4, (1, "own"): 3.0}
 """What holds in bad hours, too, when a turn suffers more from shared caches than its floor."""
 
 FLOOR_APP = """
@@ -118,24 +121,25 @@ def test_a_turn_over_its_floor(tmp_path: Path) -> None:
         serving(floor_command) as (floor, floor_process),
         serving(serve_command(config, tmp_path / "data")) as (address, process),
     ):
-        for _, clients in product(range(ROUNDS), (CLIENTS, 1)):
-            posts = [("/list", BODY)] * TIMES
-            bare = spent(floor_process, partial(post_all, floor, posts, has_result, clients), TIMES)
-            messages = [(f"/conversations/{id}/messages", BODY) for id in new_conversations(address, TIMES)]
-            whole = spent(process, partial(post_all, address, messages, is_done, clients), TIMES)
-            for whose in ("all", "own"):
-                floors[clients, whose].append(bare[whose])
-                turns[clients, whose].append(whole[whose])
+        for _ in range(ROUNDS):
+            for clients, times in TIMES.items():
+                posts = [("/list", BODY)] * times
+                bare = spent(floor_process, partial(post_all, floor, posts, has_result, clients), times)
+                ids = new_conversations(address, times)
+                messages = [(f"/conversations/{id}/messages", BODY) for id in ids]
+                whole = spent(process, partial(post_all, address, messages, is_done, clients), times)
+                for whose in ("all", "own"):
+                    floors[clients, whose].append(bare[whose])
+                    turns[clients, whose].append(whole[whose])
     for (clients, whose), bound in BOUNDS.items():
         each, least = turns[clients, whose], floors[clients, whose]
-        # Of the best rounds: what else the machine does only ever adds to one.
-        ratio = min(each) / min(least)
+        ratio = median(turn / bare for turn, bare in zip(each, least, strict=True))
         report(
             bench="turn through REST",
             clients=clients,
             cpu="of the server and its tool server" if whose == "all" else "of the server alone",
-            turn_ms=min(each),
-            floor_ms=min(least),
+            turn_ms=median(each),
+            floor_ms=median(least),
             ratio=ratio,
             target=TARGETS.get((clients, whose)),
             bound=bound,
