@@ -312,8 +312,8 @@ class GroupWriter:
     def _settle(self, batch: _Batch) -> None:
         """Answer a batch that was committed, or everybody if it was not."""
         self._committing = False
-        answered = batch.jobs + self._inspections
         inspections, self._inspections = self._inspections, []
+        answered = batch.jobs + inspections
         begun: threading.Event | None = None
         if batch.failure is not None:
             self._cause = batch.failure
