@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -145,13 +144,13 @@ def serve(agent_dir: Path) -> Iterator[Callable[..., Served]]:
 
 
 def test_help_is_quick(tmp_path: Path) -> None:
-    spent = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert "serve" in stopgo("--help", cwd=tmp_path).stdout
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < 0.3
+    # By what it imports, for that is what takes long; a clock says more of the machine.
+    helped = stopgo("--help", cwd=tmp_path, PYTHONPROFILEIMPORTTIME="1")
+    assert "serve" in helped.stdout
+    imported = {line.rpartition("|")[2].strip() for line in helped.stderr.splitlines()}
+    assert "stopgo.gateway.cli.main" in imported
+    assert not {"trio", "quart", "hypercorn", "httpx2", "mcp", "anthropic", "pydantic"} & imported
+    assert len(imported) < 300
 
 
 def test_version(tmp_path: Path) -> None:
