@@ -213,7 +213,7 @@ def test_what_takes_too_much_work_is_left(case: str) -> None:
     began = time.process_time()
     with pytest.raises(TooMuchWork):
         mistakes(arguments, schema)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 3.0
 
 
 def test_with_all_the_work_it_takes_it_is_done() -> None:
