@@ -29,8 +29,8 @@ T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
 
 _ROUNDS = 4
-"""Of the event loop, from the first operation to the commit that it is in. They take some ten microseconds
-when there is nothing else to do; when there is, much of that ends in an operation, too."""
+"""Of the event loop, from the first operation to the commit that it is in. One takes less than ten
+microseconds when there is nothing else to do; when there is, much of that ends in an operation, too."""
 _BATCH_SECONDS = 0.002
 """How long operations may run before the event loop gets its turn and they their commit."""
 _BEGIN_SECONDS = 0.005
