@@ -5,6 +5,7 @@
 Without a port, or with 0, it takes any free one; the address is printed when it listens. With TOKENS in the
 environment, separated by spaces, it answers over HTTP only those who bring one of them; "+" among them stands
 for any that begins with "good-". Every tool call is appended to the file LEDGER with the token it came with.
+With STATE_KEY, of 32 characters or more, it takes back the state that another process with that key gave.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hypercorn.config import Config
 from mcp import UrlElicitationRequiredError
 from mcp.server import MCPServer
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
+from mcp.server.request_state import RequestStateSecurity
 from mcp_types import ElicitRequestURLParams, SamplingMessage, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
@@ -34,7 +36,11 @@ LEDGER = os.environ.get("LEDGER")
 READ = ToolAnnotations(read_only_hint=True)
 VISITED: set[str] = set()
 
-server = MCPServer("asking-server")
+CENTURY = 100 * 365 * 86400.0
+STATE_KEY = os.environ.get("STATE_KEY")
+SECURITY = RequestStateSecurity(keys=[STATE_KEY], ttl=CENTURY) if STATE_KEY else None
+
+server = MCPServer("asking-server", request_state_security=SECURITY)
 
 
 class Person(BaseModel):
