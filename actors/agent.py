@@ -19,28 +19,11 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 import trio
 
-from stopgo.actors import errors
-from stopgo.actors.conversation import follow, resume
-from stopgo.actors.conversation.recorder import Recorder
-from stopgo.actors.conversation.sender import Sender
-from stopgo.actors.deltas import Passing
-from stopgo.actors.errors import AgentError
-from stopgo.actors.gate.decisions import checked
-from stopgo.actors.gate.gate import descend, root_place
-from stopgo.actors.health import Health, health_of
-from stopgo.actors.listing import ConversationPage, ListedTool, LogEnd, approvals_of, item_of, listed
-from stopgo.actors.log.head import head_of_summary
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.log.stored import BrokenConversation, read, read_new
-from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.models.actors import OpenModel
-from stopgo.actors.result import Result, Turn, refused_while_waiting
-from stopgo.actors.supervisor import Cast, OpenServer, open_cast
-from stopgo.config.model import AgentConfig
-from stopgo.runtime.clock import WallClock, system_clock
-from stopgo.runtime.errors import ActorError
-from stopgo.runtime.journal.errors import BadCursor
-from stopgo.runtime.journal.protocol import (
+from ..config.agent_config import AgentConfig
+from ..runtime.clock import WallClock, system_clock
+from ..runtime.errors import ActorError
+from ..runtime.journal.errors import BadCursor
+from ..runtime.journal.protocol import (
     Event,
     Journal,
     Json,
@@ -49,7 +32,31 @@ from stopgo.runtime.journal.protocol import (
     QuestionPage,
     QuestionState,
 )
-from stopgo.runtime.journal.sqlite import open_sqlite
+from ..runtime.journal.sqlite import open_sqlite
+from .common import errors
+from .common.errors import AgentError
+from .conversation import follow, resume
+from .conversation.lists import (
+    ConversationPage,
+    ListedTool,
+    LogEnd,
+    approvals_of,
+    item_of,
+    listed,
+)
+from .conversation.recorder import Recorder
+from .conversation.result import Result, Turn, refused_while_waiting
+from .conversation.sender import Sender
+from .gate.decisions import checked
+from .gate.gate import descend, root_place
+from .log.deltas import Passing
+from .log.head import head_of_summary
+from .log.state import Conversation
+from .log.stored import BrokenConversation, read, read_new
+from .mcp.server import mcp_server
+from .models.model_actors import OpenModel
+from .supervisor import Cast, OpenServer, open_cast
+from .tools.health import Health, health_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -259,13 +266,13 @@ class Agent:
         """What models can call, as registry and servers last published it."""
         place = descend(root_place(self.config), self.config.agent)
         return tuple(
-            each for shelf in self._cast.published.catalogue.shelves for each in listed(shelf, place)
+            each for shelf in self._cast.directory.catalogue.shelves for each in listed(shelf, place)
         )
 
     def health(self) -> Health:
         """How the servers, the models and the journal are."""
         return health_of(
-            self.config, self._cast.published, self._cast.models(), stopping=self.draining.is_set()
+            self.config, self._cast.directory, self._cast.models(), stopping=self.draining.is_set()
         )
 
     @overload

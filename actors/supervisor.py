@@ -15,34 +15,35 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import trio
 
-from stopgo.actors.authorization import Authorization
-from stopgo.actors.conversation.conversation import Wake, conversation, poisoned
-from stopgo.actors.errors import StartError
-from stopgo.actors.log.pulse import Pulse
-from stopgo.actors.log.tree import tree_id
-from stopgo.actors.mcp.bearer import forwards_bearer
-from stopgo.actors.models.actors import ModelActors, OpenModel, most_calls
-from stopgo.actors.models.client import open_client
-from stopgo.actors.published import Published, tool_lists
-from stopgo.actors.review import review
-from stopgo.actors.services import Services, Tokens
-from stopgo.actors.timers import timers
-from stopgo.actors.tools.catalogue import DuplicateTool
-from stopgo.actors.tools.registry import Register, RegistryMessage, Server, registry
-from stopgo.actors.tools.slots import Slots
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
-from stopgo.actors.tools.tool import ListTools, ServerMessage
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
-from stopgo.config.nodes import Node
-from stopgo.config.tree import tree_from_stored
-from stopgo.runtime.clock import WallClock
-from stopgo.runtime.context import Behaviour, background
-from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.protocol import Journal, Json
-from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.supervisor import Supervisor, open_supervisor
-from stopgo.runtime.virtual import VirtualActors
+from ..config.agent_config import AgentConfig
+from ..config.mcp import McpServerConfig
+from ..config.nodes import Node
+from ..config.tree import tree_from_stored
+from ..runtime.clock import WallClock
+from ..runtime.context import Behaviour, background
+from ..runtime.event_bus import EventBus
+from ..runtime.journal.protocol import Journal, Json
+from ..runtime.ref import ActorRef
+from ..runtime.supervision import Supervisor, open_supervisor
+from ..runtime.virtual import VirtualActors
+from .common.errors import StartError
+from .conversation.conversation import Wake, conversation, poisoned
+from .conversation.timers import timers
+from .gate.warnings import review
+from .log.activity import Pulse
+from .log.events import tree_id
+from .mcp.bearer import forwards_bearer
+from .models.client import open_client
+from .models.model_actors import ModelActors, OpenModel, most_calls
+from .nodes.offers import CurrentMenu
+from .nodes.services import Services, Tokens
+from .tools.authorization import Authorization
+from .tools.catalogue import DuplicateTool
+from .tools.registry import Register, RegistryMessage, Server, registry
+from .tools.server_directory import ServerDirectory, tool_lists
+from .tools.server_status import ServerStartFailed, ServerStatus
+from .tools.slots import Slots
+from .tools.tool import ListTools, ServerMessage
 
 if TYPE_CHECKING:
     import httpx2
@@ -58,7 +59,7 @@ class Cast:
     """The actors of a running agent."""
 
     services: Services
-    published: Published
+    directory: ServerDirectory
     conversations: VirtualActors[Wake]
     models: Callable[[], Sequence[str]]
     """Names of the models that were started."""
@@ -105,12 +106,12 @@ async def _start(
     wall: WallClock,
     open_server: OpenServer,
 ) -> Cast:
-    bus, published = kernel.bus, Published()
-    registry_ref = await kernel.start("registry", registry(config, published.set_catalogue), mailbox=LOOKUPS)
+    bus, directory = kernel.bus, ServerDirectory()
+    registry_ref = await kernel.start("registry", registry(config, directory.set_catalogue), mailbox=LOOKUPS)
     await models.check()
-    servers = await _start_servers(kernel, config, open_server, registry_ref, published)
-    await kernel.start("tool lists", tool_lists(published, registry_ref))
-    for sentence in review(config, published):
+    servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
+    await kernel.start("tool lists", tool_lists(directory, registry_ref))
+    for sentence in review(config, directory):
         logger.warning(sentence)
 
     current = tree_id(config.stored_tree)
@@ -133,13 +134,13 @@ async def _start(
         tree_id=current,
         tree=tree,
         wake=lambda id: conversations.wake(id, Wake()),
-        authorization=Authorization(published, registry_ref, servers),
-        menu=lambda: published.menu,
+        authorization=Authorization(directory, registry_ref, servers),
+        menu=CurrentMenu(lambda: directory.catalogue),
     )
     await kernel.start("flusher", background(services.flusher.run))
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
     await kernel.start("timers", timers(journal, bus, wall, services.wake))
-    return Cast(services, published, conversations, models.names)
+    return Cast(services, directory, conversations, models.names)
 
 
 # ----------------------------------------------------------------- tool servers
@@ -150,7 +151,7 @@ async def _start_servers(
     config: AgentConfig,
     open_server: OpenServer,
     registry_ref: ActorRef[RegistryMessage],
-    published: Published,
+    directory: ServerDirectory,
 ) -> Mapping[str, ActorRef[ServerMessage]]:
     """Connect all servers side by side; register them, or name every failure, in the order of the config."""
     started: dict[str, ActorRef[ServerMessage]] = {}
@@ -159,7 +160,7 @@ async def _start_servers(
     async def start(server: McpServerConfig) -> None:
         try:
             started[server.name] = await kernel.start(
-                f"mcp:{server.name}", open_server(server, report=published.set_server)
+                f"mcp:{server.name}", open_server(server, report=directory.set_server)
             )
         except ServerStartFailed as error:
             failures[server.name] = str(error)

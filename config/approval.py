@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from stopgo.config.shape import about
-from stopgo.config.values import Plain
+from .shape import about
+from .values import Plain
 
 _YEAR = 366 * 86_400.0
 

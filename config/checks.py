@@ -1,13 +1,18 @@
-"""What is wrong between the places of a tree: a node that is not in a loop, a name that nobody has."""
+"""What is wrong between the places of a file: a node that is not in a loop, a name that nobody has, a model
+that cannot be asked."""
 
 from __future__ import annotations
 
-from stopgo.config.nodes import LoopNode
-from stopgo.config.reader import Reader
-from stopgo.config.shape import Flag
-from stopgo.config.tree import nodes_of
-from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, quoted
-from stopgo.config.wording import nearest
+from collections.abc import Collection, Iterator
+
+from .agent_config import AgentConfig
+from .models import PROVIDERS, UnknownModel, parse_model, prices_of, reachable_models
+from .nodes import LoopNode
+from .reader import Reader
+from .shape import Flag
+from .tree import nodes_of
+from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
+from .wording import nearest
 
 
 def check_tree(reader: Reader, written: Value) -> None:
@@ -55,3 +60,102 @@ def _check_routes(reader: Reader, node: Table, path: KeyPath) -> None:
 def _items(node: Table, key: str) -> tuple[Value, ...]:
     value = node.entries.get(key)
     return value.items if isinstance(value, Sequence) else ()
+
+
+def check_model_names(reader: Reader, root: Table, own_providers: Collection[str]) -> None:
+    """Report to `reader` every model that is none; `own_providers` are words beside those of `PROVIDERS`."""
+    models = root.entries.get("models")
+    named = models.entries if isinstance(models, Table) else {}
+    for name in named:
+        if ":" in name:
+            assert isinstance(models, Table)
+            message = f"{quoted(name)} has a colon, so it can only mean a provider and its model"
+            mark = models.key_marks.get(name)
+            reader.report("bad_name", message, mark, ("models", name), hint="name it without one")
+    for value, path in _names(root):
+        _check(reader, value, path, named, own_providers)
+
+
+def _check(
+    reader: Reader, value: Value, path: KeyPath, named: Collection[str], own_providers: Collection[str]
+) -> None:
+    name = reader.text_of(value)
+    if not isinstance(value, Scalar) or not name or name in named:
+        return
+    if name.partition(":")[0] in own_providers:
+        return
+    try:
+        parse_model(name)
+    except UnknownModel:
+        # What a variable holds is not shown, so the words are those of the file.
+        written = str(value.value)
+        provider, _, rest = written.partition(":")
+        if provider in PROVIDERS:
+            hint = f"write {provider}:NAME"
+        else:
+            known = () if "${" in written else (*named, *(f"{each}:{rest}" for each in PROVIDERS))
+            hint = nearest(written, known) or f"providers: {', '.join(PROVIDERS)}"
+        reader.report("unknown_model", f"there is no model {quoted(written)}", value.mark, path, hint=hint)
+
+
+def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report to `reader` a limit in dollars on models of which nobody knows what they cost."""
+    unpriced = [
+        name
+        for name in dict.fromkeys(reachable_models(config.agent, config.llm, config.models))
+        if prices_of(name, config.models) is None
+    ]
+    if not unpriced:
+        return
+    limits = root.entries.get("limits")
+    conversation = limits.entries.get("conversation") if isinstance(limits, Table) else None
+    for section, path in ((limits, ("limits",)), (conversation, ("limits", "conversation"))):
+        limit = section.entries.get("max_cost_usd") if isinstance(section, Table) else None
+        if limit is not None:
+            message = f"nobody knows what {', '.join(map(quoted, unpriced))} costs"
+            hint = "name the model under `models` and give its prices"
+            reader.report("prices_missing", message, limit.mark, (*path, "max_cost_usd"), hint=hint)
+
+
+def _names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
+    """Every value that names a model, and where it stands.
+
+    A default, and what stands in for all, is one value at many nodes; it comes once.
+    """
+    models = root.entries.get("models")
+    named = models.entries if isinstance(models, Table) else {}
+    found = [
+        *_of(root.entries.get("llm"), ("llm",)),
+        *(each for name, model in named.items() for each in _fallbacks(model, ("models", name))),
+        *(each for node, path in nodes_of(root.entries["agent"]) for each in _of(node, path)),
+    ]
+    seen: set[int] = set()
+    for value, path in found:
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield value, path
+
+
+def _of(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
+    if isinstance(value, Table) and "model" in value.entries:
+        yield value.entries["model"], (*path, "model")
+    yield from _fallbacks(value, path)
+
+
+def _fallbacks(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
+    names = value.entries.get("fallbacks") if isinstance(value, Table) else None
+    for index, name in enumerate(names.items if isinstance(names, Sequence) else ()):
+        yield name, (*path, "fallbacks", index)
+
+
+def misspelled(root: Table) -> Iterator[str]:
+    """A sentence for every name that is taken for one of Google's, and does not look like one."""
+    models = root.entries.get("models")
+    named = models.entries if isinstance(models, Table) else {}
+    for value, path in _names(root):
+        name = value.value if isinstance(value, Scalar) else None
+        if not isinstance(name, str) or "${" in name or ":" in name or name in named:
+            continue
+        if parse_model(name)[0] == "google" and not name.startswith("gem"):
+            hint = nearest(name, named) or f"write {quoted(f'google:{name}')} if it is one"
+            yield f"{dotted(path)}: {quoted(name)} is taken for a model of Google's ({hint})"

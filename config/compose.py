@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import yaml
 
-from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dotted, quoted
+from .errors import ConfigError, Problem
+from .values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dotted, quoted
 
 MAX_DEPTH = 32
 MAX_VALUES = 10_000

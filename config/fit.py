@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from stopgo.config.shape import exactly_one_of, keys_of, names_of, needed_by_words, needs_a_key
-from stopgo.config.values import Mark, Table
-from stopgo.config.wording import one_of
+from .shape import exactly_one_of, keys_of, names_of, needed_by_words, needs_a_key
+from .values import Mark, Table
+from .wording import one_of
 
 
 @attrs.frozen

@@ -9,19 +9,18 @@ from pathlib import Path
 
 import attrs
 
-from stopgo.config.checks import check_tree
-from stopgo.config.compose import compose
-from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.interpolate import escape
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.mcp_flag import flag_servers
-from stopgo.config.model import AgentConfig
-from stopgo.config.model_checks import check_model_names, check_prices, misspelled
-from stopgo.config.reader import Reader
-from stopgo.config.review import warnings_of
-from stopgo.config.shape import keys_of
-from stopgo.config.tree import fill_in
-from stopgo.config.values import Scalar, Sequence, Table, Value, as_list, plain
+from .agent_config import AgentConfig
+from .checks import check_model_names, check_prices, check_tree, misspelled
+from .compose import compose
+from .errors import ConfigError, Problem
+from .interpolate import escape
+from .mcp import McpServerConfig
+from .mcp_flag import flag_servers
+from .reader import Reader
+from .shape import keys_of
+from .tree import fill_in
+from .values import Scalar, Sequence, Table, Value, as_list, plain
+from .warnings import warnings_of
 
 MAX_BYTES = 1024 * 1024
 DEFAULT_FILE = Path("config", "agent.yaml")

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from stopgo.config.shape import NO_TILDE, About, about
+from .shape import NO_TILDE, About, about
 
 _DAY = 86_400.0
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.mcp import McpServerConfig
+from .errors import ConfigError, Problem
+from .mcp import McpServerConfig
 
 FLAG = "--mcp"
 

@@ -1,13 +1,14 @@
-"""What a name of a model says, and everything there is to know about one model."""
+"""The models of an agent file: their names, their settings, and what each name resolves to. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import attrs
 
-from stopgo.config.shape import about
+from .nodes import LlmNode, Node, RouterNode, children_of
+from .shape import SOME_TEXT, about
 
 Provider: TypeAlias = Literal[
     "anthropic",
@@ -100,3 +101,176 @@ def parse_model(name: str) -> tuple[Provider, str]:
         if name.startswith(prefix) and name != prefix:
             return found, name.removeprefix(prefix)
     return "google", name
+
+
+_DAY = 86_400.0
+_STREAM = "Whether replies are asked for in pieces, so that they can be followed as they come."
+_TIMEOUT = "Seconds a call may take, its retries included."
+_MAX_CONCURRENCY = "Calls the model gets at the same time; the others wait, first come, first served."
+_MAX_TOKENS = "Tokens of one reply."
+_TEMPERATURE = "How much chance there is in a reply."
+_OPTIONS = "Put into the body of every request as they are."
+
+
+@attrs.frozen
+class LlmConfig:
+    """The model of every node that names none, and the defaults of all models."""
+
+    model: str = attrs.field(
+        default="google:gemini-2.5-flash",
+        metadata=about(
+            "The model as `provider:name`, for instance `offline:rules`, or a name out of `models`.",
+            not_empty=True,
+        ),
+    )
+    fallbacks: tuple[str, ...] = attrs.field(
+        default=(),
+        metadata=about("Models that are asked in its place, in order, when it fails.", items=SOME_TEXT),
+    )
+    stream: bool = attrs.field(default=True, metadata=about(_STREAM))
+    timeout: float = attrs.field(default=60.0, metadata=about(_TIMEOUT, above=0, maximum=_DAY))
+    max_concurrency: int = attrs.field(
+        default=64, metadata=about(_MAX_CONCURRENCY, minimum=1, maximum=10_000)
+    )
+    max_tokens: int | None = attrs.field(
+        default=None, metadata=about(f"{_MAX_TOKENS} Default: what the provider allows.", minimum=1)
+    )
+    temperature: float | None = attrs.field(
+        default=None,
+        metadata=about(f"{_TEMPERATURE} Default: the provider's.", minimum=0, maximum=2),
+    )
+    options: Mapping[str, Any] = attrs.field(factory=dict, repr=False, metadata=about(_OPTIONS))
+
+
+@attrs.frozen(kw_only=True)
+class ContextConfig:
+    """How much of a conversation a model is sent."""
+
+    max_input_tokens: int = attrs.field(
+        metadata=about("Tokens of one request at most, by a cautious estimate.", minimum=1)
+    )
+    strategy: Literal["refuse", "trim"] = attrs.field(
+        default="refuse",
+        metadata=about(
+            "What a request does that is larger: `refuse`, its node fails; `trim`, the oldest tool results "
+            "are left out, then the oldest turns."
+        ),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class ModelConfig:
+    """A model with a name of its own; what it leaves out is as `llm` says."""
+
+    provider: Provider = attrs.field(metadata=about("Who provides it."))
+    model: str = attrs.field(metadata=about("The provider's own name for it.", not_empty=True))
+    base_url: str | None = attrs.field(
+        default=None,
+        repr=False,
+        metadata=about(
+            "Address of the provider. Default: the provider's environment variable, then its public address.",
+            pattern=r"https?://[^/\s]+\S*",
+            meaning="an http:// or https:// address",
+        ),
+    )
+    api_key_env: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Name of the environment variable that holds the key. Default: the provider's.",
+            pattern="[A-Za-z_][A-Za-z0-9_]*",
+            meaning="the name of an environment variable",
+        ),
+    )
+    prices: Prices | None = attrs.field(
+        default=None, metadata=about("What it costs. Default: unknown; `offline` and `script` cost nothing.")
+    )
+    fallbacks: tuple[str, ...] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Models that are asked in its place, in order, when it fails; `[]`: none. Default: "
+            "`llm.fallbacks`.",
+            items=SOME_TEXT,
+        ),
+    )
+    stream: bool | None = attrs.field(default=None, metadata=about(_STREAM))
+    timeout: float | None = attrs.field(default=None, metadata=about(_TIMEOUT, above=0, maximum=_DAY))
+    max_concurrency: int | None = attrs.field(
+        default=None, metadata=about(_MAX_CONCURRENCY, minimum=1, maximum=10_000)
+    )
+    max_tokens: int | None = attrs.field(default=None, metadata=about(_MAX_TOKENS, minimum=1))
+    temperature: float | None = attrs.field(default=None, metadata=about(_TEMPERATURE, minimum=0, maximum=2))
+    options: Mapping[str, Any] = attrs.field(
+        factory=dict, repr=False, metadata=about(f"{_OPTIONS} They come on top of those of `llm`.")
+    )
+    context: ContextConfig | None = attrs.field(
+        default=None, metadata=about("How much it is sent. Default: as the top-level `context` says.")
+    )
+
+
+T = TypeVar("T")
+
+FREE = Prices(input=0.0, output=0.0)
+"""Of models that nobody bills."""
+
+Models: TypeAlias = Mapping[str, ModelConfig]
+"""The models of an agent file that have names of their own."""
+
+
+def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
+    """Everything about the model of this name: what it says itself, else what `llm` says.
+
+    Raises:
+        UnknownModel
+    """
+    named = models.get(name)
+    if named is None:
+        provider, model = parse_model(name)
+        named = ModelConfig(provider=provider, model=model)
+    return ModelSpec(
+        name=name,
+        provider=named.provider,
+        model=named.model,
+        base_url=named.base_url,
+        api_key_env=named.api_key_env,
+        prices=prices_of(name, models),
+        stream=_or(named.stream, llm.stream),
+        timeout=_or(named.timeout, llm.timeout),
+        max_concurrency=_or(named.max_concurrency, llm.max_concurrency),
+        max_tokens=_or(named.max_tokens, llm.max_tokens),
+        temperature=_or(named.temperature, llm.temperature),
+        options={**llm.options, **named.options},
+    )
+
+
+def prices_of(name: str, models: Models) -> Prices | None:
+    """What the model of this name costs; None when nobody says."""
+    named = models.get(name)
+    if named is not None and named.prices is not None:
+        return named.prices
+    try:
+        provider = parse_model(name)[0] if named is None else named.provider
+    except UnknownModel:
+        return None
+    return FREE if provider in ("offline", "script") else None
+
+
+def chain_of(model: str, fallbacks: Sequence[str] | None, llm: LlmConfig, models: Models) -> tuple[str, ...]:
+    """The models a node asks, in order: its own and those asked in its place. None stands there twice, and
+    what a fallback has for fallbacks does not count.
+    """
+    named = models.get(model)
+    if fallbacks is None:
+        fallbacks = llm.fallbacks if named is None or named.fallbacks is None else named.fallbacks
+    return tuple(dict.fromkeys((model, *fallbacks)))
+
+
+def reachable_models(node: Node, llm: LlmConfig, models: Models) -> Iterator[str]:
+    """The names of all models that a node and those below it can ask, some more than once."""
+    if isinstance(node, LlmNode | RouterNode) and node.model is not None:
+        yield from chain_of(node.model, node.fallbacks, llm, models)
+    for child in children_of(node):
+        yield from reachable_models(child, llm, models)
+
+
+def _or(own: T | None, default: T) -> T:
+    return default if own is None else own

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
-from stopgo.config.approval import ApprovalOverride, Condition
-from stopgo.config.shape import SOME_TEXT, about
+from .approval import ApprovalOverride, Condition
+from .shape import SOME_TEXT, about
 
 _MONTH = 31 * 86_400.0
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"

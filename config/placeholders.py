@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import assert_never
 
-from stopgo.config.interpolate import MalformedReference, parse
-from stopgo.config.nodes import (
+from .interpolate import MalformedReference, parse
+from .nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,
@@ -17,7 +17,7 @@ from stopgo.config.nodes import (
     SequentialNode,
     children_of,
 )
-from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
+from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
 
 PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """One placeholder; its group is the key. `${x}` is none: it is an escaped reference."""

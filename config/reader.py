@@ -9,9 +9,10 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 
 import regex
 
-from stopgo.config.errors import Problem
-from stopgo.config.fit import misfits
-from stopgo.config.interpolate import (
+from .agent_config import LATER_KEYS, RENAMED_KEYS
+from .errors import Problem
+from .fit import misfits
+from .interpolate import (
     MalformedReference,
     Reference,
     UnsetVariable,
@@ -19,10 +20,8 @@ from stopgo.config.interpolate import (
     parse,
     whole_reference,
 )
-from stopgo.config.model import LATER_KEYS, RENAMED_KEYS
-from stopgo.config.nodes import LATER_NODE_TYPES
-from stopgo.config.scalars import in_range, typed
-from stopgo.config.shape import (
+from .nodes import LATER_NODE_TYPES
+from .shape import (
     PAIR,
     AnyScalar,
     Anything,
@@ -36,11 +35,13 @@ from stopgo.config.shape import (
     Shape,
     Text,
     Variants,
+    in_range,
     keys_of,
     short_for,
     type_word,
+    typed,
 )
-from stopgo.config.values import (
+from .values import (
     Invalid,
     KeyPath,
     Mark,
@@ -52,7 +53,7 @@ from stopgo.config.values import (
     dotted,
     quoted,
 )
-from stopgo.config.wording import correction, describe, invisible, kind, nearest, one_of, shown
+from .wording import correction, describe, invisible, kind, nearest, one_of, shown
 
 T = TypeVar("T")
 

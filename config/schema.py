@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
 
-from stopgo.config.interpolate import WHOLE_REFERENCE_PATTERN
-from stopgo.config.model import AgentConfig
-from stopgo.config.shape import (
+from .agent_config import AgentConfig
+from .interpolate import WHOLE_REFERENCE_PATTERN
+from .shape import (
     PAIR,
     AnyScalar,
     Anything,

@@ -6,6 +6,8 @@ The reader and the JSON Schema both walk these shapes, so a key exists in exactl
 from __future__ import annotations
 
 import functools
+import math
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from stopgo.config.values import Plain
+from .values import Plain
 
 _ABOUT = "stopgo.about"
 
@@ -259,3 +261,28 @@ def _without_none(hint: Any) -> Any:
 def _variants(hint: Any) -> Mapping[str, Section]:
     members = {type_word(cls): Section(cls) for cls in typing.get_args(hint)}
     return {word: section for word, section in members.items() if word is not None}
+
+
+_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+_FLAGS = {"true": True, "false": False}
+
+
+def typed(text: str, shape: Shape) -> object:
+    if isinstance(shape, Flag):
+        return _FLAGS.get(text, text)
+    if isinstance(shape, Number):
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        if _NUMBER.fullmatch(text):
+            return float(text)
+    return text
+
+
+def in_range(number: float, shape: Number) -> bool:
+    return (
+        not (isinstance(number, float) and math.isnan(number))
+        and (shape.minimum is None or number >= shape.minimum)
+        and (shape.above is None or number > shape.above)
+        and (shape.maximum is None or number <= shape.maximum)
+    )

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import attrs
 
-from stopgo.config.errors import ConfigError
-from stopgo.config.interpolate import escape
-from stopgo.config.llm import LlmConfig
-from stopgo.config.model import DEFAULT_NAME, AgentConfig
-from stopgo.config.nodes import ROUTER_PROMPT, LlmNode, Node, RouterNode
-from stopgo.config.reader import Reader
-from stopgo.config.shape import keys_of
-from stopgo.config.values import KeyPath, Scalar, Sequence, Table, Value, from_plain
+from .agent_config import DEFAULT_NAME, AgentConfig
+from .errors import ConfigError
+from .interpolate import escape
+from .models import LlmConfig
+from .nodes import ROUTER_PROMPT, LlmNode, Node, RouterNode
+from .reader import Reader
+from .shape import keys_of
+from .values import KeyPath, Scalar, Sequence, Table, Value, from_plain
 
 Defaults: TypeAlias = Mapping[str, Mapping[str, Value]]
 """By type of node, what stands for the keys it leaves out."""

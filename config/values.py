@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
-from stopgo.config.interpolate import escape
+from .interpolate import escape
 
 Plain: TypeAlias = str | int | float | bool | None
 

@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import assert_never
 
-from stopgo.config.interpolate import Reference, parse
-from stopgo.config.shape import (
+from .interpolate import Reference, parse
+from .shape import (
     AnyScalar,
     Anything,
     Choice,
@@ -22,7 +22,7 @@ from stopgo.config.shape import (
     Variants,
     short_for,
 )
-from stopgo.config.values import Invalid, Scalar, Sequence, Table, Value, quoted, shortened
+from .values import Invalid, Scalar, Sequence, Table, Value, quoted, shortened
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

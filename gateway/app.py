@@ -17,20 +17,19 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
-from stopgo.gateway import errors
-from stopgo.gateway.approvals import Approvals
-from stopgo.gateway.body import Request
-from stopgo.gateway.conversations import Conversations
-from stopgo.gateway.docs import docs_page
-from stopgo.gateway.exchange import nothing
-from stopgo.gateway.headers import refuse_other_hosts
-from stopgo.gateway.openapi import document
-from stopgo.gateway.operations import OPERATIONS
-from stopgo.gateway.stream import Stream
-from stopgo.gateway.system import System
-from stopgo.runtime.journal.errors import JournalBroken
+from ..actors.agent import Agent
+from ..actors.common.errors import AgentError
+from ..runtime.journal.errors import JournalBroken
+from . import errors
+from .approval_routes import Approvals
+from .body import Request
+from .conversation_routes import Conversations
+from .headers import refuse_other_hosts
+from .openapi import document
+from .operations import OPERATIONS
+from .responses import nothing
+from .stream import Stream
+from .system_routes import System, docs_page
 
 P = ParamSpec("P")
 

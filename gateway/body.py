@@ -15,8 +15,8 @@ from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio.wrappers import TrioRequest
 from werkzeug.datastructures import Headers
 
-from stopgo.actors.nesting import MAX_DEPTH, depth
-from stopgo.gateway.errors import RequestError
+from ..runtime.journal.json_text import MAX_DEPTH, depth
+from .errors import RequestError
 
 MAX_BODY = 1024 * 1024
 """Bytes; more is 413."""

@@ -13,9 +13,9 @@ from typing import Any
 from quart import Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from stopgo.actors.errors import AgentError
-from stopgo.gateway.exchange import current, reply
-from stopgo.runtime.journal.errors import JournalBroken
+from ..actors.common.errors import AgentError
+from ..runtime.journal.errors import JournalBroken
+from .responses import current, reply
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import re
 
 from werkzeug.datastructures import Headers
 
-from stopgo.gateway.errors import RequestError
-from stopgo.gateway.loopback import is_loopback
+from .errors import RequestError
+from .loopback import is_loopback
 
 MAX_KEY = 255
 """Characters of an Idempotency-Key."""

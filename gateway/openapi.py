@@ -6,9 +6,9 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from stopgo.gateway.operation import OTHERWISE, Answer, Operation, Parameter
-from stopgo.gateway.operations import OPERATIONS
-from stopgo.gateway.schemas import SCHEMAS, ref
+from .operation import OTHERWISE, Answer, Operation, Parameter
+from .operations import OPERATIONS
+from .schemas import SCHEMAS, ref
 
 DISTRIBUTION = "agent-stop-and-go"
 

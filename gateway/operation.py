@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from stopgo.gateway import examples as ex
-from stopgo.gateway.schemas import STRING, Schema, ref
+from . import examples as ex
+from .schemas import STRING, Schema, ref
 
 Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 

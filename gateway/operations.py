@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from stopgo.gateway import examples as ex
-from stopgo.gateway.operation import (
+from . import examples as ex
+from .operation import (
     ACCEPTED,
     CROSS_SITE,
     INVALID,
@@ -22,8 +22,8 @@ from stopgo.gateway.operation import (
     posted,
     turn,
 )
-from stopgo.gateway.query import MAX_LIMIT, MAX_TEXT
-from stopgo.gateway.schemas import (
+from .query import MAX_LIMIT, MAX_TEXT
+from .schemas import (
     APPROVAL_KINDS,
     APPROVAL_STATES,
     COUNT,

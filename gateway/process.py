@@ -16,18 +16,17 @@ from pathlib import Path
 import attrs
 import trio
 
-from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.errors import StartError
-from stopgo.config.model import AgentConfig
-from stopgo.gateway.app import make_app
-from stopgo.gateway.failures import sentences
-from stopgo.gateway.log import configure
-from stopgo.gateway.loopback import is_loopback
-from stopgo.gateway.server import BindError, Server, bind, open_server
-from stopgo.gateway.signals import until_the_end, wishes
-from stopgo.runtime.errors import RestartLimitReached
-from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.process_clock import ProcessClock
+from ..actors.agent import Agent, open_agent
+from ..actors.common.errors import StartError, sentences
+from ..config.agent_config import AgentConfig
+from ..runtime.clock import ProcessClock
+from ..runtime.errors import RestartLimitReached
+from ..runtime.journal.errors import JournalError
+from .app import make_app
+from .http_server import BindError, Server, bind, open_server
+from .log_lines import configure
+from .loopback import is_loopback
+from .signals import until_the_end, wishes
 
 log = logging.getLogger(__name__)
 

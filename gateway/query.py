@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from werkzeug.datastructures import MultiDict
 
-from stopgo.gateway.errors import RequestError
+from .errors import RequestError
 
 W = TypeVar("W", bound=str)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias, get_args
 
-from stopgo.actors.gate.approvals import MAX_TEXT
-from stopgo.actors.log.head import RunState, Status
-from stopgo.actors.log.record import CallState
-from stopgo.runtime.journal.protocol import QuestionState
+from ..actors.gate.approvals import MAX_TEXT
+from ..actors.log.head import RunState, Status
+from ..actors.log.record import CallState
+from ..runtime.journal.protocol import QuestionState
 
 Schema: TypeAlias = Mapping[str, Any]
 

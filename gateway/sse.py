@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stopgo.gateway import json_bytes
+from . import chunked_json
 
 CONTENT_TYPE = "text/event-stream"
 
@@ -16,7 +16,7 @@ def encode(id: int | None, event: str, data: Mapping[str, Any]) -> bytes:
     Without an id it does not count for where a client that comes back was.
     """
     place = "" if id is None else f"id: {id}\n"
-    return f"{place}event: {event}\ndata: ".encode() + json_bytes.encode(data) + b"\n\n"
+    return f"{place}event: {event}\ndata: ".encode() + chunked_json.encode(data) + b"\n\n"
 
 
 def comment(text: str) -> bytes:

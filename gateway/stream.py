@@ -15,13 +15,13 @@ from quart import Response, request
 from quart.wrappers.response import ResponseBody
 from werkzeug.datastructures import Headers
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.deltas import ModelDelta, Passing, ToolProgress
-from stopgo.actors.errors import AgentError
-from stopgo.gateway import query, sse
-from stopgo.gateway.exchange import STRETCH, View, answer, concerns
-from stopgo.gateway.views import delta_view, event_view, progress_view
-from stopgo.runtime.journal.protocol import Event
+from ..actors.agent import Agent
+from ..actors.common.errors import AgentError
+from ..actors.log.deltas import ModelDelta, Passing, ToolProgress
+from ..runtime.journal.protocol import Event
+from . import query, sse
+from .responses import STRETCH, View, answer, concerns
+from .views import delta_view, event_view, progress_view
 
 log = logging.getLogger(__name__)
 

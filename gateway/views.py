@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, assert_never, get_args
 
-from stopgo.actors.deltas import ModelDelta, ToolProgress
-from stopgo.actors.health import Health, PartHealth
-from stopgo.actors.listing import ConversationItem, ListedTool
-from stopgo.actors.log.head import Head, RunHead, Status
-from stopgo.actors.log.record import Message
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
-from stopgo.actors.result import Result, Turn
-from stopgo.gateway.parts import PART_ITEMS, PART_SIZE, Many, listed, parted
-from stopgo.runtime.journal.protocol import Event, Question
+from ..actors.conversation.lists import ConversationItem, ListedTool
+from ..actors.conversation.result import Result, Turn
+from ..actors.log.deltas import ModelDelta, ToolProgress
+from ..actors.log.head import Head, RunHead, Status
+from ..actors.log.record import Message
+from ..actors.log.state import Conversation
+from ..actors.models.messages import ArgumentsDelta, TextDelta
+from ..actors.tools.health import Health, PartHealth
+from ..runtime.journal.protocol import Event, Question
+from .chunked_json import PART_ITEMS, PART_SIZE, Many, listed, parted
 
 Json: TypeAlias = dict[str, Any]
 

@@ -25,15 +25,14 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import attrs
 import trio
 
-from stopgo.runtime import trace
-from stopgo.runtime.background import Ts
-from stopgo.runtime.envelope import Envelope, handling
-from stopgo.runtime.errors import Refused, leaf
-from stopgo.runtime.events import ACTORS, TellRefused
-from stopgo.runtime.life import Life
-from stopgo.runtime.mailbox import Mailbox
-from stopgo.runtime.message import A, Message, R, Request
-from stopgo.runtime.ref import ActorRef, Address
+from .envelope import Envelope, current_trace, handling
+from .errors import Refused, leaf
+from .event_bus import ACTORS, TellRefused
+from .incarnation import Life
+from .mailbox import Mailbox
+from .message import A, Message, R, Request
+from .ref import ActorRef, Address
+from .tasks import Ts
 
 B = TypeVar("B")
 """A child's protocol."""
@@ -167,7 +166,7 @@ class Context(Generic[A]):
         if envelope.settled:
             return  # withdrawn while it waited
         nested = handling.set(envelope)
-        carried = trace.current.set(envelope.trace)
+        carried = current_trace.set(envelope.trace)
         try:
             if envelope.answered is None:
                 await handle(envelope.message)
@@ -187,7 +186,7 @@ class Context(Generic[A]):
                 self.publish(ACTORS, TellRefused(self.ref.name, envelope.message, refusal))
             envelope.fail(refusal)
         finally:
-            trace.current.reset(carried)
+            current_trace.reset(carried)
             handling.reset(nested)
 
 

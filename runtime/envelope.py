@@ -1,15 +1,24 @@
-"""A message on its way, and for an ask the place of its answer."""
+"""A message on its way, the trace it belongs to, and for an ask the place of its answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import attrs
 import trio
 
-from stopgo.runtime import trace
-from stopgo.runtime.errors import ActorError, AskCycle
+from .errors import ActorError, AskCycle
+
+Trace: TypeAlias = Mapping[str, str]
+"""Whatever identifies a trace. Never changed once it is current: set a new one."""
+
+NO_TRACE: Trace = MappingProxyType({})
+
+current_trace: ContextVar[Trace] = ContextVar("trace", default=NO_TRACE)
+"""While a handler runs, the trace of whoever sent its message; background tasks inherit it."""
 
 
 @attrs.define(eq=False)
@@ -23,7 +32,7 @@ class Envelope:
     """The life of that actor it is for, by identity."""
     parent: Envelope | None
     """What the asker was handling when it asked; None for a tell."""
-    trace: trace.Trace
+    trace: Trace
     answered: trio.Event | None = None
     """None for a tell."""
     settled: bool = False

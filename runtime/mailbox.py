@@ -8,10 +8,9 @@ from typing import Any
 
 import trio
 
-from stopgo.runtime import trace
-from stopgo.runtime.envelope import Envelope, handling
-from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
-from stopgo.runtime.message import A, Message, R, Request
+from .envelope import Envelope, Trace, current_trace, handling
+from .errors import ActorCrashed, ActorUnavailable
+from .message import A, Message, R, Request
 
 
 class Mailbox:
@@ -57,7 +56,7 @@ class Mailbox:
         """Raises whatever `ActorRef.ask` does."""
         await trio.lowlevel.checkpoint_if_cancelled()  # or it might still be handled for a moment
         answered = trio.Event()
-        envelope = Envelope(request, self.name, self, handling.get(), trace.current.get(), answered)
+        envelope = Envelope(request, self.name, self, handling.get(), current_trace.get(), answered)
         envelope.refuse_cycle()
         self._pending[envelope] = None
         try:
@@ -71,9 +70,9 @@ class Mailbox:
     async def tell(self, message: Message[Any]) -> None:
         """Raises whatever `ActorRef.tell` does."""
         await trio.lowlevel.checkpoint()
-        await self._deliver(Envelope(message, self.name, self, None, trace.current.get()))
+        await self._deliver(Envelope(message, self.name, self, None, current_trace.get()))
 
-    def offer(self, message: Message[Any], carried: trace.Trace) -> None:
+    def offer(self, message: Message[Any], carried: Trace) -> None:
         """Queue a hint, unless something is queued already or the mailbox is closed."""
         if not (self._queue or self._closed):
             self._accept(Envelope(message, self.name, self, None, carried))

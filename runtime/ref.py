@@ -6,9 +6,9 @@ from typing import Generic
 
 import attrs
 
-from stopgo.runtime.errors import ActorUnavailable
-from stopgo.runtime.mailbox import Mailbox
-from stopgo.runtime.message import A, Message, R, Request
+from .errors import ActorUnavailable
+from .mailbox import Mailbox
+from .message import A, Message, R, Request
 
 
 @attrs.define(eq=False)

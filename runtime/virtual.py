@@ -10,15 +10,15 @@ from typing import Any, Generic
 import attrs
 import trio
 
-from stopgo.runtime import trace
-from stopgo.runtime.background import TaskHost
-from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.errors import is_fatal
-from stopgo.runtime.events import ACTORS, EventBus, Restarting
-from stopgo.runtime.life import Life, Seat
-from stopgo.runtime.message import A, Message
-from stopgo.runtime.restart import Backoff
-from stopgo.runtime.supervisor import Supervisor
+from .context import Behaviour, Context
+from .envelope import Trace, current_trace
+from .errors import is_fatal
+from .event_bus import ACTORS, EventBus, Restarting
+from .incarnation import Life, Seat
+from .message import A, Message
+from .restart import Backoff
+from .supervision import Supervisor
+from .tasks import TaskHost
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ class _Activation(Seat):
 
     hint: Message[Any] = attrs.field(kw_only=True)
     """The latest wake; the first message of every life."""
-    hint_trace: trace.Trace = attrs.field(kw_only=True)
+    hint_trace: Trace = attrs.field(kw_only=True)
     _woken_at: int | None = None
     """How many messages this life had taken when it was last woken."""
 
     def wake(self, hint: Message[Any]) -> None:
-        self.hint, self.hint_trace = hint, trace.current.get()
+        self.hint, self.hint_trace = hint, current_trace.get()
         if self.mailbox is not None:
             self._woken_at = self.mailbox.taken
             self.mailbox.offer(hint, self.hint_trace)
@@ -106,7 +106,7 @@ class VirtualActors(Generic[A]):
             activation.wake(message)
         elif not (self._closing or self._supervisor.ended):
             name = f"{self._prefix}:{key}"
-            activation = _Activation(name, hint=message, hint_trace=trace.current.get())
+            activation = _Activation(name, hint=message, hint_trace=current_trace.get())
             self._activations[key] = activation
             self._nursery.start_soon(self._keep, key, activation, name=name)
 

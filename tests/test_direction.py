@@ -1,31 +1,43 @@
-"""Imports point one way, nothing is loaded before it is needed, and no module is loaded twice."""
+"""Imports point one way and never in a circle; nothing is loaded before it is needed, or under two names."""
 
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MAY_IMPORT = {
-    "gateway": {"gateway", "actors", "config", "runtime"},
-    "actors": {"actors", "config", "runtime"},
-    "config": {"config"},
-    "runtime": {"runtime"},
+PARTS = ["actors", "config", "gateway", "runtime"]
+# The rooms of the house from the top down, each with the rooms that it stands on: it may import these and all
+# below them. "actors" and "gateway" stand for the files beside their folders, "" for the root file.
+STANDS_ON: dict[str, set[str]] = {
+    "": {"actors"},
+    "gateway/cli": {"gateway/servers"},
+    "gateway/servers": {"gateway"},
+    "gateway": {"actors"},
+    "actors": {"actors/conversation", "actors/mcp"},
+    "actors/conversation": {"actors/nodes"},
+    "actors/nodes": {"actors/log"},
+    "actors/log": {"actors/models"},
+    "actors/models": {"actors/gate"},
+    "actors/gate": {"actors/tools", "actors/common"},
+    "actors/mcp": {"actors/tools", "actors/common"},
+    "actors/tools": {"config", "runtime"},
+    "actors/common": {"runtime/journal"},
+    "runtime/journal": {"runtime"},
+    "runtime": set(),
+    "config": set(),
 }
-PARTS = sorted(MAY_IMPORT)
-# The folders of actors/. Modules in actors/ itself belong to nobody: who imports one reaches what it imports.
-WITHIN_ACTORS: dict[str, set[str]] = {
-    "conversation": {"nodes", "log", "models", "gate", "tools"},
-    "nodes": {"log", "models", "gate", "tools"},
-    "log": {"models", "gate", "tools"},
-    "models": {"gate", "tools"},
-    "gate": {"tools"},
-    "mcp": {"tools"},
-    "tools": set(),
-}
+# A folder that is part of the room around it, and folders without code.
+WITHIN = {"actors/models/providers": "actors/models"}
+NO_CODE = {"gateway/web"}
+# Names that stand for the same thing in several rooms.
+SHARED_NAMES = {"__init__.py", "errors.py", "warnings.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 JOURNAL_LIBRARIES = {"orjson"}
 # Each takes longer to import than everything else that a start needs.
@@ -77,40 +89,80 @@ def first(name: str) -> str:
     return name.partition(".")[0]
 
 
-def part_of(name: str) -> str:
-    """The part of the product an absolute name belongs to, or ''."""
-    return name.split(".")[1] if name.startswith("stopgo.") else ""
+PRODUCT = [ROOT / "__init__.py", *files(*PARTS)]
+MODULES = {module_of(path): path for path in PRODUCT}
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part_imports_only_what_lies_below_it(part: str) -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path in files(part)
-        for name in all_imports(path)
-        if first(name) == "stopgo" and part_of(name) not in MAY_IMPORT[part]
-    ]
-    assert wrong == []
+def room_of(path: Path) -> str:
+    folder = path.parent.relative_to(ROOT).as_posix()
+    return "" if folder == "." else WITHIN.get(folder, folder)
 
 
-def test_every_folder_of_actors_has_its_place() -> None:
-    assert {path.parent.name for path in (ROOT / "actors").glob("*/__init__.py")} == set(WITHIN_ACTORS)
-
-
-def reached(path: Path) -> Iterator[str]:
-    """Folders of actors/ that a file imports from, itself or by what lies beside the folders."""
+@cache
+def imported(path: Path) -> frozenset[Path]:
+    """The product files that a product file imports, wherever in it the import stands."""
+    found = set()
     for name in all_imports(path):
-        if name.startswith("stopgo.actors."):
-            place = name.split(".")[2]
-            beside = ROOT / "actors" / f"{place}.py"
-            yield from reached(beside) if beside.is_file() else [place]
+        if first(name) == "stopgo":
+            module = name if name in MODULES else name.rpartition(".")[0]
+            assert module in MODULES, f"{path.relative_to(ROOT)} imports {name}, which there is not"
+            found.add(MODULES[module])
+    return frozenset(found - {path})
 
 
-@pytest.mark.parametrize("folder", WITHIN_ACTORS)
-def test_a_folder_of_actors_reaches_only_what_lies_below_it(folder: str) -> None:
-    allowed = WITHIN_ACTORS[folder] | {folder}
-    found = {path: set(reached(path)) - allowed for path in files(f"actors/{folder}")}
-    assert [f"{path.relative_to(ROOT)}: {sorted(wrong)}" for path, wrong in found.items() if wrong] == []
+def below(room: str) -> set[str]:
+    return STANDS_ON[room].union(*(below(each) for each in STANDS_ON[room]))
+
+
+def circle(imports: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return [str(each) for each in error.args[1]]
+    return []
+
+
+def test_every_folder_is_a_room() -> None:
+    folders = {room_of(path) for path in PRODUCT} - NO_CODE
+    assert folders == set(STANDS_ON)
+
+
+@pytest.mark.parametrize("room", STANDS_ON)
+def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
+    allowed = below(room) | {room}
+    assert [
+        f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
+        for path in PRODUCT
+        if room_of(path) == room
+        for other in imported(path)
+        if room_of(other) not in allowed
+    ] == []
+
+
+def test_there_is_no_circle_between_rooms_or_files() -> None:
+    assert circle(STANDS_ON) == []
+    assert circle({str(path): {str(other) for other in imported(path)} for path in PRODUCT}) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+
+
+def test_two_files_stand_loose_in_actors() -> None:
+    loose = {path.name for path in (ROOT / "actors").glob("*.py")}
+    assert loose == {"__init__.py", "agent.py", "supervisor.py"}
+
+
+def test_no_two_files_have_one_name() -> None:
+    names = Counter(path.name for path in PRODUCT if path.name not in SHARED_NAMES)
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_imports_inside_the_package_are_relative() -> None:
+    assert [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in PRODUCT
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.ImportFrom) and not node.level and first(node.module or "") == "stopgo")
+        or (isinstance(node, ast.Import) and any(first(name.name) == "stopgo" for name in node.names))
+    ] == []
 
 
 def test_the_kernel_needs_trio_and_attrs_and_nothing_else() -> None:
@@ -143,15 +195,48 @@ def test_heavy_libraries_are_imported_where_they_are_first_needed() -> None:
     ] == []
 
 
-def test_the_command_starts_without_heavy_libraries(tmp_path: Path) -> None:
-    code = (
-        "import sys, stopgo.gateway.cli.main as command; command._parser(); "
-        f"print(*sorted({HEAVY!r} & set(sys.modules)))"
-    )
+def loaded(tmp_path: Path, code: str) -> set[str]:
+    """What a program loads beside the standard library: modules of the product, and libraries."""
+    code = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (run.returncode, run.stdout.strip()) == (0, ""), run.stderr
+    assert run.returncode == 0, run.stderr
+    names = [name for name in run.stderr.split() if first(name) not in sys.stdlib_module_names]
+    return {name if first(name) == "stopgo" else first(name) for name in names}
+
+
+def test_the_package_is_loaded_lazily(tmp_path: Path) -> None:
+    before = loaded(tmp_path, "")
+    assert loaded(tmp_path, "import stopgo.runtime") - before == {"stopgo", "stopgo.runtime"}
+
+
+def test_help_loads_commands_and_configuration_and_nothing_else(tmp_path: Path) -> None:
+    code = (
+        "from stopgo.gateway.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
+    )
+    found = loaded(tmp_path, code) - loaded(tmp_path, "")
+    rest = {name for name in found if not name.startswith(("stopgo.config", "stopgo.gateway.cli", "_cython"))}
+    libraries = {"attr", "attrs", "cython_runtime", "regex", "yaml"}
+    assert rest - libraries == {"stopgo", "stopgo.gateway", "stopgo.gateway.loopback"}
+
+
+def test_every_name_of_the_interface_is_there() -> None:
+    import stopgo
+
+    source = ast.parse((ROOT / "__init__.py").read_text())
+    typed = {
+        (name.name, node.module)
+        for node in ast.walk(source)
+        if isinstance(node, ast.ImportFrom) and node.level
+        for name in node.names
+    }
+    for name in stopgo.__all__:
+        assert getattr(stopgo, name)
+    assert {(name, home) for home, names in stopgo._HOMES.items() for name in names} == typed
+    assert sorted(name for name, _ in typed) == stopgo.__all__
+    assert set(stopgo.__all__) <= set(dir(stopgo))
+    assert not hasattr(stopgo, "nothing")
 
 
 def test_imports_are_found_however_they_are_written(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("actors", "config", "gateway", "runtime")
-SOURCES = ("pyproject.toml", "README.md", "LICENSE")
+FACE = ("__init__.py", "py.typed")
+SOURCES = (*FACE, "pyproject.toml", "README.md", "LICENSE")
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -47,16 +48,20 @@ def dist_info(wheel: zipfile.ZipFile, name: str) -> str:
 
 
 def test_the_wheel_has_every_file_of_the_folders_and_no_other(wheel: zipfile.ZipFile) -> None:
-    in_folders = {
+    paths = [path for part in PARTS for path in (ROOT / part).rglob("*")]
+    in_folders = {f"stopgo/{name}" for name in FACE} | {
         f"stopgo/{path.relative_to(ROOT)}"
-        for part in PARTS
-        for path in (ROOT / part).rglob("*")
+        for path in paths
         if path.is_file() and "__pycache__" not in path.parts
     }
     in_wheel = {path for path in wheel.namelist() if ".dist-info/" not in path}
     assert sorted(in_folders - in_wheel) == [], "forgotten: a package or its data is not in pyproject.toml"
     assert sorted(in_wheel - in_folders) == []
-    assert {f"stopgo/{part}/py.typed" for part in PARTS} <= in_wheel
+
+
+def test_no_module_stands_loose_in_the_root() -> None:
+    """The build would take it into the wheel, for the root is the package."""
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py"}
 
 
 def test_the_metadata_is_right(wheel: zipfile.ZipFile) -> None:

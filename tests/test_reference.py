@@ -10,8 +10,8 @@ from typing import Any, get_args
 import attrs
 import pytest
 
-from stopgo.actors import events
-from stopgo.actors.errors import ErrorCode
+from stopgo.actors.common.errors import ErrorCode
+from stopgo.actors.log import events
 from stopgo.actors.models.script import Entry, When
 from stopgo.config.schema import json_schema
 from stopgo.gateway.errors import STATUS

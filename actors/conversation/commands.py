@@ -13,19 +13,20 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors import events as e
-from stopgo.actors import result as results
-from stopgo.actors.conversation.run import Failure, announce, close, end_event, execute, internal_error
-from stopgo.actors.errors import ErrorCode
-from stopgo.actors.log.head import RunState
-from stopgo.actors.log.log import ConversationLog, reply_topic, topic
-from stopgo.actors.log.record import Run
-from stopgo.actors.log.void import save_over
-from stopgo.actors.result import refusal, reply_of
-from stopgo.actors.services import Services
-from stopgo.runtime.context import Context
-from stopgo.runtime.journal.errors import JournalError, QuestionTaken
-from stopgo.runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
+from ...runtime.context import Context
+from ...runtime.journal.errors import JournalError, QuestionTaken
+from ...runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
+from ..common.errors import ErrorCode
+from ..log import events as e
+from ..log.head import RunState
+from ..log.log import ConversationLog
+from ..log.record import Run
+from ..log.topics import reply_topic, topic
+from ..log.void import save_over
+from ..nodes.services import Services
+from . import result as results
+from .result import refusal, reply_of
+from .run import Failure, announce, close, end_event, execute, internal_error
 
 
 @attrs.frozen

@@ -13,15 +13,16 @@ from functools import partial
 
 import attrs
 
-from stopgo.actors.conversation.commands import Commands, erase
-from stopgo.actors.conversation.run import internal_error
-from stopgo.actors.log.log import open_log, reply_topic
-from stopgo.actors.log.stored import BrokenConversation
-from stopgo.actors.result import refusal
-from stopgo.actors.services import Services
-from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.errors import UnknownStream
-from stopgo.runtime.message import Message
+from ...runtime.context import Behaviour, Context
+from ...runtime.journal.errors import UnknownStream
+from ...runtime.message import Message
+from ..log.log import open_log
+from ..log.stored import BrokenConversation
+from ..log.topics import reply_topic
+from ..nodes.services import Services
+from .commands import Commands, erase
+from .result import refusal
+from .run import internal_error
 
 logger = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import cast
 
-from stopgo.actors.deltas import Passing
-from stopgo.actors.events import CONVERSATION_DELETED
-from stopgo.actors.log.log import topic
-from stopgo.actors.log.stored import PAGE
-from stopgo.runtime.clock import WallClock
-from stopgo.runtime.events import EventBus, Subscription
-from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.protocol import Event, Journal, Json, NewEvent
+from ...runtime.clock import WallClock
+from ...runtime.event_bus import EventBus, Subscription
+from ...runtime.journal.errors import JournalError
+from ...runtime.journal.protocol import Event, Journal, Json, NewEvent
+from ..log.deltas import Passing
+from ..log.events import CONVERSATION_DELETED
+from ..log.stored import PAGE
+from ..log.topics import topic
 
 
 async def follow(

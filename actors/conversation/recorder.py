@@ -1,21 +1,124 @@
-"""Writes each conversation's model traffic as a `script:` file, whenever one of its runs comes to rest."""
+"""Records the model traffic of a conversation as a `script:` file whenever one of its runs comes to rest.
+
+Played again, the script makes the same run, offline.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections import OrderedDict
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 import trio
+import yaml
 
-from stopgo.actors.errors import StartError
-from stopgo.actors.events import AT_REST
-from stopgo.actors.log.stored import PAGE
-from stopgo.actors.models.recording import script_of
-from stopgo.runtime.events import EventBus, Subscription
-from stopgo.runtime.journal.protocol import Event, Journal
+from ...runtime.event_bus import EventBus, Subscription
+from ...runtime.journal.protocol import Event, Journal
+from ..common.errors import StartError
+from ..log import events as e
+from ..log.events import AT_REST
+from ..log.stored import PAGE
+
+_ITERATION = re.compile(r"@(\d+)\.[^@]*$")
+"""Of the nearest loop, in the key of an execution."""
+_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+_NUMBER = re.compile(r"\d+")
+_TURN = re.compile(r"(\d+)/")
+
+
+def script_of(history: Iterable[Event]) -> str:
+    """The text of the script file; empty when the models were asked nothing yet."""
+    steps = [
+        event.body
+        for event in history
+        if event.type == e.STEP_FINISHED and event.body["kind"] == "model" and _was_said(event.body)
+    ]
+    if not steps:
+        return ""
+    # Not as they came: branches that run side by side would make another file of the same conversation.
+    steps.sort(key=lambda step: [int(part) for part in _NUMBER.findall(step["key"])])
+    where = [_where(step) for step in steps]
+    times = Counter(_hashable(place) for place in where)
+    replies = []
+    for step, place in zip(steps, where, strict=True):
+        if times[_hashable(place)] > 1:
+            place["step"] = step["key"]
+        replies.append({"when": place, **_reply(step)})
+    return str(
+        yaml.dump({"replies": replies}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts so that they are read again to the letter."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # In plain style the library leaves these as they are, and then reads them as ends of lines.
+    style = '"' if _BREAKS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _was_said(step: Mapping[str, Any]) -> bool:
+    """Whether a model, and not a limit of ours, is behind the outcome."""
+    return "error" not in step or step["error"]["code"] == "model_error"
+
+
+def _where(step: Mapping[str, Any]) -> dict[str, Any]:
+    execution, _, call = step["key"].rpartition(":")
+    turn = _TURN.match(execution)
+    assert turn is not None
+    place: dict[str, Any] = {"turn": int(turn[1]), "node": step["node"]}
+    iteration = _ITERATION.search(execution)
+    if iteration is not None:
+        place["iteration"] = int(iteration[1])
+    place["call"] = int(call)
+    return place
+
+
+def _hashable(place: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(place.items())
+
+
+def _reply(step: Mapping[str, Any]) -> dict[str, Any]:
+    if "error" in step:
+        return {"error": {"message": step["error"]["message"]}}
+    reply: dict[str, Any] = {}
+    if step["text"] or not step["tool_calls"]:
+        reply["text"] = _literal(step["text"])
+    if step["tool_calls"]:
+        reply["tool_calls"] = [_call(call) for call in step["tool_calls"]]
+    usage = {key: count for key, count in step["usage"].items() if key.endswith("_tokens") and count}
+    if usage:
+        reply["usage"] = usage
+    return reply
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    said = {"name": call["name"], "arguments": _literal(call["arguments"])}
+    if call.get("problem") is not None:
+        said["problem"] = call["problem"]
+    return said
+
+
+def _literal(value: Any) -> Any:
+    """With `${`, which a script fills in, written as what it fills in with `${`."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, Mapping):
+        return {key: _literal(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_literal(each) for each in value]
+    return value
+
 
 BUFFER = 4096
 """Events that may come while this task waits for its turn; it does nothing but note them."""

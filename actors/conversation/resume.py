@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import trio
 
-from stopgo.actors.conversation.commands import Idle
-from stopgo.actors.events import AT_REST
-from stopgo.actors.log.log import topic
-from stopgo.actors.services import Services
-from stopgo.runtime.journal.protocol import Event, NewEvent
+from ...runtime.journal.protocol import Event, NewEvent
+from ..log.events import AT_REST
+from ..log.topics import topic
+from ..nodes.services import Services
+from .commands import Idle
 
 AT_ONCE = 32
 """Conversations that are resumed at the same time."""

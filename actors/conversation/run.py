@@ -10,25 +10,25 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors import events as e
-from stopgo.actors import result as results
-from stopgo.actors.log.head import RunHead, fold_head
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.record import Run
-from stopgo.actors.log.state import failure_text
-from stopgo.actors.log.step import ReplayMismatch
-from stopgo.actors.nodes.child import run_root
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
-from stopgo.actors.nodes.tree import node
-from stopgo.actors.result import Result, reply_of
-from stopgo.actors.services import Services
-from stopgo.actors.tools.needs import Wanted
-from stopgo.config.errors import ConfigError
-from stopgo.config.nodes import Node
-from stopgo.runtime.context import Context
-from stopgo.runtime.errors import ActorCrashed
-from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ...config.errors import ConfigError
+from ...config.nodes import Node
+from ...runtime.context import Context
+from ...runtime.errors import ActorCrashed
+from ...runtime.journal.errors import JournalError
+from ...runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ..log import events as e
+from ..log.head import RunHead, fold_head
+from ..log.log import ConversationLog
+from ..log.record import Run
+from ..log.state import failure_text
+from ..log.step import ReplayMismatch
+from ..nodes.behaviours import node
+from ..nodes.child import run_root
+from ..nodes.node import Execute, NodeEnd, NodeFailed, RunScope
+from ..nodes.services import Services
+from ..tools.needs import Wanted
+from . import result as results
+from .result import Result, reply_of
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,8 @@ from typing import TypeAlias, assert_never
 import attrs
 import trio
 
-from stopgo.actors import errors
-from stopgo.actors.conversation import follow
-from stopgo.actors.errors import AgentError
-from stopgo.actors.log.log import reply_topic
-from stopgo.actors.services import Services
-from stopgo.runtime.events import Subscription
-from stopgo.runtime.journal.protocol import (
+from ...runtime.event_bus import Subscription
+from ...runtime.journal.protocol import (
     Accepted,
     Already,
     Json,
@@ -26,6 +21,11 @@ from stopgo.runtime.journal.protocol import (
     Unknown,
     Won,
 )
+from ..common import errors
+from ..common.errors import AgentError
+from ..log.topics import reply_topic
+from ..nodes.services import Services
+from . import follow
 
 Outcome: TypeAlias = Accepted | Won | Already | Repeated | KeyReused | NotAccepted | Unknown
 

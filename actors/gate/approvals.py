@@ -14,11 +14,11 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.errors import AgentError
-from stopgo.actors.gate.description import describe, describe_elicitation
-from stopgo.actors.nesting import MAX_DEPTH, depth
-from stopgo.actors.tools.tool import Elicitation, Tool
-from stopgo.runtime.journal import json_text
+from ...runtime.journal import json_text
+from ...runtime.journal.json_text import MAX_DEPTH, depth
+from ..common.errors import AgentError
+from ..tools.tool import Elicitation, Tool
+from .description import describe, describe_elicitation
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
@@ -28,6 +28,9 @@ _OUTCOMES = ("retry", "done", "failed")
 _ANSWERS = ("accept", "decline", "cancel")
 
 _FIELDS = ("approved", "action", "answer", "arguments", "reason", "decided_by", "result", "content")
+
+CANCELLED = "Operation cancelled by user"
+"""What a run answers after a rejection."""
 
 MAX_TEXT = 4000
 """Characters of a reason or of who decided."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import regex
 
-from stopgo.config.approval import Condition
+from ...config.approval import Condition
 
 PATIENCE = 0.1
 """Seconds that one regular expression gets. The text comes from models, who may know how to make it slow."""

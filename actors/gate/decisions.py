@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stopgo.actors.errors import AgentError
-from stopgo.actors.gate.approvals import ANSWER_HINT, EDIT_HINT, parse_decision
-from stopgo.actors.gate.gate import judge, places, root_place
-from stopgo.actors.tools.elicitation import completed, misformed
-from stopgo.actors.tools.json_schema import Checker, Uncheckable
-from stopgo.actors.tools.registry import RegistryMessage, Resolve, Resolved
-from stopgo.actors.tools.schema_check import find_mistakes
-from stopgo.config.model import AgentConfig
-from stopgo.runtime.journal.protocol import Question
-from stopgo.runtime.ref import ActorRef
+from ...config.agent_config import AgentConfig
+from ...runtime.journal.protocol import Question
+from ...runtime.ref import ActorRef
+from ..common.errors import AgentError
+from ..tools.elicitation import completed, misformed
+from ..tools.json_schema import Checker, Uncheckable
+from ..tools.registry import RegistryMessage, Resolve, Resolved
+from ..tools.schema_check import find_mistakes
+from .approvals import ANSWER_HINT, EDIT_HINT, parse_decision
+from .gate import judge, places, root_place
 
 AS_IT_IS = "Approve or reject the call as it is."
 

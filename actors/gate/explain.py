@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.gate.conditions import MISSING, Undecided, holds, look_up
-from stopgo.actors.gate.gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
-from stopgo.actors.tools.tool import Tool
-from stopgo.config.approval import Condition, Rule
+from ...config.approval import Condition, Rule
+from ..tools.tool import Tool
+from .conditions import MISSING, Undecided, holds, look_up
+from .gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
 
 
 @attrs.frozen

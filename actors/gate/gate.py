@@ -13,11 +13,9 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
-from stopgo.actors.gate.conditions import Undecided, first_failing
-from stopgo.actors.tools.tool import EffectClass, Tool
-from stopgo.config.approval import ApprovalConfig, Rule
-from stopgo.config.model import AgentConfig
-from stopgo.config.nodes import (
+from ...config.agent_config import AgentConfig
+from ...config.approval import ApprovalConfig, Rule
+from ...config.nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,
@@ -27,7 +25,9 @@ from stopgo.config.nodes import (
     SequentialNode,
     children_of,
 )
-from stopgo.config.wildcards import is_named
+from ...config.wildcards import is_named
+from ..tools.tool import EffectClass, Tool
+from .conditions import Undecided, first_failing
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stopgo.actors import events as e
-from stopgo.actors.models.usage import NOTHING, Spent, stored
-from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
+from ...runtime.journal.protocol import Event, NewEvent, Summary
+from ..models.usage import NOTHING, Spent, stored
+from . import events as e
 
 Status: TypeAlias = Literal["active", "waiting_approval", "completed"]
 RunState: TypeAlias = Literal["running", "waiting", "auth_required", "finished", "failed", "cancelled"]

@@ -12,7 +12,7 @@ Rules:
 * What a run decides comes from recorded steps, results and decisions alone, so running it again over the
   same log takes the same path.
 * All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
-  through `gather` (`stopgo.actors.log.branches`), so the log knows when only somebody outside can move it on.
+  through `gather` (`stopgo.actors.log.activity`), so the log knows when only somebody outside can move it on.
 """
 
 from __future__ import annotations
@@ -24,22 +24,9 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors import events as e
-from stopgo.actors.deltas import Passing
-from stopgo.actors.log.ahead import Ahead
-from stopgo.actors.log.branches import Branches, Meters
-from stopgo.actors.log.flusher import Flusher
-from stopgo.actors.log.head import Head, fold_head
-from stopgo.actors.log.meter import Meter
-from stopgo.actors.log.pulse import Pulse
-from stopgo.actors.log.record import Run
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.log.stored import read
-from stopgo.actors.timers import EXPIRIES
-from stopgo.actors.tools.needs import Wanted
-from stopgo.runtime.clock import WallClock
-from stopgo.runtime.events import EventBus
-from stopgo.runtime.journal.protocol import (
+from ...runtime.clock import WallClock
+from ...runtime.event_bus import EventBus
+from ...runtime.journal.protocol import (
     CloseQuestion,
     Event,
     Fence,
@@ -49,16 +36,16 @@ from stopgo.runtime.journal.protocol import (
     NewQuestion,
     SettleIntent,
 )
-
-
-def topic(conversation: str) -> str:
-    """The topic of the bus that this conversation's events are published on."""
-    return f"conversation/{conversation}"
-
-
-def reply_topic(conversation: str, key: str) -> str:
-    """The topic that the reply to a command is published on once it is on disk; None: it was deleted."""
-    return f"reply/{conversation}/{key}"
+from ..tools.needs import Wanted
+from . import events as e
+from .activity import Branches, Meter, Meters, Pulse
+from .deltas import Passing
+from .head import Head, fold_head
+from .record import Run
+from .state import Conversation
+from .stored import read
+from .topics import EXPIRIES, reply_topic, topic
+from .write_behind import Ahead, Flusher
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -15,12 +15,11 @@ from typing import Any, Literal
 
 import attrs
 
-from stopgo.actors import events as e
-from stopgo.actors.gate.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
-from stopgo.actors.log.batch import Tally
-from stopgo.actors.log.head import Head, advance, is_rejection
-from stopgo.actors.log.record import CallRecord, CallView, Exchange, Message, Run
-from stopgo.runtime.journal.protocol import Event, Question
+from ...runtime.journal.protocol import Event, Question
+from ..gate.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
+from . import events as e
+from .head import Head, advance, is_rejection
+from .record import CallRecord, CallView, Exchange, Message, Run, Tally
 
 
 @attrs.define(eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from stopgo.actors import events as e
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.void import save_over
-from stopgo.runtime.journal.protocol import NewEvent
+from ...runtime.journal.protocol import NewEvent
+from . import events as e
+from .log import ConversationLog
+from .void import save_over
 
 
 class ReplayMismatch(Exception):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stopgo.actors import events as e
-from stopgo.actors.log.state import Conversation
-from stopgo.runtime.journal.protocol import Event, Journal
+from ...runtime.journal.protocol import Event, Journal
+from . import events as e
+from .state import Conversation
 
 PAGE = 500
 """Events read at a time."""

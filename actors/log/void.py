@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stopgo.actors import events as e
-from stopgo.actors.log.head import RunHead
-from stopgo.actors.log.log import ConversationLog, question_of
-from stopgo.runtime.journal.errors import QuestionTaken
-from stopgo.runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ...runtime.journal.errors import QuestionTaken
+from ...runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from . import events as e
+from .head import RunHead
+from .log import ConversationLog, question_of
 
 
 async def save_over(

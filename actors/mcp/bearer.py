@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from stopgo.config.mcp import McpServerConfig
+from ...config.mcp import McpServerConfig
 
 _USER = re.compile(r"[^:]+://[^/?#]*@")
 """An address with a user, and perhaps a password, in front of its host (RFC 3986, section 3.2.1)."""

@@ -9,21 +9,10 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stopgo.actors.mcp.asking import NotOffered, addresses_required, input_required
-from stopgo.actors.mcp.content import error_result
-from stopgo.actors.mcp.failures import (
-    InvalidResult,
-    Unsendable,
-    http_status,
-    meaning,
-    status_line,
-    wanted,
-)
-from stopgo.actors.mcp.flight import Flight
-from stopgo.actors.mcp.link import Line, Link
-from stopgo.actors.mcp.listing import list_tools
-from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.tool import (
+from ...config.mcp import McpServerConfig
+from ...runtime.errors import Refused
+from ..tools.needs import Wanted
+from ..tools.tool import (
     CallTool,
     Tool,
     ToolAuthRequired,
@@ -32,8 +21,18 @@ from stopgo.actors.tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.mcp import McpServerConfig
-from stopgo.runtime.errors import Refused
+from .failures import (
+    InvalidResult,
+    Unsendable,
+    http_status,
+    meaning,
+    status_line,
+    wanted,
+)
+from .in_flight import Flight
+from .session import Line, Link
+from .tool_list import list_tools
+from .wire import NotOffered, addresses_required, error_result, input_required
 
 if TYPE_CHECKING:
     import mcp_types as types

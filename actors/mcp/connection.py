@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from stopgo.actors.mcp.admission import Admission
-from stopgo.actors.mcp.bearer import forwarding, forwards_bearer
-from stopgo.actors.mcp.changes import listen_for_changes, tells_of_changes
-from stopgo.actors.mcp.dial import (
+from ...config.mcp import McpServerConfig
+from ...runtime.errors import leaf
+from ...runtime.restart import Backoff, Streak
+from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
+from .bearer import forwarding, forwards_bearer
+from .failures import first_line, meaning, wanted
+from .in_flight import Flights
+from .session import (
     NOT_SPOKEN,
+    Admission,
     ConnectFailed,
+    Line,
+    Link,
     Manner,
     NoAnswer,
     client,
@@ -24,14 +31,7 @@ from stopgo.actors.mcp.dial import (
     settle_era,
     transport,
 )
-from stopgo.actors.mcp.failures import first_line, meaning, wanted
-from stopgo.actors.mcp.flight import Flights
-from stopgo.actors.mcp.link import Line, Link
-from stopgo.actors.mcp.listing import list_tools
-from stopgo.actors.tools.status import ServerStartFailed, ServerState, ServerStatus
-from stopgo.config.mcp import McpServerConfig
-from stopgo.runtime.errors import leaf
-from stopgo.runtime.restart import Backoff, Streak
+from .tool_list import list_tools, listen_for_changes, tells_of_changes
 
 if TYPE_CHECKING:
     import httpx2
@@ -124,7 +124,7 @@ class Connection:
             # Seconds, on a busy machine: neither the event loop nor the server should pay for it.
             await trio.to_thread.run_sync(_import_sdk)
             if self._config.oauth is not None and self._config.url is not None:
-                from stopgo.actors.mcp.oauth import client_credentials
+                from .oauth import client_credentials
 
                 self._auth = client_credentials(self._config.url, self._config.oauth)
             if await self._connect_first():
@@ -224,7 +224,7 @@ class Connection:
                 raise ConnectFailed(f"{failure} (as an older SSE server: {older})") from older
 
     async def _live_once(self, deadline: float) -> None:
-        from stopgo.actors.mcp.tool_calls import ToolCalls
+        from .tool_calls import ToolCalls
 
         link = Link(Flights(self._log))
         way = await transport(self._config, self._manner, link, self._log, self._auth)

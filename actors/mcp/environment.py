@@ -1,10 +1,46 @@
-"""The environment variables a stdio server gets beside the few that are safe to inherit."""
+"""What tool servers take from this machine: an executable, the variables of an `env_file`, a proxy."""
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 from stat import S_ISREG
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class CommandNotFound(Exception):
+    """There is no executable file of that name."""
+
+
+def find_command(command: str, *, search_path: str | None = None) -> str:
+    """Return the path of the executable a `command` means.
+
+    A bare name is looked up beside the running interpreter first, so that `stopgo` and `python`
+    mean this installation whether or not its environment is activated; then on `search_path`
+    (default: `PATH`). A command with a slash in it is a path already.
+
+    Raises:
+        CommandNotFound: nothing executable is there.
+    """
+    hint = "; its arguments go into args" if " " in command else ""
+    if os.sep in command:
+        found = shutil.which(command)
+        if found is None:
+            raise CommandNotFound(f"command not found: {command} (no executable file at that path{hint})")
+        return found
+    beside = Path(sys.executable).parent
+    found = shutil.which(command, path=str(beside)) or shutil.which(command, path=search_path)
+    if found is None:
+        raise CommandNotFound(f"command not found: {command} (looked in {beside}, then on PATH{hint})")
+    return found
+
 
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([^\s=]+)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?""", re.DOTALL)
@@ -71,3 +107,31 @@ def _value(written: str) -> str | None:
     if double is None:
         return str(single)
     return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), double)
+
+
+def proxy_to(url: httpx2.URL) -> str | None:
+    """The address of the proxy that leads to a server, as curl and the models find theirs; None if none does.
+
+    None leads to what runs on this machine: environments are often made with only the others in mind.
+    """
+    # Here, because it loads an HTTP client of the standard library.
+    from urllib.request import getproxies, proxy_bypass
+
+    if _is_here(url.host):
+        return None
+    proxies = getproxies()
+    if proxy_bypass(url.netloc.decode("ascii"), proxies):
+        return None
+    found = proxies.get(url.scheme) or proxies.get("all")
+    if found is None:
+        return None
+    return found if "://" in found else f"http://{found}"
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

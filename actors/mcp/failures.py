@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Literal, TypeAlias
 
-from stopgo.actors.tools.needs import MAX_CHALLENGE, Wanted, without
+from ..tools.needs import MAX_CHALLENGE, Wanted, without
 
 # Ours, for what the SDK's session has no words for; outside the range that JSON-RPC reserves.
 REQUEST_REFUSED = -31400

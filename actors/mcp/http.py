@@ -19,9 +19,11 @@ from typing import Any, Literal, TypeAlias
 import httpx2
 import trio
 
-from stopgo.actors.mcp.auth import FAILED, AuthFailed
-from stopgo.actors.mcp.bearer import current_bearer
-from stopgo.actors.mcp.failures import (
+from ...runtime.restart import Backoff, Streak
+from ..common.tls import trusted, why_unreached
+from .bearer import current_bearer
+from .environment import proxy_to
+from .failures import (
     REQUEST_REFUSED,
     SERVER_FAILED,
     SESSION_LOST,
@@ -30,11 +32,8 @@ from stopgo.actors.mcp.failures import (
     code_of_server,
     status_line,
 )
-from stopgo.actors.mcp.proxies import proxy_to
-from stopgo.actors.mcp.reply import Reply
-from stopgo.actors.mcp.unbroken import Unbroken
-from stopgo.actors.tls import trusted, why_unreached
-from stopgo.runtime.restart import Backoff, Streak
+from .oauth import FAILED, AuthFailed
+from .sdk_shims import Reply, Unbroken
 
 # This logs the address of every request, and an address may carry a key.
 logging.getLogger("httpx2").setLevel(logging.WARNING)

@@ -1,16 +1,70 @@
-"""Tokens of our own: OAuth 2 client credentials, by the SDK's provider, kept in memory only."""
+"""Tokens of our own: OAuth 2 client credentials, and what becomes of a request when none can be had."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 import attrs
 import httpx2
 
-from stopgo.config.mcp import OAuthConfig
+from ...config.mcp import OAuthConfig
+from .failures import UNAUTHORIZED, first_line
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+FAILED = "stopgo.auth"
+"""The extension of a request that is not to be sent: its `AuthFailed`."""
+
+
+class AuthFailed(httpx2.TransportError):
+    """There are no credentials for the request."""
+
+    def __init__(self, text: str, *, sent: bool) -> None:
+        super().__init__(text)
+        self.sent = sent
+        """It went out before, and was not refused."""
+
+
+class Patient(httpx2.Auth):
+    """A flow whose failure is that of the one request it was for. The SDK's connection would not survive what
+    else it raises."""
+
+    def __init__(self, inner: httpx2.Auth, log: logging.Logger) -> None:
+        self._inner = inner
+        self._log = log
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = self._inner.async_auth_flow(request)
+        sent = False
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                if (outgoing.method, outgoing.url) == (request.method, request.url):
+                    sent = response.status_code not in UNAUTHORIZED
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        except Exception as error:
+            request.extensions[FAILED] = AuthFailed(self._told(error), sent=sent)
+        finally:
+            await flow.aclose()
+        yield request
+
+    def _told(self, error: Exception) -> str:
+        from mcp.client.auth import OAuthFlowError
+
+        if isinstance(error, OAuthFlowError | ValueError):
+            text = f"no token could be had: {first_line(error)}"
+            self._log.warning("%s", text)
+            return text
+        self._log.error("no token could be had", exc_info=error)
+        return f"no token could be had: {type(error).__name__}"
 
 
 def client_credentials(url: str, config: OAuthConfig) -> httpx2.Auth:

@@ -24,9 +24,9 @@ from mcp_types import (
 )
 from pydantic_core import to_json
 
-from stopgo.actors.mcp.content import progress_from_wire
-from stopgo.actors.mcp.failures import UNREACHABLE, Unsendable
-from stopgo.actors.tools.tool import Progress
+from ..tools.tool import Progress
+from .failures import UNREACHABLE, Unsendable
+from .wire import progress_from_wire
 
 FIRST_ID = 1_000_000_000
 """Of a request of ours. The session counts from 1 and never comes so far; what follows fits the 32 bits that

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from stopgo.actors.mcp.caller import Caller
-from stopgo.actors.mcp.connection import Connection
-from stopgo.actors.tools.status import ServerStatus
-from stopgo.actors.tools.tool import Authenticate, CallTool, ListTools, ServerMessage
-from stopgo.config.mcp import McpServerConfig
-from stopgo.runtime.context import Behaviour, Context
+from ...config.mcp import McpServerConfig
+from ...runtime.context import Behaviour, Context
+from ..tools.server_status import ServerStatus
+from ..tools.tool import Authenticate, CallTool, ListTools, ServerMessage
+from .caller import Caller
+from .connection import Connection
 
 HANDLERS = 1024
 """Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while

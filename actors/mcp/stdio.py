@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import trio
 
-from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.flight import note_withdrawal
-from stopgo.actors.mcp.framing import LineFramer
-from stopgo.actors.mcp.line_writer import LineWriter
-from stopgo.actors.mcp.message import error_reply, parse_message
-from stopgo.actors.mcp.requests import Outgoing, Requests
-from stopgo.actors.mcp.stderr import MAX_LINE, Stderr
+from .failures import UNREACHABLE
+from .in_flight import note_withdrawal
+from .incoming import error_reply, parse_message
+from .lines import LineFramer, LineWriter
+from .requests import Outgoing, Requests
+from .stderr import MAX_LINE, Stderr
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

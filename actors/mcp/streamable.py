@@ -17,11 +17,11 @@ import trio
 from mcp_types import JSONRPCError, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from stopgo.actors.mcp import http
-from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.message import not_understood, parse_message
-from stopgo.actors.mcp.requests import OpenRequest, Outgoing, Requests, result_of
-from stopgo.actors.mcp.tool_calls import VERSION_HEADER
+from . import http
+from .failures import UNREACHABLE
+from .incoming import not_understood, parse_message
+from .requests import OpenRequest, Outgoing, Requests, result_of
+from .tool_calls import VERSION_HEADER
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream

@@ -17,12 +17,11 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from stopgo.actors.mcp.asking import answer_to_wire
-from stopgo.actors.mcp.content import result_from_wire, validation_text
-from stopgo.actors.mcp.failures import InvalidResult, Unsendable
-from stopgo.actors.mcp.outputs import Outputs
-from stopgo.actors.mcp.requests import Outgoing, Requester
-from stopgo.actors.tools.tool import CallTool, Tool, ToolResult
+from ..tools.tool import CallTool, Tool, ToolResult
+from .failures import InvalidResult, Unsendable
+from .output_schema import Outputs
+from .requests import Outgoing, Requester
+from .wire import answer_to_wire, result_from_wire, validation_text
 
 METHOD = "tools/call"
 VERSION_HEADER = "mcp-protocol-version"

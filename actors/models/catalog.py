@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import ModelUnusable, UnknownProvider
-from stopgo.actors.models.model import Model
-from stopgo.actors.models.rules import RulesModel
-from stopgo.actors.models.script import ScriptModel
-from stopgo.actors.models.script_reader import load_script
-from stopgo.config.models import ModelSpec
+from ...config.models import ModelSpec
+from .client import ModelClient
+from .errors import ModelUnusable, UnknownProvider
+from .model import Model
+from .rules import RulesModel
+from .script import ScriptModel
+from .script_reader import load_script
 
 _OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemInstruction", "tools"})
 """Of a request's body: what the run decides and not the file."""
@@ -33,15 +33,15 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
         case "offline" | "script":
             return _open_offline(spec, folder)
         case "openai" | "mistral" | "openrouter" | "ollama" | "openai_compatible":
-            from stopgo.actors.models.providers.http_model import openai_model
+            from .providers.http_model import openai_model
 
             return openai_model(spec, os.environ, client)
         case "google":
-            from stopgo.actors.models.providers.http_model import google_model
+            from .providers.http_model import google_model
 
             return google_model(spec, os.environ, client)
         case "anthropic":
-            from stopgo.actors.models.providers.anthropic_model import anthropic_model
+            from .providers.anthropic_model import anthropic_model
 
             return anthropic_model(spec, os.environ, client)
 

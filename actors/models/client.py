@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from stopgo.actors.models.errors import ModelUnusable
+from .errors import ModelUnusable
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,8 +38,8 @@ class ModelClient:
         if self._client is None:
             import httpx2
 
-            from stopgo.actors.models.providers.bounded import bound
-            from stopgo.actors.tls import TlsUnusable, trusted
+            from ..common.tls import TlsUnusable, trusted
+            from .providers.reading import bound
 
             limits = httpx2.Limits(
                 max_connections=self._max_connections, max_keepalive_connections=self._max_connections

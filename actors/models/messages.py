@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from stopgo.actors.models.plain_schema import plain_schema
-from stopgo.runtime.errors import Refused
-from stopgo.runtime.message import Request
+from ...runtime.errors import Refused
+from ...runtime.message import Request
+from .plain_schema import plain_schema
 
 Arguments: TypeAlias = Mapping[str, Any]
 

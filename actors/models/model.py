@@ -9,7 +9,10 @@ from typing import Protocol, assert_never
 import attrs
 import trio
 
-from stopgo.actors.models.messages import (
+from ...runtime.context import Behaviour, Context
+from ...runtime.errors import leaf
+from ...runtime.restart import Backoff
+from .messages import (
     Complete,
     Delta,
     Emit,
@@ -20,9 +23,6 @@ from stopgo.actors.models.messages import (
     Usage,
     unheard,
 )
-from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.errors import leaf
-from stopgo.runtime.restart import Backoff
 
 MAX_ATTEMPTS = 3
 BUSY = 429

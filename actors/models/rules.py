@@ -16,12 +16,11 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.models import vocabulary
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
-from stopgo.actors.models.schema import accepted_types, parse_number, properties, required
-from stopgo.actors.models.sentence import Word, doubt, split
-from stopgo.actors.models.summary import summarise
-from stopgo.actors.models.vocabulary import kinds, name_words, noun
+from . import vocabulary
+from .argument_schema import accepted_types, parse_number, properties, required
+from .messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
+from .summary import summarise
+from .vocabulary import Word, doubt, kinds, name_words, noun, split
 
 _LOOKS_LIKE_ID = re.compile(r"[0-9]{6,}")
 _BY_POSITION = ("pattern", "name", "query")

@@ -14,7 +14,8 @@ import attrs
 import regex
 import trio
 
-from stopgo.actors.models.messages import (
+from .argument_schema import accepted_types, parse_number, properties
+from .messages import (
     Arguments,
     Emit,
     ModelFailed,
@@ -24,7 +25,6 @@ from stopgo.actors.models.messages import (
     ToolCall,
     Usage,
 )
-from stopgo.actors.models.schema import accepted_types, parse_number, properties
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
 """`${name}`, or `$${` for a literal `${`."""

@@ -12,9 +12,9 @@ import attrs
 import regex
 import yaml
 
-from stopgo.actors.models.errors import InvalidScript
-from stopgo.actors.models.messages import Usage
-from stopgo.actors.models.script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
+from .errors import InvalidScript
+from .messages import Usage
+from .script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from stopgo.actors.models.messages import ToolMessage
-from stopgo.actors.models.vocabulary import kinds, name_words, singular
+from .messages import ToolMessage
+from .vocabulary import kinds, name_words, singular
 
 _REJECTED = "Operation rejected"
 """How the result of a call begins that a human said no to."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from stopgo.actors.models.messages import Usage
-from stopgo.config.model import UsageLimits
-from stopgo.config.models import Prices
+from ...config.agent_config import UsageLimits
+from ...config.models import Prices
+from .messages import Usage
 
 _PER = 1_000_000
 """Prices are for so many tokens."""

@@ -13,10 +13,13 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.deltas import ModelDelta
-from stopgo.actors.log.step import step
-from stopgo.actors.models.context import TooLarge, fit
-from stopgo.actors.models.messages import (
+from ...config.models import ContextConfig, Prices, chain_of
+from ...config.nodes import LlmNode, RouterNode
+from ...runtime.errors import ActorCrashed, ActorUnavailable
+from ..log.deltas import ModelDelta
+from ..log.step import step
+from ..models.context_window import TooLarge, fit
+from ..models.messages import (
     ChatMessage,
     Complete,
     Delta,
@@ -26,13 +29,8 @@ from stopgo.actors.models.messages import (
     ModelTool,
     ToolCall,
 )
-from stopgo.actors.models.usage import NOTHING, Spent, reached, spent_by
-from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope
-from stopgo.config.llm import ContextConfig
-from stopgo.config.models import Prices
-from stopgo.config.nodes import LlmNode, RouterNode
-from stopgo.config.resolve import chain_of
-from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
+from ..models.usage import NOTHING, Spent, reached, spent_by
+from .node import Execute, NodeFailed, RunScope
 
 logger = logging.getLogger(__name__)
 

@@ -12,21 +12,21 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors import events as e
-from stopgo.actors.gate.approvals import tool_question
-from stopgo.actors.gate.gate import Place, effect_class, judge, offered, stricter
-from stopgo.actors.log.head import is_rejection
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.void import replace, save_over
-from stopgo.actors.models.messages import ToolCall
-from stopgo.actors.nodes.effect import INTERRUPTED, Cleared, Effect, interrupted
-from stopgo.actors.nodes.node import Execute, NodeFailed, RunScope, expiry, occasion
-from stopgo.actors.tools.arguments import Unfit
-from stopgo.actors.tools.registry import NotFound, Resolve, Resolved, Unusable
-from stopgo.actors.tools.slots import Slots
-from stopgo.config.nodes import LlmNode
-from stopgo.runtime.journal.errors import QuestionTaken
-from stopgo.runtime.journal.protocol import SettleIntent
+from ...config.nodes import LlmNode
+from ...runtime.journal.errors import QuestionTaken
+from ...runtime.journal.protocol import SettleIntent
+from ..gate.approvals import tool_question
+from ..gate.gate import Place, effect_class, judge, offered, stricter
+from ..log import events as e
+from ..log.head import is_rejection
+from ..log.log import ConversationLog
+from ..log.void import replace, save_over
+from ..models.messages import ToolCall
+from ..tools.arguments import Unfit
+from ..tools.registry import NotFound, Resolve, Resolved, Unusable
+from ..tools.slots import Slots
+from .effect import INTERRUPTED, Cleared, Effect, interrupted
+from .node import Execute, NodeFailed, RunScope, expiry, occasion
 
 EXIT_LOOP = "exit_loop"
 

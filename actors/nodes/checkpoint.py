@@ -6,14 +6,21 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from stopgo.actors.gate.approvals import checkpoint_question, verdict_text
-from stopgo.actors.gate.gate import descend
-from stopgo.actors.log.head import is_rejection
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, expiry, occasion
-from stopgo.actors.nodes.prompt import fill
-from stopgo.actors.result import CANCELLED
-from stopgo.config.nodes import CheckpointNode
-from stopgo.runtime.context import Behaviour, Context
+from ...config.nodes import CheckpointNode
+from ...runtime.context import Behaviour, Context
+from ..gate.approvals import CANCELLED, checkpoint_question, verdict_text
+from ..gate.gate import descend
+from ..log.head import is_rejection
+from .node import (
+    Execute,
+    NodeEnd,
+    NodeFailed,
+    RunScope,
+    execute_once,
+    expiry,
+    fill,
+    occasion,
+)
 
 
 def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors import events as e
-from stopgo.actors.log.step import step
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope
-from stopgo.config.nodes import Node, ParallelNode
-from stopgo.runtime.context import Context
-from stopgo.runtime.journal.protocol import NewEvent
+from ...config.nodes import Node, ParallelNode
+from ...runtime.context import Context
+from ...runtime.journal.protocol import NewEvent
+from ..log import events as e
+from ..log.step import step
+from .node import Execute, NodeEnd, NodeFailed, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:

@@ -15,20 +15,21 @@ from typing import Any, Literal
 import attrs
 import trio
 
-from stopgo.actors import events as e
-from stopgo.actors.deltas import ToolProgress
-from stopgo.actors.gate.approvals import outcome_question
-from stopgo.actors.gate.gate import Place
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.record import CallRecord
-from stopgo.actors.log.void import save_over
-from stopgo.actors.nodes.inquiries import Asking, Inquiries, Replies, asked_at
-from stopgo.actors.nodes.node import Execute, RunScope, occasion
-from stopgo.actors.tools import needs
-from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.registry import Resolved, Server
-from stopgo.actors.tools.slots import Held, Slots, place_in
-from stopgo.actors.tools.tool import (
+from ...config.nodes import LlmNode
+from ...runtime.errors import ActorCrashed, ActorUnavailable
+from ...runtime.journal.protocol import NewEvent, NewIntent, SettleIntent
+from ..gate.approvals import outcome_question
+from ..gate.gate import Place
+from ..log import events as e
+from ..log.deltas import ToolProgress
+from ..log.log import ConversationLog
+from ..log.record import CallRecord
+from ..log.void import save_over
+from ..tools import needs
+from ..tools.needs import Wanted
+from ..tools.registry import Resolved, Server
+from ..tools.slots import Held, Slots, place_in
+from ..tools.tool import (
     CallTool,
     EffectClass,
     Progress,
@@ -40,9 +41,8 @@ from stopgo.actors.tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.nodes import LlmNode
-from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
-from stopgo.runtime.journal.protocol import NewEvent, NewIntent, SettleIntent
+from .inquiries import Asking, Inquiries, Replies, asked_at
+from .node import Execute, RunScope, occasion
 
 CANCEL_GRACE = 5.0
 """Seconds that a call which must not be repeated gets for its result when its run is cancelled."""

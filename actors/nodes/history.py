@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stopgo.actors.models.messages import (
+from ...config.nodes import LlmNode
+from ..models.messages import (
     AssistantMessage,
     ChatMessage,
     ToolCall,
@@ -12,10 +13,9 @@ from stopgo.actors.models.messages import (
     UserMessage,
     Verbatim,
 )
-from stopgo.actors.nodes.call import end_of
-from stopgo.actors.nodes.node import Execute, RunScope
-from stopgo.actors.tools.facade import wrapped
-from stopgo.config.nodes import LlmNode
+from ..tools.facade import wrapped
+from .call import end_of
+from .node import Execute, RunScope
 
 
 def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:

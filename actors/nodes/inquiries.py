@@ -14,13 +14,13 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.gate.approvals import elicitation_question
-from stopgo.actors.gate.gate import Place
-from stopgo.actors.nodes.node import Execute, RunScope, expiry, occasion
-from stopgo.actors.tools.elicitation import answer_of, unaskable
-from stopgo.actors.tools.slots import Held, outside
-from stopgo.actors.tools.tool import Elicitation, ElicitationAnswer
-from stopgo.config.nodes import LlmNode
+from ...config.nodes import LlmNode
+from ..gate.approvals import elicitation_question
+from ..gate.gate import Place
+from ..tools.elicitation import answer_of, unaskable
+from ..tools.slots import Held, outside
+from ..tools.tool import Elicitation, ElicitationAnswer
+from .node import Execute, RunScope, expiry, occasion
 
 CANCEL = ElicitationAnswer("cancel")
 DECLINE = ElicitationAnswer("decline")

@@ -7,20 +7,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from stopgo.actors import events as e
-from stopgo.actors.gate.gate import Place, descend
-from stopgo.actors.log.batch import Tally
-from stopgo.actors.models.menu import Offer
-from stopgo.actors.models.messages import ModelTool, ToolCall
-from stopgo.actors.nodes.ask_model import ask_model
-from stopgo.actors.nodes.call import EXIT_LOOP, CallEnd, Calls
-from stopgo.actors.nodes.history import earlier_turns, exchange, this_turn
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
-from stopgo.actors.nodes.prompt import fill
-from stopgo.actors.result import CANCELLED
-from stopgo.actors.tools.slots import Slots
-from stopgo.config.nodes import LlmNode
-from stopgo.runtime.context import Behaviour, Context
+from ...config.nodes import LlmNode
+from ...runtime.context import Behaviour, Context
+from ..gate.approvals import CANCELLED
+from ..gate.gate import Place, descend
+from ..log import events as e
+from ..log.record import Tally
+from ..models.messages import ModelTool, ToolCall
+from ..tools.slots import Slots
+from .ask_model import ask_model
+from .call import EXIT_LOOP, CallEnd, Calls
+from .history import earlier_turns, exchange, this_turn
+from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, fill
+from .offers import Offer
 
 logger = logging.getLogger("stopgo.tools")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from stopgo.actors.gate.gate import children_place
-from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once
-from stopgo.actors.nodes.sequential import run_in_order
-from stopgo.config.nodes import LoopNode
-from stopgo.runtime.context import Behaviour, Context
+from ...config.nodes import LoopNode
+from ...runtime.context import Behaviour, Context
+from ..gate.gate import children_place
+from .node import Execute, NodeEnd, RunScope, execute_once
+from .sequential import run_in_order
 
 
 def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:

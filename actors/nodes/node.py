@@ -8,17 +8,17 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from stopgo.actors.gate.approvals import Occasion
-from stopgo.actors.gate.gate import Place
-from stopgo.actors.log.branches import Meters
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.record import Exchange
-from stopgo.actors.services import Services
-from stopgo.config.nodes import BaseNode, Node
-from stopgo.config.placeholders import ITERATION, USER_MESSAGE
-from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.errors import Refused
-from stopgo.runtime.message import Request
+from ...config.nodes import BaseNode, Node
+from ...config.placeholders import ITERATION, PLACEHOLDER, USER_MESSAGE
+from ...runtime.context import Behaviour, Context
+from ...runtime.errors import Refused
+from ...runtime.message import Request
+from ..gate.approvals import Occasion
+from ..gate.gate import Place
+from ..log.activity import Meters
+from ..log.log import ConversationLog
+from ..log.record import Exchange
+from .services import Services
 
 Session: TypeAlias = Mapping[str, str]
 """Session state: what nodes with an `output_key` left for others. A branch works on the copy it was given."""
@@ -133,3 +133,8 @@ async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Await
         return await execute(message)
 
     await ctx.serve(handle)
+
+
+def fill(prompt: str, values: Mapping[str, str]) -> str:
+    """Replace every `{key}` that has a value; the others stay as they are (FR-025)."""
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), prompt)

@@ -6,12 +6,12 @@ from functools import partial
 
 import attrs
 
-from stopgo.actors.gate.gate import children_place
-from stopgo.actors.log.branches import Turns
-from stopgo.actors.nodes.child import run_child
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
-from stopgo.config.nodes import Node, ParallelNode
-from stopgo.runtime.context import Behaviour, Context
+from ...config.nodes import Node, ParallelNode
+from ...runtime.context import Behaviour, Context
+from ..gate.gate import children_place
+from ..log.activity import Turns
+from .child import run_child
+from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 
 
 def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:

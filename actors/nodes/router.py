@@ -9,16 +9,15 @@ import attrs
 import regex
 import trio
 
-from stopgo.actors.gate.conditions import Undecided, all_hold
-from stopgo.actors.gate.gate import children_place
-from stopgo.actors.log.step import step
-from stopgo.actors.models.messages import UserMessage
-from stopgo.actors.nodes.ask_model import ask_model
-from stopgo.actors.nodes.child import run_child
-from stopgo.actors.nodes.node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
-from stopgo.actors.nodes.prompt import fill
-from stopgo.config.nodes import ROUTER_PROMPT, Node, RouterNode
-from stopgo.runtime.context import Behaviour, Context
+from ...config.nodes import ROUTER_PROMPT, Node, RouterNode
+from ...runtime.context import Behaviour, Context
+from ..gate.conditions import Undecided, all_hold
+from ..gate.gate import children_place
+from ..log.step import step
+from ..models.messages import UserMessage
+from .ask_model import ask_model
+from .child import run_child
+from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, fill
 
 
 def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:

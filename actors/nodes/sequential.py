@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from stopgo.actors.gate.gate import children_place
-from stopgo.actors.nodes.child import run_child
-from stopgo.actors.nodes.node import Execute, NodeEnd, RunScope, execute_once
-from stopgo.config.nodes import Node, SequentialNode
-from stopgo.runtime.context import Behaviour, Context
+from ...config.nodes import Node, SequentialNode
+from ...runtime.context import Behaviour, Context
+from ..gate.gate import children_place
+from .child import run_child
+from .node import Execute, NodeEnd, RunScope, execute_once
 
 
 def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:

@@ -1,18 +1,155 @@
-"""The arguments of calls: brought to the types that tools ask for, and checked, before anybody looks."""
+"""Bringing values to the types that a schema asks for, where only one thing can be meant. Pure.
+
+Models write ``"5"`` for 5 and 5 for ``"5"``. A number or boolean becomes the text where text is wanted; a
+text that is exactly a number or a boolean becomes that. Nothing else is changed, and nothing that fits.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import attrs
 
-from stopgo.actors.tools.coercion import coerce
-from stopgo.actors.tools.json_schema import Checker, Uncheckable
-from stopgo.actors.tools.schema_check import TooSlow, find_mistakes
-from stopgo.actors.tools.tool import Tool
+from .json_schema import Checker, Uncheckable
+from .schema_check import TooSlow, find_mistakes
+from .tool import Tool
+
+MAX_HOPS = 16
+"""References that are followed from one place to the next."""
+MAX_DIGITS = 400
+"""Characters of a text that is taken for a number."""
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
+_BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
+
+
+def coerce(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments with the types that their schema asks for, as far as that is plain."""
+    try:
+        brought = _Schema(schema).bring(arguments, schema)
+    except RecursionError:
+        return arguments
+    return brought if isinstance(brought, Mapping) else arguments
+
+
+@attrs.frozen
+class _Schema:
+    root: Mapping[str, Any]
+
+    def bring(self, value: Any, schema: Any) -> Any:
+        branches = self._branches(schema)
+        wanted = [_types(branch) for branch in branches]
+        kinds = _kinds(value)
+        fitting = [each for each, types in zip(branches, wanted, strict=True) if not types or types & kinds]
+        if fitting:
+            return self._inside(value, fitting[0]) if len(fitting) == 1 else value
+        return _converted(value, frozenset().union(*wanted))
+
+    def _branches(self, schema: Any) -> list[Mapping[str, Any]]:
+        """The schemas of which one is to fit; a schema that says everything by itself is the only one."""
+        target = self._target(schema)
+        alternatives = target.get("anyOf", target.get("oneOf"))
+        if "type" in target or not isinstance(alternatives, list):
+            return [target]
+        return [self._target(each) for each in alternatives]
+
+    def _target(self, schema: Any) -> Mapping[str, Any]:
+        """The schema behind references within this document; one that says nothing when there is none."""
+        for _ in range(MAX_HOPS):
+            if not isinstance(schema, Mapping):
+                break
+            reference = schema.get("$ref")
+            if reference is None:
+                return schema
+            schema = self._look_up(reference)
+        return {}
+
+    def _look_up(self, reference: object) -> Any:
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        found: Any = self.root
+        for part in reference.split("/")[1:]:
+            name = unquote(part).replace("~1", "/").replace("~0", "~")
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+    def _inside(self, value: Any, schema: Mapping[str, Any]) -> Any:
+        if isinstance(value, Mapping):
+            known = schema.get("properties")
+            known = known if isinstance(known, Mapping) else {}
+            other = schema.get("additionalProperties")
+            return {name: self.bring(each, known.get(name, other)) for name, each in value.items()}
+        if isinstance(value, list):
+            first = schema.get("prefixItems")
+            first = first if isinstance(first, list) else []
+            rest = schema.get("items")
+            return [self.bring(each, first[n] if n < len(first) else rest) for n, each in enumerate(value)]
+        return value
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The types it allows; none when it does not say."""
+    said = schema.get("type")
+    match said:
+        case str():
+            return frozenset({said})
+        case list():
+            return frozenset(each for each in said if isinstance(each, str))
+        case _:
+            return frozenset()
+
+
+def _kinds(value: Any) -> frozenset[str]:
+    """The types that a value is of."""
+    match value:
+        case None:
+            return frozenset({"null"})
+        case bool():
+            return frozenset({"boolean"})
+        case int():
+            return frozenset({"integer", "number"})
+        case float():
+            return frozenset({"integer", "number"}) if value.is_integer() else frozenset({"number"})
+        case str():
+            return frozenset({"string"})
+        case Mapping():
+            return frozenset({"object"})
+        case _:
+            return frozenset({"array"})
+
+
+def _converted(value: Any, types: frozenset[str]) -> Any:
+    match value:
+        case bool() if "string" in types:
+            return "true" if value else "false"
+        case int() if "string" in types:
+            return str(value) if abs(value) < 10**MAX_DIGITS else value
+        case float() if "string" in types and math.isfinite(value):
+            return f"{value:.0f}" if value.is_integer() else repr(value)
+        case str() if "boolean" in types and value in _BOOLEANS:
+            return _BOOLEANS[value]
+        case str() if len(value) <= MAX_DIGITS:
+            return _number(value, types)
+        case _:
+            return value
+
+
+def _number(text: str, types: frozenset[str]) -> Any:
+    if types & {"integer", "number"} and _INTEGER.fullmatch(text):
+        return int(text)
+    if "number" in types and _NUMBER.fullmatch(text):
+        number = json.loads(text)
+        return number if math.isfinite(number) else text
+    return text
+
 
 log = logging.getLogger("stopgo.tools")
 

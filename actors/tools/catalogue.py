@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 import attrs
 
-from stopgo.actors.tools.names import hashed, plain_name, prefixed_name
-from stopgo.actors.tools.tool import Tool
-from stopgo.config.mcp import McpServerConfig, ToolFilter
-from stopgo.config.model import AgentConfig
-from stopgo.config.wildcards import is_named
-from stopgo.runtime.errors import Refused
+from ...config.agent_config import AgentConfig
+from ...config.mcp import McpServerConfig, ToolFilter
+from ...config.wildcards import is_named
+from ...runtime.errors import Refused
+from .names import hashed, plain_name, prefixed_name
+from .tool import Tool
 
 Offers: TypeAlias = Mapping[str, Sequence[Tool]]
 """What servers list, by server."""

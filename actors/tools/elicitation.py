@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from stopgo.actors.tools.tool import Elicitation, ElicitationAnswer
+from .tool import Elicitation, ElicitationAnswer
 
 MAX_QUESTION = 64 * 1024
 """Characters of a question, as JSON; a longer one is not put to anybody."""

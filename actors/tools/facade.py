@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.tools.tool import Hints, Tool
+from .tool import Hints, Tool
 
 MAX_SIGNATURES = 4000
 """Characters of what the tools take, which a model cannot see elsewhere."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.tools import elicitation
-from stopgo.actors.tools.tool import ToolAuthRequired, ToolInputRequired
+from . import elicitation
+from .tool import ToolAuthRequired, ToolInputRequired
 
 MAX_CHALLENGE = 2000
 """Characters of a server's challenge that are kept."""

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias, assert_never
 
 import attrs
 
-from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
-from stopgo.actors.tools.facade import Malformed, unwrap
-from stopgo.actors.tools.slots import Slots
-from stopgo.actors.tools.tool import ServerMessage, Tool
-from stopgo.config.model import AgentConfig
-from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.message import Request
-from stopgo.runtime.ref import ActorRef
+from ...config.agent_config import AgentConfig
+from ...runtime.context import Behaviour, Context
+from ...runtime.message import Request
+from ...runtime.ref import ActorRef
+from .catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from .facade import Malformed, unwrap
+from .slots import Slots
+from .tool import ServerMessage, Tool
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import trio
 
-from stopgo.actors.tools import schema_process
-from stopgo.actors.tools.json_schema import Checker, TooMuchWork, Uncheckable, Work
+from . import schema_process
+from .json_schema import Checker, TooMuchWork, Uncheckable, Work
 
 _processes = trio.CapacityLimiter(2)
 """They take the whole of a processor each; whoever comes then waits."""

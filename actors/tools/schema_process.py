@@ -9,7 +9,7 @@ import math
 import signal
 import sys
 
-from stopgo.actors.tools.json_schema import Checker, Uncheckable, Work
+from .json_schema import Checker, Uncheckable, Work
 
 PATIENCE = 5.0
 """Seconds a check may take here, the start of the process included."""

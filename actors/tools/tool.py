@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from stopgo.runtime.errors import Refused
-from stopgo.runtime.message import Request
+from ...runtime.errors import Refused
+from ...runtime.message import Request
 
 EffectClass: TypeAlias = Literal["read", "idempotent", "once"]
 

@@ -7,12 +7,12 @@ import json
 import sys
 from pathlib import Path
 
-from stopgo.config.errors import ConfigError
-from stopgo.config.load import load_config
-from stopgo.config.model import AgentConfig
-from stopgo.config.resolve import reachable_models, resolve_model
-from stopgo.config.schema import json_schema
-from stopgo.gateway.cli.path_argument import path
+from ...config.agent_config import AgentConfig
+from ...config.errors import ConfigError
+from ...config.load import load_config
+from ...config.models import reachable_models, resolve_model
+from ...config.schema import json_schema
+from .options import path
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,8 +53,8 @@ def check_file(args: argparse.Namespace) -> int:
 
 def _model_problems(config: AgentConfig, folder: Path) -> list[str]:
     """What the start would say of the models, as far as that shows without keys."""
-    from stopgo.actors.models.catalog import check_model
-    from stopgo.actors.models.errors import ModelUnusable
+    from ...actors.models.catalog import check_model
+    from ...actors.models.errors import ModelUnusable
 
     problems: list[str] = []
     for name in reachable_models(config.agent, config.llm, config.models):

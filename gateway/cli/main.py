@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     # Here, for whoever interrupts us while we import is no reason for a traceback either.
     from importlib.metadata import version
 
-    from stopgo.gateway.cli import (
+    from . import (
         config_command,
         mcp_command,
         mcp_resources_command,

@@ -7,15 +7,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stopgo.gateway.cli.mcp_option import add_mcp_option
-from stopgo.gateway.cli.path_argument import path
+from .options import WRONG, add_mcp_option, path
 
 if TYPE_CHECKING:
-    from stopgo.config.mcp import McpServerConfig
-    from stopgo.config.model import AgentConfig
-
-WRONG = 2
-"""Exit code: the configuration, or what was asked, is wrong."""
+    from ...config.agent_config import AgentConfig
+    from ...config.mcp import McpServerConfig
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -109,7 +105,7 @@ def test_servers(args: argparse.Namespace) -> int:
             return WRONG
         servers = (server,)
 
-    from stopgo.gateway.cli.mcp_session import run_test
+    from .mcp_session import run_test
 
     return run_test(config, servers)
 
@@ -121,7 +117,7 @@ def call_tool(args: argparse.Namespace) -> int:
     if config is None or server is None:
         return WRONG
 
-    from stopgo.gateway.cli.mcp_session import run_call
+    from .mcp_session import run_call
 
     return run_call(config, server, args.tool, args.arguments, yes=args.yes)
 
@@ -135,8 +131,8 @@ def transport(server: McpServerConfig) -> str:
 
 def _config(args: argparse.Namespace) -> AgentConfig | None:
     """None when there is none, which has been said."""
-    from stopgo.config.errors import ConfigError
-    from stopgo.config.load import load_config
+    from ...config.errors import ConfigError
+    from ...config.load import load_config
 
     try:
         return load_config(args.config, mcp=args.mcp)
@@ -147,7 +143,7 @@ def _config(args: argparse.Namespace) -> AgentConfig | None:
 
 def _find(config: AgentConfig, name: str) -> McpServerConfig | None:
     """None when there is none, which has been said."""
-    from stopgo.config.wording import nearest
+    from ...config.wording import nearest
 
     names = [server.name for server in config.mcp_servers]
     for server in config.mcp_servers:
@@ -159,7 +155,7 @@ def _find(config: AgentConfig, name: str) -> McpServerConfig | None:
 
 
 def _remarks(server: McpServerConfig) -> str:
-    from stopgo.actors.tools.catalogue import one_name
+    from ...actors.tools.catalogue import one_name
 
     said = []
     if not server.enabled:
@@ -172,7 +168,7 @@ def _remarks(server: McpServerConfig) -> str:
 
 
 def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
-    from stopgo.actors.tools.catalogue import one_name
+    from ...actors.tools.catalogue import one_name
 
     yield "name", server.name
     yield "command" if server.command is not None else "url", server.as_written

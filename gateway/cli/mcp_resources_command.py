@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from typing import TYPE_CHECKING, Any
 
-from stopgo.gateway.cli.path_argument import path
+from .options import path
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -33,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
     import trio
 
     # Half a second of imports that no other command should pay for.
-    from stopgo.gateway.servers.resource_store import ResourceStore
-    from stopgo.gateway.servers.resources import resource_server
-    from stopgo.gateway.servers.serving import serve_stdio
+    from ..servers.resource_store import ResourceStore
+    from ..servers.resources import resource_server
+    from ..servers.serving import serve_stdio
 
     try:
         store = ResourceStore(args.db)
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
 def _serve_http(server: Server[Any], address: tuple[str, int]) -> int:
     import trio
 
-    from stopgo.gateway.failures import sentences
-    from stopgo.gateway.server import BindError
-    from stopgo.gateway.servers.serving import serve_http
+    from ...actors.common.errors import sentences
+    from ..http_server import BindError
+    from ..servers.serving import serve_http
 
     failures: list[str] = []
     try:

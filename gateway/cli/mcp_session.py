@@ -13,13 +13,13 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.gate.description import describe
-from stopgo.actors.gate.gate import Place, descend, judge, root_place
-from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.tools.arguments import Arguments, Unfit
-from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
-from stopgo.actors.tools.tool import (
+from ...actors.gate.description import describe
+from ...actors.gate.gate import Place, descend, judge, root_place
+from ...actors.mcp.server import mcp_server
+from ...actors.tools.arguments import Arguments, Unfit
+from ...actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from ...actors.tools.server_status import ServerStartFailed, ServerStatus
+from ...actors.tools.tool import (
     CallTool,
     ServerMessage,
     Tool,
@@ -29,14 +29,14 @@ from stopgo.actors.tools.tool import (
     ToolOutcomeUnknown,
     ToolUnavailable,
 )
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
-from stopgo.gateway.cli.mcp_command import WRONG
-from stopgo.gateway.cli.terminal import LogToTerminal, Terminal, printable
-from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
-from stopgo.runtime.events import EventBus
-from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from ...config.agent_config import AgentConfig
+from ...config.mcp import McpServerConfig
+from ...runtime.errors import ActorCrashed, ActorUnavailable
+from ...runtime.event_bus import EventBus
+from ...runtime.ref import ActorRef
+from ...runtime.supervision import Supervisor, open_supervisor
+from .options import WRONG
+from .terminal import LogToTerminal, Terminal, printable
 
 FAILED = 1
 UNANSWERED = 3

@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias, assert_never
 import attrs
 import trio
 
-from stopgo.actors import events as e
-from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
-from stopgo.actors.log.state import failure_text
-from stopgo.actors.result import finished
-from stopgo.gateway.cli import form, reply
-from stopgo.gateway.cli.progress import Progress
-from stopgo.gateway.cli.terminal import Terminal
-from stopgo.gateway.views import timestamp
-from stopgo.runtime.journal.protocol import Event, Question
+from ...actors.agent import Agent
+from ...actors.common.errors import AgentError
+from ...actors.conversation.result import finished
+from ...actors.log import events as e
+from ...actors.log.state import failure_text
+from ...runtime.journal.protocol import Event, Question
+from ..views import timestamp
+from . import answers
+from .progress import Progress
+from .terminal import Terminal
 
 Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
 
@@ -129,20 +129,20 @@ class OneTurn:
 
     async def _words(self, question: Question) -> dict[str, object] | None:
         """A decision; None: nobody will make one."""
-        while (line := await self.terminal.ask(reply.prompt(question.kind))) is not None:
-            match reply.understand(question.kind, line):
-                case reply.Decide(words):
+        while (line := await self.terminal.ask(answers.prompt(question.kind))) is not None:
+            match answers.understand(question.kind, line):
+                case answers.Decide(words):
                     return dict(words)
-                case reply.Edit():
+                case answers.Edit():
                     if (arguments := await self._edit(question)) is not None:
                         return {"approved": True, "arguments": arguments}
-                case reply.Fill():
+                case answers.Fill():
                     if (content := await self._fill(question)) is not None:
                         return {"action": "accept", "content": content}
-                case reply.ShowAll():
+                case answers.ShowAll():
                     expires = None if question.expires is None else timestamp(question.expires)
-                    self.terminal.tell(reply.all_of(question.body, expires))
-                case reply.NotUnderstood():
+                    self.terminal.tell(answers.all_of(question.body, expires))
+                case answers.NotUnderstood():
                     self.terminal.tell("That is none of the answers.", "bad")
                 case other:
                     assert_never(other)
@@ -151,7 +151,7 @@ class OneTurn:
     async def _fill(self, question: Question) -> dict[str, object] | None:
         """The answer to a server's question, field by field; None: not now."""
         content: dict[str, object] = {}
-        for field in form.fields(question.body.get("input_schema") or {}):
+        for field in answers.fields(question.body.get("input_schema") or {}):
             line = await self.terminal.ask(field.prompt)
             if line is None or (not line and field.required):
                 return None
@@ -166,7 +166,7 @@ class OneTurn:
         line = await self.terminal.ask("All arguments, as JSON on one line; nothing to leave them >")
         if not line:
             return None
-        arguments = reply.edited(line)
+        arguments = answers.edited(line)
         if isinstance(arguments, str):
             self.terminal.tell(arguments, "bad")
             return None

@@ -7,12 +7,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from stopgo.gateway.cli.path_argument import path
+from .options import path
 
 if TYPE_CHECKING:
-    from stopgo.actors.gate.gate import Action, Place
-    from stopgo.actors.tools.tool import Tool
-    from stopgo.config.model import AgentConfig
+    from ...actors.gate.gate import Action, Place
+    from ...actors.tools.tool import Tool
+    from ...config.agent_config import AgentConfig
 
 EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
 
@@ -58,8 +58,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def explain_call(args: argparse.Namespace) -> int:
     """Exit code 2: the configuration or what was asked is wrong; for the others see the command's help."""
-    from stopgo.config.errors import ConfigError
-    from stopgo.config.load import load_config
+    from ...config.errors import ConfigError
+    from ...config.load import load_config
 
     try:
         config = load_config(args.config)
@@ -81,7 +81,7 @@ class _Unusable(Exception):
 
 
 def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
-    from stopgo.actors.tools.tool import Hints, Tool
+    from ...actors.tools.tool import Hints, Tool
 
     servers = [server.name for server in config.enabled_servers]
     if args.server is not None:
@@ -105,8 +105,8 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def _places(config: AgentConfig, name: str | None) -> list[Place]:
     """The places the call may come from. Raises `_Unusable` when there is none."""
-    from stopgo.actors.gate.gate import places, root_place
-    from stopgo.config.nodes import LlmNode
+    from ...actors.gate.gate import places, root_place
+    from ...config.nodes import LlmNode
 
     callers = {
         node.name: place
@@ -122,7 +122,7 @@ def _places(config: AgentConfig, name: str | None) -> list[Place]:
 
 
 def _check_known(what: str, name: str, known: list[str]) -> None:
-    from stopgo.config.wording import nearest
+    from ...config.wording import nearest
 
     if name not in known:
         hint = nearest(name, known) or (f"there is {', '.join(known)}" if known else "there is none")
@@ -131,8 +131,8 @@ def _check_known(what: str, name: str, known: list[str]) -> None:
 
 def _print(tool: Tool, arguments: dict[str, Any], place: Place) -> Action | None:
     """Say what becomes of the call at one place; None where the tool is not seen."""
-    from stopgo.actors.gate.explain import explain
-    from stopgo.actors.gate.gate import offered
+    from ...actors.gate.explain import explain
+    from ...actors.gate.gate import offered
 
     if not offered(tool, place):
         print(f"{place.node}: not seen\n      mcp_servers or tools of the node leave it out\n")

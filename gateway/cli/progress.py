@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stopgo.actors import events as e
-from stopgo.config.nodes import Node, RouterNode, children_of
-from stopgo.runtime.journal.protocol import Event
+from ...actors.log import events as e
+from ...config.nodes import Node, RouterNode, children_of
+from ...runtime.journal.protocol import Event
 
 MAX_VALUE = 40
 """Characters of an argument that are shown."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from stopgo.gateway.cli.mcp_option import add_mcp_option
-from stopgo.gateway.cli.path_argument import path
+from .options import add_mcp_option, path
 
 _EPILOG = (
     "Progress goes to stderr, the answer alone to stdout. What asks is decided at the terminal. "
@@ -39,8 +38,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Run one turn of a new conversation, which is kept in the data directory. Exit codes: see the help."""
-    from stopgo.config.errors import ConfigError
-    from stopgo.config.load import load_config
+    from ...config.errors import ConfigError
+    from ...config.load import load_config
 
     try:
         config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
 
     # The command line answers at once; what runs an agent takes a second to import.
-    from stopgo.gateway.cli.run_process import run_process
+    from .run_process import run_process
 
     given = {"--config": args.config, "--data-dir": args.data_dir, "--model": args.model}
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]

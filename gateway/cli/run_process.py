@@ -12,23 +12,21 @@ from collections.abc import AsyncIterator, Sequence
 import attrs
 import trio
 
-from stopgo.actors.agent import open_agent
-from stopgo.actors.errors import AgentError, StartError
-from stopgo.config.model import AgentConfig
-from stopgo.gateway.cli import form
-from stopgo.gateway.cli.one_turn import OneTurn, Outcome
-from stopgo.gateway.cli.progress import asked_text
-from stopgo.gateway.cli.terminal import LogToTerminal, Terminal
-from stopgo.gateway.failures import sentences
-from stopgo.gateway.signals import wishes
-from stopgo.runtime.errors import RestartLimitReached
-from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.protocol import Question
-from stopgo.runtime.process_clock import ProcessClock
+from ...actors.agent import open_agent
+from ...actors.common.errors import AgentError, StartError, sentences
+from ...config.agent_config import AgentConfig
+from ...runtime.clock import ProcessClock
+from ...runtime.errors import RestartLimitReached
+from ...runtime.journal.errors import JournalError
+from ...runtime.journal.protocol import Question
+from ..signals import wishes
+from . import answers
+from .one_turn import OneTurn, Outcome
+from .options import WRONG
+from .progress import asked_text
+from .terminal import LogToTerminal, Terminal
 
 FAILED = 1
-WRONG = 2
-"""The message cannot be used."""
 WAITING = 3
 """The run waits for somebody who is not here."""
 
@@ -125,7 +123,7 @@ def an_answer(question: Question) -> dict[str, object]:
         case "outcome_unknown":
             return {"action": "done"}
         case "elicitation":
-            needed = form.fields(question.body.get("input_schema") or {})
+            needed = answers.fields(question.body.get("input_schema") or {})
             content = {field.name: "..." for field in needed if field.required}
             return {"action": "accept", **({"content": content} if content else {})}
         case _:

@@ -7,12 +7,11 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from stopgo.gateway.cli.mcp_option import add_mcp_option
-from stopgo.gateway.cli.path_argument import path
-from stopgo.gateway.loopback import is_loopback
+from ..loopback import is_loopback
+from .options import add_mcp_option, path
 
 if TYPE_CHECKING:
-    from stopgo.config.model import AgentConfig
+    from ...config.agent_config import AgentConfig
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     Exit code 0 after an orderly shutdown, 128 + signal after a hurried one, 2 for a configuration that
     cannot be used, 1 when the agent cannot start or has to stop.
     """
-    from stopgo.config.errors import ConfigError
-    from stopgo.config.load import load_config
+    from ...config.errors import ConfigError
+    from ...config.load import load_config
 
     try:
         config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     port = config.port if args.port is None else args.port
 
     # The command line answers at once; what serves takes a second to import.
-    from stopgo.gateway.process import run_process
+    from ..process import run_process
 
     # A log in a pipe is followed line by line.
     if isinstance(sys.stdout, TextIOWrapper):

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stopgo.gateway.cli.path_argument import path
+from .options import path
 
 if TYPE_CHECKING:
-    from stopgo.actors.gate.gate import Place
-    from stopgo.config.approval import ApprovalConfig
-    from stopgo.config.model import AgentConfig
-    from stopgo.config.nodes import Node
+    from ...actors.gate.gate import Place
+    from ...config.agent_config import AgentConfig
+    from ...config.approval import ApprovalConfig
+    from ...config.nodes import Node
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,8 +34,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def print_tree(args: argparse.Namespace) -> int:
     """Exit code 2 for a configuration that cannot be used."""
-    from stopgo.config.errors import ConfigError
-    from stopgo.config.load import load_config
+    from ...config.errors import ConfigError
+    from ...config.load import load_config
 
     try:
         config = load_config(args.config)
@@ -51,7 +51,7 @@ def print_tree(args: argparse.Namespace) -> int:
 
 def tree_lines(config: AgentConfig) -> Iterator[str]:
     """The lines of the picture."""
-    from stopgo.actors.gate.gate import root_place
+    from ...actors.gate.gate import root_place
 
     yield f"{config.name} ({config.source})"
     servers = ", ".join(server.name for server in config.enabled_servers)
@@ -69,8 +69,8 @@ def tree_lines(config: AgentConfig) -> Iterator[str]:
 
 def _node_lines(node: Node, above: Place, first: str, rest: str) -> Iterator[str]:
     """A node and those below it; `first` stands before its name and `rest` before every other line."""
-    from stopgo.actors.gate.gate import children_place, descend
-    from stopgo.config.nodes import children_of
+    from ...actors.gate.gate import children_place, descend
+    from ...config.nodes import children_of
 
     children = children_of(node)
     yield f"{first}{node.name}  [{node.TYPE}]{_model(node)}"
@@ -90,7 +90,7 @@ def _model(node: Node) -> str:
 
 def _facts(node: Node, place: Place) -> Iterator[str]:
     """What stands below a node's name."""
-    from stopgo.config.nodes import CheckpointNode, LlmNode, RouterNode
+    from ...config.nodes import CheckpointNode, LlmNode, RouterNode
 
     if settings := _said(node):
         yield settings
@@ -129,7 +129,7 @@ def _said(section: Any) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    from stopgo.config.model import UsageLimits
+    from ...config.agent_config import UsageLimits
 
     match value:
         case tuple():
@@ -146,8 +146,8 @@ def _shown(name: str, value: Any) -> str:
 
 def _asks(place: Place) -> str:
     """What tools do here that no rule decides about."""
-    from stopgo.actors.gate.gate import by_hints
-    from stopgo.actors.tools.tool import Hints, Tool
+    from ...actors.gate.gate import by_hints
+    from ...actors.tools.tool import Hints, Tool
 
     said = []
     for kind, hints in (("destructive", Hints(destructive=True)), ("unannotated", Hints())):
@@ -158,7 +158,7 @@ def _asks(place: Place) -> str:
 
 
 def _rules(policy: ApprovalConfig) -> list[str]:
-    from stopgo.actors.gate.gate import say
+    from ...actors.gate.gate import say
 
     return [say(rule) for rule in policy.rules]
 

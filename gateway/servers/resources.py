@@ -13,8 +13,8 @@ import attrs
 import mcp_types as types
 import trio
 
-from stopgo.gateway.servers.pattern import InvalidPattern, matching
-from stopgo.gateway.servers.resource_store import MAX_NAME, Resource, ResourceStore
+from .pattern import InvalidPattern, matching
+from .resource_store import MAX_NAME, Resource, ResourceStore
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

@@ -19,7 +19,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from stopgo.actors.mcp.framing import LineFramer
+from ...actors.mcp.lines import LineFramer
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -155,8 +155,8 @@ async def serve_http(
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
-    from stopgo.gateway.server import bind, open_server
-    from stopgo.gateway.signals import wishes
+    from ..http_server import bind, open_server
+    from ..signals import wishes
 
     async def health(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("ok")

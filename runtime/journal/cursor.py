@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Literal, TypeAlias
 
-from stopgo.runtime.journal.errors import BadCursor
+from .errors import BadCursor
 
 Listing: TypeAlias = Literal["streams", "questions"]
 

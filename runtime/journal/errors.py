@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from stopgo.runtime.errors import Fatal
+from ..errors import Fatal
 
 
 class JournalError(Exception):

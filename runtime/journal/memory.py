@@ -11,11 +11,11 @@ from typing import Literal, assert_never
 import attrs
 import trio
 
-from stopgo.runtime.clock import WallClock, system_clock
-from stopgo.runtime.journal import cursor as cursors
-from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
-from stopgo.runtime.journal.protocol import (
+from ..clock import WallClock, system_clock
+from . import cursor as cursors
+from . import json_text
+from .errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
+from .protocol import (
     MOST_DUE,
     Accepted,
     Already,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
-from stopgo.runtime.journal.sql_stream import Streams
+from . import json_text
+from .protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
+from .sql_stream import Streams
 
 
 def deliver(

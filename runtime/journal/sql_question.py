@@ -9,10 +9,10 @@ from typing import Any, assert_never
 
 import attrs
 
-from stopgo.runtime.journal import cursor as cursors
-from stopgo.runtime.journal import json_text, sql_inbox
-from stopgo.runtime.journal.errors import JournalError, QuestionTaken
-from stopgo.runtime.journal.protocol import (
+from . import cursor as cursors
+from . import json_text, sql_inbox
+from .errors import JournalError, QuestionTaken
+from .protocol import (
     MOST_DUE,
     Already,
     CloseQuestion,

@@ -1,8 +1,9 @@
-"""Streams in SQL: their rows, owners, lists and tally."""
+"""Streams in SQL: their rows, owners, lists and tally, their events and intents."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from functools import cache
 from itertools import count
 from typing import Any
@@ -10,10 +11,10 @@ from weakref import WeakValueDictionary
 
 import attrs
 
-from stopgo.runtime.journal import cursor as cursors
-from stopgo.runtime.journal import json_text
-from stopgo.runtime.journal.errors import Fenced, UnknownStream
-from stopgo.runtime.journal.protocol import Fence, Page, Row, Summary
+from . import cursor as cursors
+from . import json_text
+from .errors import Fenced, IntentExists, JournalError, UnknownStream
+from .protocol import Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
 
 _HEADS = 1024
 """How many heads are kept in memory: more than the streams that a process works on at one moment."""
@@ -206,3 +207,72 @@ def open_work(db: sqlite3.Connection) -> tuple[str, ...]:
         " ORDER BY id"
     )
     return tuple(name for (name,) in found)
+
+
+# ----------------------------------------------------------------- events
+
+_PAGE_ROWS = 100
+_PAGE_CHARACTERS = 65_536
+"""A page is read and parsed in one go; this much takes one or two milliseconds."""
+
+
+def append_events(
+    db: sqlite3.Connection,
+    stream_id: int,
+    last_seq: int,
+    events: Sequence[tuple[str, float | None, str]],
+    now: float,
+) -> None:
+    """Append (type, at, body) after `last_seq`."""
+    db.executemany(
+        "INSERT INTO event (stream_id, seq, type, at, body) VALUES (?, ?, ?, ?, ?)",
+        [
+            (stream_id, seq, type, now if at is None else at, body)
+            for seq, (type, at, body) in enumerate(events, last_seq + 1)
+        ],
+    )
+
+
+def page_of_events(
+    db: sqlite3.Connection, stream_id: int, name: str, after: int, limit: int | None
+) -> tuple[list[Event], bool]:
+    """The next events after a seq, and whether there may be more."""
+    rows = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
+    events: list[Event] = []
+    characters = 0
+    found = db.execute(
+        "SELECT seq, type, at, body FROM event WHERE stream_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (stream_id, after, rows),
+    )
+    for seq, type, at, body in found:
+        events.append(Event(name, seq, type, at, json_text.load(body)))
+        characters += len(body)
+        if characters > _PAGE_CHARACTERS:
+            # Left open, it would keep the reader at this moment.
+            found.close()
+            return events, True
+    return events, len(events) == _PAGE_ROWS
+
+
+# ----------------------------------------------------------------- intents
+
+
+def begin_intents(db: sqlite3.Connection, stream_id: int, intents: Sequence[tuple[NewIntent, str]]) -> None:
+    """Write down intents, each with the text of its body."""
+    for intent, body in intents:
+        made = db.execute(
+            "INSERT OR IGNORE INTO intent (stream_id, key, attempt, effect, body) VALUES (?, ?, ?, ?, ?)",
+            (stream_id, intent.key, intent.attempt, intent.effect, body),
+        )
+        if made.rowcount == 0:
+            raise IntentExists(f"attempt {intent.attempt} of {intent.key!r} was begun before")
+
+
+def settle_intents(db: sqlite3.Connection, stream_id: int, ends: Sequence[SettleIntent]) -> None:
+    for end in ends:
+        changed = db.execute(
+            "UPDATE intent SET state = ? WHERE stream_id = ? AND key = ? AND attempt = ?",
+            (end.state, stream_id, end.key, end.attempt),
+        )
+        if changed.rowcount == 0:
+            raise JournalError(f"attempt {end.attempt} of {end.key!r} was never begun")

@@ -10,21 +10,12 @@ from pathlib import Path
 
 import trio
 
-from stopgo.runtime.clock import WallClock, system_clock
-from stopgo.runtime.journal import cursor as cursors
-from stopgo.runtime.journal import (
-    json_text,
-    schema,
-    sql_event,
-    sql_inbox,
-    sql_intent,
-    sql_question,
-    sql_stream,
-)
-from stopgo.runtime.journal.errors import Fenced, JournalBroken, JournalError
-from stopgo.runtime.journal.lock import locked
-from stopgo.runtime.journal.presence import Presence
-from stopgo.runtime.journal.protocol import (
+from ..clock import WallClock, system_clock
+from . import cursor as cursors
+from . import database, json_text, sql_inbox, sql_question, sql_stream
+from .errors import Fenced, JournalBroken, JournalError
+from .files import Presence, locked
+from .protocol import (
     Accepted,
     Already,
     CloseQuestion,
@@ -49,9 +40,9 @@ from stopgo.runtime.journal.protocol import (
     Unknown,
     Won,
 )
-from stopgo.runtime.journal.reader import Reader
-from stopgo.runtime.journal.sql_stream import Streams
-from stopgo.runtime.journal.writer import GroupWriter, InlineWriter, Writer
+from .sql_reader import Reader
+from .sql_stream import Streams
+from .writer import GroupWriter, InlineWriter, Writer
 
 _LARGEST_SEQ = 2**63 - 1
 
@@ -111,7 +102,7 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         _make(directory)
         lock_file = lock.enter_context(locked(directory))
         file = directory / "journal.db"
-        db = schema.open_writer(file, wait_for_disk=not inline)
+        db = database.open_writer(file, wait_for_disk=not inline)
         return db, Reader(file, inline=inline), Presence(file, lock_file)
     except (OSError, sqlite3.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -216,10 +207,10 @@ class SqliteJournal:
         more: list[Callable[[sqlite3.Connection, int, float], None]] = []
         if intents:
             begun = [(each, text(each.body)) for each in intents]
-            more.append(lambda db, id, now: sql_intent.begin(db, id, begun))
+            more.append(lambda db, id, now: sql_stream.begin_intents(db, id, begun))
         if settle:
             ends = tuple(settle)
-            more.append(lambda db, id, now: sql_intent.settle(db, id, ends))
+            more.append(lambda db, id, now: sql_stream.settle_intents(db, id, ends))
         if questions:
             asked = [(each, text(_content(each))) for each in questions]
             more.append(lambda db, id, now: sql_question.change(db, id, asked, now))
@@ -238,7 +229,7 @@ class SqliteJournal:
             if head.last_seq != expected_seq:
                 raise Fenced(f"stream {fence.stream!r} is at {head.last_seq}, not at {expected_seq}")
             now = self._wall()
-            sql_event.append(db, head.id, expected_seq, event_texts, now)
+            sql_stream.append_events(db, head.id, expected_seq, event_texts, now)
             for change in more:
                 change(db, head.id, now)
             latest = max((now if at is None else at for _, at, _ in event_texts), default=0.0)
@@ -267,7 +258,7 @@ class SqliteJournal:
             # Once: should the stream be deleted meanwhile, another of its name is another one.
             id = id or sql_stream.find_id(db, stream)
             left = None if limit is None else limit - len(events)
-            return sql_event.page(db, id, stream, seq, left) if id is not None else ([], False)
+            return sql_stream.page_of_events(db, id, stream, seq, left) if id is not None else ([], False)
 
         more = True
         while more:

@@ -21,9 +21,9 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
 
-from stopgo.runtime.journal.errors import JournalBroken, JournalError, unreadable
-from stopgo.runtime.journal.presence import Presence
-from stopgo.runtime.journal.wal import WriteAheadLog
+from .database import WriteAheadLog
+from .errors import JournalBroken, JournalError, unreadable
+from .files import Presence
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]

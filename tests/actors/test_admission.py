@@ -10,7 +10,7 @@ import pytest
 from trio.testing import MockClock
 
 from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from stopgo.actors import agent, supervisor
 from stopgo.actors.conversation import resume
-from stopgo.runtime import supervisor as kernel
+from stopgo.runtime import supervision
 from stopgo.runtime.journal import sqlite
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import World, wall
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("ctrl_c")
         agent.open_agent,
         agent._run,
         supervisor.open_cast,
-        kernel.open_supervisor,
+        supervision.open_supervisor,
         sqlite.open_sqlite,
         resume.resume_all,
         resume._resume,

@@ -12,7 +12,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.gate import decisions
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import DESTRUCTIVE, PATIENCE, World, after, call, code_of, say, types, use, wall

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.tools.tool import Hints, ToolOutcomeUnknown
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -13,11 +13,11 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import open_agent
-from stopgo.actors.errors import StartError
+from stopgo.actors.common.errors import StartError
 from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.model import Model
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (

@@ -14,16 +14,16 @@ import yaml
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.mcp.server import HANDLERS
 from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
-from stopgo.actors.result import Result, Turn
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal

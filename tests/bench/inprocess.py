@@ -11,11 +11,11 @@ from typing import Any, assert_never
 import yaml
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.sqlite import SqliteJournal, open_sqlite
 

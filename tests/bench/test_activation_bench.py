@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.log.flusher import Flusher
+from stopgo.actors.conversation.result import Turn
+from stopgo.actors.log.activity import Pulse
 from stopgo.actors.log.log import open_log
-from stopgo.actors.log.pulse import Pulse
-from stopgo.actors.result import Turn
+from stopgo.actors.log.write_behind import Flusher
 from stopgo.runtime.clock import system_clock
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 
 from .inprocess import agent_config, life, llm, no_collection
 from .served import report

@@ -20,9 +20,9 @@ import trio
 import trio.testing
 
 from stopgo.runtime.context import Context
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.message import Message, Request
-from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from stopgo.runtime.supervision import Supervisor, open_supervisor
 from stopgo.runtime.virtual import VirtualActors
 
 pytestmark = pytest.mark.bench

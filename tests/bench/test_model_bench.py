@@ -38,8 +38,8 @@ from stopgo.actors.models.providers.http_model import HttpModel
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.actors.models.providers.wire_json import dump
 from stopgo.config.models import ModelSpec, Provider
-from stopgo.runtime.events import EventBus
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.event_bus import EventBus
+from stopgo.runtime.supervision import open_supervisor
 
 from .inprocess import no_collection
 from .model_process import LATENCY, TEXT

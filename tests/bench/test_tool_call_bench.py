@@ -17,16 +17,16 @@ import pytest
 import trio
 from mcp import Client, StdioServerParameters
 
-from stopgo.actors import events as e
 from stopgo.actors.agent import open_agent
+from stopgo.actors.log import events as e
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools.tool import CallTool
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.protocol import Journal, NewIntent, SettleIntent
 from stopgo.runtime.journal.sqlite import open_sqlite
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
 from tests.bench.inprocess import agent_config, no_collection
 from tests.bench.served import report
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors import events as e
 from stopgo.actors.agent import Agent
+from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import Complete, ModelRequest, ToolMessage, UserMessage
 from stopgo.actors.tools.registry import Resolve, Resolved
 from stopgo.actors.tools.tool import CallTool

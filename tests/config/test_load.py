@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from stopgo.config.agent_config import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
 from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.llm import LlmConfig
 from stopgo.config.load import MAX_BYTES, load_config
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig, LimitsConfig, ToolsConfig
+from stopgo.config.models import LlmConfig
 from stopgo.config.nodes import (
     CheckpointNode,
     LlmNode,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.errors import Problem
 from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
-from stopgo.config.model import AgentConfig
 
 Load = Callable[..., AgentConfig]
 Problems = Callable[..., tuple[Problem, ...]]

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.config.shape import keys_of
 
 Load = Callable[..., AgentConfig]

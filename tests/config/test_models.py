@@ -7,11 +7,20 @@ from typing import Any
 
 import pytest
 
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.model import AgentConfig
-from stopgo.config.models import PROVIDERS, ModelSpec, Prices, UnknownModel, parse_model
+from stopgo.config.models import (
+    PROVIDERS,
+    ModelSpec,
+    Prices,
+    UnknownModel,
+    chain_of,
+    parse_model,
+    prices_of,
+    reachable_models,
+    resolve_model,
+)
 from stopgo.config.nodes import LlmNode, ParallelNode
-from stopgo.config.resolve import chain_of, prices_of, reachable_models, resolve_model
 
 Load = Callable[..., AgentConfig]
 Problems = Callable[..., tuple[Problem, ...]]

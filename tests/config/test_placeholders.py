@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stopgo.config.model import AgentConfig
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.placeholders import PLACEHOLDER
 
 Load = Callable[..., AgentConfig]

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.model import AgentConfig
 from stopgo.config.schema import json_schema
 
 Load = Callable[..., AgentConfig]

@@ -8,9 +8,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import Condition
 from stopgo.config.errors import ConfigError
-from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import (
     ROUTER_PROMPT,
     LlmNode,

@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
-from stopgo.actors.tools.status import ServerStartFailed
+from stopgo.actors.tools.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,

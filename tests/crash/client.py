@@ -12,10 +12,10 @@ import attrs
 import trio
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.commands import Idle
-from stopgo.actors.errors import AgentError
-from stopgo.actors.result import Turn
-from stopgo.runtime.events import Crashed
+from stopgo.actors.conversation.result import Turn
+from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal, Question
 from tests.runtime.journal.kept import reply_of
 

@@ -23,7 +23,17 @@ from pathlib import Path
 import attrs
 
 ROOT = Path(__file__).parents[2]
-COPIED = (".dev", "actors", "config", "gateway", "runtime", "testdata", "tests", "pyproject.toml")
+COPIED = (
+    ".dev",
+    "__init__.py",
+    "actors",
+    "config",
+    "gateway",
+    "runtime",
+    "testdata",
+    "tests",
+    "pyproject.toml",
+)
 AT_ONCE = 2
 TIMEOUT = 200.0
 """Seconds. A mutant that makes the tests hang is noticed, too."""
@@ -44,7 +54,7 @@ EFFECT = "actors/nodes/effect.py"
 INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
-BRANCHES = "actors/log/branches.py"
+BRANCHES = "actors/log/activity.py"
 DECISIONS = "actors/gate/decisions.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/conversation/run.py"
@@ -57,7 +67,6 @@ SQLITE = "runtime/journal/sqlite.py"
 SQL_STREAM = "runtime/journal/sql_stream.py"
 SQL_QUESTION = "runtime/journal/sql_question.py"
 SQL_INBOX = "runtime/journal/sql_inbox.py"
-SQL_INTENT = "runtime/journal/sql_intent.py"
 
 
 @attrs.frozen
@@ -140,7 +149,7 @@ MUTANTS = (
         "an attempt can be begun twice",
         (
             Edit(MEMORY, "            if place in draft.intents:\n", "            if False:\n"),
-            Edit(SQL_INTENT, "INSERT OR IGNORE INTO intent", "INSERT OR REPLACE INTO intent"),
+            Edit(SQL_STREAM, "INSERT OR IGNORE INTO intent", "INSERT OR REPLACE INTO intent"),
         ),
         (SAVES,),
     ),
@@ -202,7 +211,7 @@ MUTANTS = (
         (
             Edit(
                 EFFECT,
-                "from stopgo.actors.tools.registry import Resolved,",
+                "from ..tools.registry import Resolved,",
                 "from stopgo.actors.gate.gate import effect_class\n"
                 "from stopgo.actors.tools.registry import Resolve, Resolved,",
             ),
@@ -272,17 +281,17 @@ MUTANTS = (
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
         (Edit(COMMANDS, "if command.key in acked:", "if False:"),),
-        ("tests/actors/log/test_ahead.py",),
+        ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "a model is told the result of a call that must not be repeated, and a crash may still take it back",
         (Edit(EFFECT, "            await log.flush()\n", "            pass\n"),),
-        ("tests/actors/log/test_ahead.py",),
+        ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "a conversation that has ended is flushed",
         (Edit(LOG, "        if not self._closed:\n", "        if True:\n"),),
-        ("tests/actors/log/test_ahead.py",),
+        ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "nobody knows why a branch failed",
@@ -292,7 +301,7 @@ MUTANTS = (
     Mutant(
         "what is recorded while a conversation that has crashed unwinds is forgotten",
         (Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),),
-        ("tests/actors/log/test_ahead.py",),
+        ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "what a crash may still take back is told",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stopgo.actors import events as e
+from stopgo.actors.log import events as e
 from stopgo.config.approval import ApprovalConfig
 
 from .client import Client

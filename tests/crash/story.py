@@ -16,9 +16,9 @@ import trio.testing
 from stopgo.actors.agent import open_agent
 from stopgo.actors.log.state import Conversation
 from stopgo.actors.log.stored import read
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.journal.memory import Intent, MemoryJournal
 from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Question, Row

@@ -20,11 +20,11 @@ import trio
 
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
-from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.config.tree import tree_from_stored
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.sqlite import open_sqlite

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors import events as e
+from stopgo.actors.log import events as e
 from stopgo.actors.log.record import Message
 from stopgo.actors.log.state import Conversation
 from stopgo.runtime.journal.protocol import Event, Json, Question

@@ -11,10 +11,10 @@ from typing import assert_never
 import attrs
 import trio
 
-from stopgo.actors import events as e
+from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,

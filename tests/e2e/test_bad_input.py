@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.mcp.command import find_command
+from stopgo.actors.mcp.environment import find_command
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server

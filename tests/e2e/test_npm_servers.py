@@ -17,9 +17,9 @@ import trio
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, Tool
 from stopgo.config.mcp import McpServerConfig
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
 
 NPM_DIR = os.environ.get("STOPGO_NPM_DIR")
 pytestmark = pytest.mark.npm

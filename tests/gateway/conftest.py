@@ -11,19 +11,19 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors import events
-from stopgo.actors.deltas import Passing
-from stopgo.actors.errors import AgentError
-from stopgo.actors.health import Health, PartHealth
-from stopgo.actors.listing import ConversationItem, ConversationPage, ListedTool, LogEnd
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.lists import ConversationItem, ConversationPage, ListedTool, LogEnd
+from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.log import events
+from stopgo.actors.log.deltas import Passing
 from stopgo.actors.log.state import Conversation, fold
-from stopgo.actors.result import Result, Turn
+from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.model import AgentConfig
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
-from stopgo.gateway.server import Server, bind, open_server
+from stopgo.gateway.http_server import Server, bind, open_server
 from stopgo.runtime.journal.protocol import Event, NewEvent, Question, QuestionPage
 from tests.contract import hold_async
 

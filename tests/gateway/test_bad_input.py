@@ -12,10 +12,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.nesting import MAX_DEPTH
 from stopgo.gateway import examples as ex
 from stopgo.gateway.body import MAX_BODY, MAX_DISCARDED, parse_object
 from stopgo.gateway.errors import RequestError
+from stopgo.runtime.journal.json_text import MAX_DEPTH
 
 POSTS = (
     "/conversations",

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import httpx2
 import pytest
 
-from stopgo.actors.errors import ErrorCode
+from stopgo.actors.common.errors import ErrorCode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.errors import STATUS
 from stopgo.runtime.journal.errors import JournalBroken

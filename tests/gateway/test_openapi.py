@@ -10,15 +10,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Result
 from stopgo.actors.gate.approvals import parse_decision
-from stopgo.actors.result import Result
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
-from stopgo.gateway.docs import docs_page
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.system_routes import docs_page
 
 SPEC = json.loads(document("an agent", "does things"))
 

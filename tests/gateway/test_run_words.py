@@ -11,12 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stopgo.actors import events as e
 from stopgo.actors.gate.approvals import parse_decision
+from stopgo.actors.log import events as e
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
-from stopgo.gateway.cli.form import fields
+from stopgo.gateway.cli.answers import Decide, Edit, Fill, NotUnderstood, ShowAll, edited, fields, understand
 from stopgo.gateway.cli.progress import MAX_TEXT, Progress, call_text
-from stopgo.gateway.cli.reply import Decide, Edit, Fill, NotUnderstood, ShowAll, edited, understand
 from stopgo.gateway.cli.run_process import an_answer
 from stopgo.gateway.cli.terminal import colourful, printable
 from stopgo.runtime.journal.protocol import Event, NewEvent, Question

@@ -11,16 +11,16 @@ import jsonschema
 import pytest
 import trio
 
-from stopgo.actors import events
-from stopgo.actors.deltas import ModelDelta, ToolProgress
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.log import events
+from stopgo.actors.log.deltas import ModelDelta, ToolProgress
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.gateway import examples as ex
-from stopgo.gateway.connection import SEND_TIMEOUT
-from stopgo.gateway.exchange import STRETCH
+from stopgo.gateway.http_connection import SEND_TIMEOUT
+from stopgo.gateway.http_server import Server
+from stopgo.gateway.responses import STRETCH
 from stopgo.gateway.schemas import SCHEMAS
-from stopgo.gateway.server import Server
 from stopgo.gateway.stream import HEARTBEAT
 from stopgo.runtime.journal.protocol import NewEvent
 

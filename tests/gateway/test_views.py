@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stopgo.actors import events
-from stopgo.actors.deltas import ModelDelta
-from stopgo.actors.health import Health, PartHealth
-from stopgo.actors.listing import ListedTool
+from stopgo.actors.conversation.lists import ListedTool
+from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.log import events
+from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.log.head import RunHead
 from stopgo.actors.models.messages import ArgumentsDelta
 from stopgo.actors.models.usage import Spent
-from stopgo.actors.result import Result, Turn
+from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views

@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import open_agent
-from stopgo.actors.result import Result
+from stopgo.actors.conversation.result import Result
 from tests.actors.world import PATIENCE, READ_ONLY, World, answer, wall
 
 RUNS = 200

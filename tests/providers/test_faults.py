@@ -13,7 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.result import Result
+from stopgo.actors.conversation.result import Result
 from tests.actors.world import events
 from tests.canary import KEY
 from tests.providers.fault_rows import BROKEN_ARGUMENTS, COMMON, GEMINI, Row

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.result import Result
+from stopgo.actors.conversation.result import Result
 from tests.providers.servers.http import Drop, Pause
 from tests.providers.servers.model_server import Broken, Fault, ModelServer, Place, Raw, Slow, open_servers
 from tests.providers.story import Story

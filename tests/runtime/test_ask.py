@@ -16,12 +16,12 @@ import trio.testing
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, AskCycle, Refused
-from stopgo.runtime.events import EventBus, TellRefused
+from stopgo.runtime.event_bus import EventBus, TellRefused
 from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.message import Message, Request
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
-from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from stopgo.runtime.supervision import Supervisor, open_supervisor
 
 pytestmark = pytest.mark.repeat(10)
 

@@ -10,13 +10,13 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.runtime.background import Background
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable, AskCycle, Refused
-from stopgo.runtime.events import Crashed, EventBus, Started, Stopped
+from stopgo.runtime.event_bus import Crashed, EventBus, Started, Stopped
 from stopgo.runtime.message import Request
 from stopgo.runtime.restart import Backoff
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
+from stopgo.runtime.tasks import Background
 
 pytestmark = pytest.mark.repeat(10)
 

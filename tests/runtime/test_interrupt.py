@@ -13,9 +13,9 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.runtime.context import Context
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.message import Message, Request
-from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from stopgo.runtime.supervision import Supervisor, open_supervisor
 from stopgo.runtime.virtual import VirtualActors
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")

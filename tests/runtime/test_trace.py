@@ -7,13 +7,13 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.runtime import trace
 from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.envelope import current_trace
 from stopgo.runtime.errors import Refused
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.message import Message, Request
 from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
 from stopgo.runtime.virtual import VirtualActors
 
 pytestmark = pytest.mark.repeat(10)
@@ -34,7 +34,7 @@ TracedMessage: TypeAlias = WhichTrace | Remember
 
 def traced(seen: list[str], concurrency: int = 1, next_one: str = "") -> Behaviour[TracedMessage]:
     def current() -> str:
-        return trace.current.get().get("id", "")
+        return current_trace.get().get("id", "")
 
     async def behaviour(ctx: Context[TracedMessage]) -> None:
         seen.append(current())
@@ -50,7 +50,7 @@ def traced(seen: list[str], concurrency: int = 1, next_one: str = "") -> Behavio
             seen.append(current())
             if message == WhichTrace(refuse=True):
                 raise Refused("no")
-            trace.current.set({"id": "changed by a handler"})
+            current_trace.set({"id": "changed by a handler"})
             return trace_before
 
         await ctx.serve(handle, concurrency=concurrency)
@@ -64,16 +64,16 @@ async def test_a_message_carries_its_senders_trace(
     autojump_clock: trio.testing.MockClock, concurrency: int
 ) -> None:
     seen: list[str] = []
-    trace.current.set({"id": "starter"})
+    current_trace.set({"id": "starter"})
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("a", traced(seen, concurrency))
         for name in ["one", "two"]:
-            trace.current.set({"id": name})
+            current_trace.set({"id": name})
             assert await ref.ask(WhichTrace()) == name
             await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(Refused):
             await ref.ask(WhichTrace(refuse=True))
-        trace.current.set({"id": "told"})
+        current_trace.set({"id": "told"})
         await ref.tell(Remember())
         await trio.testing.wait_all_tasks_blocked()
     assert seen == [
@@ -101,7 +101,7 @@ async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: trio.test
             await ctx.serve(handle)
 
         ref = await supervisor.start("relay", relay)
-        trace.current.set({"id": "x"})
+        current_trace.set({"id": "x"})
         assert await ref.ask(WhichTrace()) == "x"
 
 
@@ -113,10 +113,10 @@ async def test_background_tasks_inherit_the_trace_of_who_started_them(
 
     async def behaviour(ctx: Context[TracedMessage]) -> None:
         async def note() -> None:
-            seen.append(trace.current.get()["id"])
+            seen.append(current_trace.get()["id"])
 
         for name in ["one", "two"]:
-            trace.current.set({"id": name})
+            current_trace.set({"id": name})
             ctx.start_soon(note)
         await traced([])(ctx)
 
@@ -142,7 +142,7 @@ async def test_a_wake_carries_a_trace_also_to_the_life_after_a_crash(
 
     async with open_supervisor(EventBus()) as supervisor:
         actors = VirtualActors("v", behaviour, supervisor, poisoned=lambda key, error: behaviour(key))
-        trace.current.set({"id": "waker"})
+        current_trace.set({"id": "waker"})
         actors.wake("k", Remember())
         await trio.sleep(1)
     assert seen == ["crash", "", "waker", "background waker", ""]

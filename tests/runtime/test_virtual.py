@@ -11,11 +11,11 @@ import trio
 import trio.testing
 
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.events import Crashed, EventBus, Restarting, Started, Stopped
+from stopgo.runtime.event_bus import Crashed, EventBus, Restarting, Started, Stopped
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.message import Message
 from stopgo.runtime.restart import Backoff
-from stopgo.runtime.supervisor import Supervisor, open_supervisor
+from stopgo.runtime.supervision import Supervisor, open_supervisor
 from stopgo.runtime.virtual import VirtualActors
 
 PLAIN = Backoff(first=1, factor=2, limit=60, jitter=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors import events as e
+from stopgo.actors.log import events as e
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.log.step import is_within
 from stopgo.runtime.journal.memory import Intent

@@ -19,8 +19,8 @@ import trio.testing
 import yaml
 
 from stopgo.actors.agent import Agent, open_agent
-from stopgo.actors.log import flusher
-from stopgo.runtime.events import Crashed
+from stopgo.actors.log import write_behind
+from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
@@ -256,8 +256,8 @@ def _in_one_order(seed: int) -> Iterator[None]:
 @contextmanager
 def _flushed_after(plan: Plan) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flusher, "MOMENT", plan.moment)
-        patch.setattr(flusher, "ROUNDS", plan.rounds)
+        patch.setattr(write_behind, "MOMENT", plan.moment)
+        patch.setattr(write_behind, "ROUNDS", plan.rounds)
         yield
 
 

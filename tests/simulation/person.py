@@ -12,8 +12,8 @@ import attrs
 import trio
 
 from stopgo.actors.agent import _NAMESPACE, Agent
-from stopgo.actors.errors import AgentError
-from stopgo.actors.result import Turn
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Turn
 from stopgo.runtime.journal.protocol import Journal, Question
 from tests.runtime.journal.kept import reply_of
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import attrs
 
-from stopgo.actors.log.flusher import MOMENT, ROUNDS
+from stopgo.actors.log.write_behind import MOMENT, ROUNDS
 from stopgo.actors.tools.tool import Hints
+from stopgo.config.agent_config import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.tree import tree_from_stored
 from tests.crash.killing import EDGES, Kill
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import (
+from ....config.models import ModelSpec
+from ..messages import (
     ArgumentsDelta,
     Emit,
     ModelFailed,
@@ -22,21 +23,21 @@ from stopgo.actors.models.messages import (
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.providers.codec import (
+from .codec import (
     emit_text,
     ended_early,
     event_body,
     make_reply,
     merged,
     not_understood,
+    own_names,
     tool_calls,
+    wire_name,
     with_final_arguments,
 )
-from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.tools import own_names, wire_name
-from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
-from stopgo.actors.models.providers.wire_json import array, count, load, mapping, text
-from stopgo.config.models import ModelSpec
+from .faults import from_error
+from .turns import ModelTurn, Result, Said, UserTurn, turns
+from .wire_json import array, count, load, mapping, text
 
 MAX_TOKENS = 8192
 """Of one reply, where nothing else is said: the API wants a number."""

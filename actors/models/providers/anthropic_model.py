@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import httpx2
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest
-from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
-from stopgo.actors.models.providers.codec import Codec
-from stopgo.actors.models.providers.endpoints import endpoint
-from stopgo.actors.models.providers.reading import failed_answer, read_reply, told_as
-from stopgo.actors.models.providers.wire_json import dump
-from stopgo.config.models import ModelSpec
+from ....config.models import ModelSpec
+from ..client import ModelClient
+from ..messages import Emit, ModelReply, ModelRequest
+from .anthropic_codec import AnthropicCodec
+from .codec import Codec
+from .endpoints import endpoint
+from .reading import failed_answer, read_reply, told_as
+from .wire_json import dump
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

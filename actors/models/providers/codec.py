@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, takewhile
 from typing import Any, Protocol
 
-from stopgo.actors.models.messages import (
+from ...tools.names import hashed, plain_name
+from ..messages import (
     Emit,
     ModelFailed,
     ModelReply,
     ModelRequest,
+    ModelTool,
     TextDelta,
     ToolCall,
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.providers.wire_json import load, load_arguments
+from .wire_json import load, load_arguments
 
 
 class Codec(Protocol):
@@ -131,3 +136,84 @@ def with_final_arguments(
         same = problem is None and arguments == call.arguments
         final.append(None if same else call.arguments)
     return final
+
+
+ANY_ID = re.compile(r".*", re.DOTALL)
+"""For who tells no ids of ours."""
+
+
+def wire_name(name: str) -> str:
+    """The name if every provider takes it, else one made of it that differs from all others."""
+    taken = plain_name(name)
+    return name if taken == name else hashed(taken, name)
+
+
+def own_names(tools: Iterable[ModelTool]) -> Mapping[str, str]:
+    """From the names a provider was told to the tools' own, where they differ."""
+    return {wire_name(tool.name): tool.name for tool in tools if wire_name(tool.name) != tool.name}
+
+
+class CallIds:
+    """Gives every call of a history an id that its provider takes and that no other call has.
+
+    The same history gets the same ids each time it is sent, also when more has followed.
+    """
+
+    def __init__(self, valid: re.Pattern[str]) -> None:
+        self._valid = valid
+        self._given: set[str] = set()
+
+    def give(self, id: str) -> str:
+        number = len(self._given)
+        while not self._valid.fullmatch(id) or id in self._given:
+            # Nine letters and digits are what the strictest of them wants.
+            id = hashlib.sha256(f"{number} {id}".encode(errors="replace")).hexdigest()[:9]
+        self._given.add(id)
+        return id
+
+
+_TEXTS = {"text", "summary", "data"}
+
+
+def joined(pieces: Sequence[Any]) -> Any:
+    """The whole: a text goes on, and so does the last entry of a list; else what comes later counts."""
+    last = pieces[-1]
+    if not isinstance(last, str | list):
+        return last
+    kind = str if isinstance(last, str) else list
+    alike = list(takewhile(lambda piece: isinstance(piece, kind), reversed(pieces)))
+    alike.reverse()
+    return "".join(alike) if kind is str else _entries(alike)
+
+
+def _entries(lists: Sequence[list[Any]]) -> list[Any]:
+    found = list(lists[0])
+    texts: dict[str, list[str]] = {}
+    """Of the last entry, in pieces, once it has gone on."""
+    for entry in chain.from_iterable(lists[1:]):
+        if not found or not _goes_on(found[-1], entry):
+            _complete(found, texts)
+            found.append(entry)
+            texts = {}
+            continue
+        last = found[-1]
+        if not texts:
+            texts = {key: [last[key]] for key in _TEXTS if key in last}
+        for key in _TEXTS & entry.keys():
+            texts.setdefault(key, []).append(entry[key])
+        found[-1] = {**last, **{key: value for key, value in entry.items() if value is not None}}
+    _complete(found, texts)
+    return found
+
+
+def _complete(found: list[Any], texts: Mapping[str, list[str]]) -> None:
+    """Put the texts of the last entry into it."""
+    if texts:
+        found[-1] = {**found[-1], **{key: "".join(pieces) for key, pieces in texts.items()}}
+
+
+def _goes_on(last: Any, entry: Any) -> bool:
+    if not isinstance(last, dict) or not isinstance(entry, dict):
+        return False
+    alike = last.get("type") == entry.get("type") and last.get("index") == entry.get("index")
+    return alike and all(isinstance(each.get(key, ""), str) for key in _TEXTS for each in (last, entry))

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import attrs
 
-from stopgo.actors.models.errors import ModelUnusable
-from stopgo.config.models import ModelSpec, Provider
+from ....config.models import ModelSpec, Provider
+from ..errors import ModelUnusable
 
 
 class MissingApiKey(ModelUnusable):

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import attrs
 
-from stopgo.actors.models.messages import (
+from ....config.models import ModelSpec
+from ..messages import (
     ArgumentsDelta,
     Emit,
     ModelFailed,
@@ -21,20 +22,21 @@ from stopgo.actors.models.messages import (
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.providers.codec import (
+from .codec import (
+    ANY_ID,
     emit_text,
     ended_early,
     event_body,
     make_reply,
     merged,
+    own_names,
     tool_calls,
+    wire_name,
     with_final_arguments,
 )
-from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.tools import ANY_ID, own_names, wire_name
-from stopgo.actors.models.providers.turns import ModelTurn, Result, Said, UserTurn, turns
-from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
-from stopgo.config.models import ModelSpec
+from .faults import from_error
+from .turns import ModelTurn, Result, Said, UserTurn, turns
+from .wire_json import array, count, dump, mapping, text
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """In the place of a signature, for a call that another model made: Gemini 3 refuses one without any."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import attrs
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest
-from stopgo.actors.models.providers.codec import Codec
-from stopgo.actors.models.providers.endpoints import endpoint
-from stopgo.actors.models.providers.google_codec import GoogleCodec, path
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
-from stopgo.actors.models.providers.reading import read_reply, told_as
-from stopgo.actors.models.providers.wire_json import dump
-from stopgo.config.models import ModelSpec
+from ....config.models import ModelSpec
+from ..client import ModelClient
+from ..messages import Emit, ModelReply, ModelRequest
+from .codec import Codec
+from .endpoints import endpoint
+from .google_codec import GoogleCodec, path
+from .openai_codec import FLAVOURS, OpenAICodec
+from .reading import read_reply, told_as
+from .wire_json import dump
 
 
 @attrs.frozen

@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import (
+from ....config.models import ModelSpec, Provider
+from ..messages import (
     ArgumentsDelta,
     Emit,
     ModelFailed,
@@ -20,21 +21,21 @@ from stopgo.actors.models.messages import (
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.providers.codec import (
+from .codec import (
     emit_text,
     ended_early,
     event_body,
+    joined,
     make_reply,
     merged,
     not_understood,
+    own_names,
     tool_calls,
+    wire_name,
 )
-from stopgo.actors.models.providers.faults import from_error
-from stopgo.actors.models.providers.thoughts import joined
-from stopgo.actors.models.providers.tools import own_names, wire_name
-from stopgo.actors.models.providers.turns import ModelTurn, Said, UserTurn, turns
-from stopgo.actors.models.providers.wire_json import array, count, dump, mapping, text
-from stopgo.config.models import ModelSpec, Provider
+from .faults import from_error
+from .turns import ModelTurn, Said, UserTurn, turns
+from .wire_json import array, count, dump, mapping, text
 
 
 @attrs.frozen

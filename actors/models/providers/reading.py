@@ -9,17 +9,46 @@ from contextlib import contextmanager
 import httpx2
 import trio
 
-from stopgo.actors.models.errors import ModelUnusable
-from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest
-from stopgo.actors.models.providers.bounded import MAX_BYTES, AnswerTooLarge
-from stopgo.actors.models.providers.codec import Codec, ReplyStream, ended_early, not_understood
-from stopgo.actors.models.providers.faults import from_answer
-from stopgo.actors.models.providers.sse import EventTooLarge, SseParser
-from stopgo.actors.models.providers.wire_json import load
-from stopgo.actors.tls import distrusted, why_unreached
+from ...common.tls import distrusted, why_unreached
+from ..errors import ModelUnusable
+from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
+from .codec import Codec, ReplyStream, ended_early, not_understood
+from .faults import from_answer
+from .sse_parser import EventTooLarge, SseParser
+from .wire_json import load
 
+MAX_BYTES = 32 * 1024 * 1024
 LINGER = 0.5
 """Seconds an answer that is complete may take to end, so that its connection can be used again."""
+
+
+class AnswerTooLarge(httpx2.HTTPError):
+    """An answer of more than `MAX_BYTES`, or one that was compressed though nobody asked for it."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_BYTES
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise AnswerTooLarge("")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def bound(response: httpx2.Response) -> None:
+    """An event hook for every response: bounds its body."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        # A few bytes of it may come to gigabytes.
+        raise AnswerTooLarge("")
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream)
 
 
 async def read_reply(

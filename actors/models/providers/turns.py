@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import attrs
 
-from stopgo.actors.models.messages import (
+from ..messages import (
     AssistantMessage,
     ChatMessage,
     ToolCall,
@@ -19,7 +19,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
     Verbatim,
 )
-from stopgo.actors.models.providers.tools import CallIds
+from .codec import CallIds
 
 NO_TEXT = "(no text)"
 NOT_SHOWN = "(What came before is not shown.)"

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import (

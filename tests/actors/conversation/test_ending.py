@@ -13,7 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.state import fold
 from stopgo.actors.nodes.effect import NOT_SENT
 from stopgo.runtime.journal.memory import MemoryJournal

@@ -10,12 +10,11 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation import follow
-from stopgo.actors.errors import AgentError
-from stopgo.actors.listing import LogEnd
+from stopgo.actors.conversation.lists import LogEnd
 from stopgo.actors.log import stored
-from stopgo.actors.log.log import topic
-from stopgo.actors.timers import EXPIRIES
+from stopgo.actors.log.topics import EXPIRIES, topic
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors import events as e
-from stopgo.actors.errors import AgentError
-from stopgo.runtime.events import Crashed
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.log import events as e
+from stopgo.runtime.event_bus import Crashed
 from tests.actors.world import (
     DESTRUCTIVE,
     World,

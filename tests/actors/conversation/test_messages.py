@@ -11,9 +11,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import QUEUE_LIMIT, Agent
-from stopgo.actors.errors import AgentError
-from stopgo.actors.events import RUN_FINISHED
-from stopgo.actors.result import Turn
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Turn
+from stopgo.actors.log.events import RUN_FINISHED
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
 from tests.actors.world import (

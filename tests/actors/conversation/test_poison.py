@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors import events as e
 from stopgo.actors.agent import _NAMESPACE, Agent
-from stopgo.actors.errors import AgentError
-from stopgo.actors.log.log import reply_topic
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.log import events as e
+from stopgo.actors.log.topics import reply_topic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal

@@ -14,11 +14,11 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.common.errors import StartError
 from stopgo.actors.conversation import recorder
-from stopgo.actors.errors import StartError
+from stopgo.actors.conversation.recorder import script_of
 from stopgo.actors.models.messages import ModelFailed, Usage
 from stopgo.actors.models.model import Model
-from stopgo.actors.models.recording import script_of
 from stopgo.actors.models.script import ScriptModel
 from stopgo.actors.models.script_reader import load_script
 from stopgo.runtime.journal.memory import MemoryJournal

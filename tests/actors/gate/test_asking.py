@@ -11,9 +11,9 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Turn
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
-from stopgo.actors.result import Turn
 from stopgo.actors.tools.tool import Hints
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (

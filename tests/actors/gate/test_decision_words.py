@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.errors import AgentError, already
+from stopgo.actors.common.errors import AgentError, already
 from stopgo.actors.gate.approvals import MAX_TEXT, parse_decision
-from stopgo.actors.nesting import MAX_DEPTH
+from stopgo.runtime.journal.json_text import MAX_DEPTH
 from stopgo.runtime.journal.protocol import Question
 
 YES: list[dict[str, Any]] = [

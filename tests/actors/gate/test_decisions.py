@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.gate.decisions import check_answer, check_edit
 from stopgo.actors.tools import schema_process
 

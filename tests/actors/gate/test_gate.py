@@ -24,8 +24,8 @@ from stopgo.actors.gate.gate import (
     unasked,
 )
 from stopgo.actors.tools.tool import Hints, Tool
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
-from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import (
     CheckpointNode,
     LlmNode,

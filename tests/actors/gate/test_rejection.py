@@ -8,9 +8,9 @@ import pytest
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.models.messages import ToolMessage
-from stopgo.actors.result import Result, Turn
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,

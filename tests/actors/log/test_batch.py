@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.log.batch import Tally
 from stopgo.actors.log.head import Head, fold_head
+from stopgo.actors.log.record import Tally
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult
 from stopgo.runtime.journal.memory import MemoryJournal

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors import events as e
-from stopgo.actors.log.batch import Tally
+from stopgo.actors.log import events as e
 from stopgo.actors.log.head import Head, RunHead, fold_head, head_of_summary
+from stopgo.actors.log.record import Tally
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.models.usage import NOTHING, Spent
 from stopgo.runtime.journal.protocol import Event, NewEvent, Summary

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.state import fold
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.journal.memory import MemoryJournal

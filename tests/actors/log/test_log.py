@@ -13,19 +13,18 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors import events as e
 from stopgo.actors.conversation.run import announce
-from stopgo.actors.deltas import ModelDelta
-from stopgo.actors.log.ahead import MOST_UNTOLD
-from stopgo.actors.log.branches import Turns
-from stopgo.actors.log.flusher import Flusher
-from stopgo.actors.log.log import ConversationLog, open_log, question_of, reply_topic, topic
-from stopgo.actors.log.pulse import Pulse
+from stopgo.actors.log import events as e
+from stopgo.actors.log.activity import Pulse, Turns
+from stopgo.actors.log.deltas import ModelDelta
+from stopgo.actors.log.log import ConversationLog, open_log, question_of
 from stopgo.actors.log.step import ReplayMismatch, step
 from stopgo.actors.log.stored import read
+from stopgo.actors.log.topics import reply_topic, topic
+from stopgo.actors.log.write_behind import MOST_UNTOLD, Flusher
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.needs import Wanted
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, NewEvent

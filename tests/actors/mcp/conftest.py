@@ -22,13 +22,13 @@ from trio.testing import MockClock
 
 from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown
 from stopgo.config.mcp import McpServerConfig
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
 from tests.waiting import PATIENCE, until
 
 SERVERS = Path(__file__).parents[3] / "testdata" / "servers"

@@ -14,13 +14,12 @@ import trio
 from mcp import MCPError
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp.asking import MAX_QUESTIONS
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
-from stopgo.actors.mcp.content import tool_from_wire
-from stopgo.actors.mcp.flight import Flights, note_withdrawal
-from stopgo.actors.mcp.link import Line, Link
+from stopgo.actors.mcp.in_flight import Flights, note_withdrawal
 from stopgo.actors.mcp.requests import Outgoing
+from stopgo.actors.mcp.session import Line, Link
 from stopgo.actors.mcp.tool_calls import ToolCalls
+from stopgo.actors.mcp.wire import MAX_QUESTIONS, tool_from_wire
 from stopgo.actors.tools.tool import (
     CallTool,
     ElicitationAnswer,

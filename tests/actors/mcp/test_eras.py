@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ListTools, Progress, ServerMessage, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef

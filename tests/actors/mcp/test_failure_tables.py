@@ -15,7 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp import stdio
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.mcp.framing import LineFramer
+from stopgo.actors.mcp.lines import LineFramer
 
 lines = st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")))
 

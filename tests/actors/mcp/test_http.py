@@ -17,11 +17,11 @@ from mcp_types import HEADER_MISMATCH
 from trio.testing import MockClock
 
 from stopgo.actors.mcp import http
-from stopgo.actors.mcp.content import EMPTY_RESULT
 from stopgo.actors.mcp.failures import NOT_UNDERSTOOD, SERVER_FAILED, SESSION_LOST, UNREACHABLE
 from stopgo.actors.mcp.requests import FIRST_ID
 from stopgo.actors.mcp.streamable import StreamableHttp
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.wire import EMPTY_RESULT
+from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef

@@ -14,7 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.tools.status import ServerStatus
+from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,

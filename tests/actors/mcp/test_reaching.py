@@ -9,10 +9,10 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.common.tls import TlsUnusable
+from stopgo.actors.mcp.environment import proxy_to
 from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.http import McpTransport
-from stopgo.actors.mcp.proxies import proxy_to
-from stopgo.actors.tls import TlsUnusable
 from tests.authority import Authority
 
 VARIABLES = [f"{name}_proxy" for name in ("http", "https", "all", "no")]

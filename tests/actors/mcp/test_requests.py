@@ -11,10 +11,10 @@ from mcp import MCPError
 from mcp_types import JSONRPCMessage
 
 from stopgo.actors.mcp.failures import Unsendable, meaning
-from stopgo.actors.mcp.message import parse_message
+from stopgo.actors.mcp.incoming import parse_message
 from stopgo.actors.mcp.requests import FIRST_ID, Outgoing, Requests
 from stopgo.actors.tools.tool import Progress
-from tests.actors.mcp.test_content import json_values
+from tests.actors.mcp.test_wire import json_values
 
 
 def call(arguments: Mapping[str, Any] | None = None, told: list[Progress] | None = None) -> Outgoing:

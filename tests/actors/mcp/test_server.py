@@ -21,8 +21,8 @@ from trio.testing import MockClock
 
 from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.bearer import forwards_bearer
-from stopgo.actors.mcp.content import MAX_PROGRESS_MESSAGE
-from stopgo.actors.tools.status import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.wire import MAX_PROGRESS_MESSAGE
+from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
     CallTool,
     Hints,

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp.stderr import LINE_COST, MAX_LAST_WORDS, MAX_LINE, MAX_LOGGED, PERIOD, TAIL, Stderr
-from stopgo.actors.tools.status import ServerStartFailed
+from stopgo.actors.tools.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import ServerMessage
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef

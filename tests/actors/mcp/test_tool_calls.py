@@ -25,11 +25,10 @@ from mcp_types import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from stopgo.actors.mcp.dial import Manner, Transport, client
 from stopgo.actors.mcp.failures import InvalidResult, Unsendable
-from stopgo.actors.mcp.flight import Flights
-from stopgo.actors.mcp.link import Link
+from stopgo.actors.mcp.in_flight import Flights
 from stopgo.actors.mcp.requests import Outgoing, Requests
+from stopgo.actors.mcp.session import Link, Manner, Transport, client
 from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.actors.tools.tool import CallTool, ElicitationAnswer, Tool, ToolResult
 from stopgo.config.mcp import McpServerConfig

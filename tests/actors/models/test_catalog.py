@@ -11,8 +11,7 @@ from stopgo.actors.models.errors import InvalidScript, ModelUnusable, UnknownPro
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.rules import RulesModel
 from stopgo.actors.models.script import ScriptModel
-from stopgo.config.llm import LlmConfig
-from stopgo.config.resolve import resolve_model
+from stopgo.config.models import LlmConfig, resolve_model
 
 
 def open_named(name: str, folder: Path, **options: Any) -> Model:

@@ -9,10 +9,10 @@ import trio
 
 from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest, Usage
 from stopgo.actors.models.model import Model, model_actor
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
 
 REQUEST = ModelRequest(system="", messages=(), tools=(), user="hello", node="main", turn=1, call=1)
 FIXED = Backoff(first=1.0, factor=3.0, limit=100.0, jitter=0.0)

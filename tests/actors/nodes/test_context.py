@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.models.context import LEFT_OUT
+from stopgo.actors.models.context_window import LEFT_OUT
 from stopgo.actors.models.messages import ModelFailed, ToolMessage, UserMessage
 from tests.actors.world import READ_ONLY, World, answer, call, llm, say, sequential, use
 

@@ -19,8 +19,8 @@ from stopgo.actors.models.messages import (
     UserMessage,
 )
 from stopgo.actors.models.usage import Spent
-from stopgo.actors.nesting import MAX_DEPTH, depth
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from stopgo.runtime.journal.json_text import MAX_DEPTH, depth
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
 from tests.actors.world import (
     DESTRUCTIVE,

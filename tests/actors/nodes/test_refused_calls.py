@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.result import Turn
+from stopgo.actors.conversation.result import Turn
 from stopgo.actors.tools.tool import CallTool, Hints, ToolAuthRequired, ToolOutcomeUnknown, ToolResult
 from tests.actors.world import (
     DESTRUCTIVE,

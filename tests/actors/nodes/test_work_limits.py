@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.result import Result
+from stopgo.actors.conversation.result import Result
 from tests.actors.world import DESTRUCTIVE, World, after, answer, call, llm, parallel, say, use
 
 LIMITS = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.tools.coercion import MAX_DIGITS, coerce
+from stopgo.actors.tools.arguments import MAX_DIGITS, coerce
 from stopgo.actors.tools.json_schema import Checker, Work
 
 

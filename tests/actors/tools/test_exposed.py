@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.errors import AgentError
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Turn
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
-from stopgo.actors.result import Turn
 from stopgo.actors.tools import facade
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
 from tests.actors.world import (

@@ -23,12 +23,12 @@ from stopgo.actors.tools.registry import (
 )
 from stopgo.actors.tools.slots import Slots
 from stopgo.actors.tools.tool import Tool
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
-from stopgo.config.model import AgentConfig
 from stopgo.config.nodes import LlmNode
-from stopgo.runtime.events import EventBus
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
-from stopgo.runtime.supervisor import open_supervisor
+from stopgo.runtime.supervision import open_supervisor
 
 SERVERS = ("a", "b", "c", "one", "two", "server-a", "server-b")
 CONFIG = AgentConfig(

@@ -18,10 +18,10 @@ import pytest
 import trio
 from mcp import Client
 
-from stopgo.actors.mcp.content import result_from_wire
 from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
+from stopgo.actors.mcp.wire import result_from_wire
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import ADD, LIST, REMOVE
 from stopgo.gateway.servers.serving import MAX_MESSAGE

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import schema
+from stopgo.runtime.journal import database
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.journal.protocol import Journal, NewEvent, NewQuestion, Summary, Won
 from stopgo.runtime.journal.sqlite import open_sqlite
@@ -47,7 +47,7 @@ def new_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
         disk = faulty_disk.Disk()
         layer = faulty_disk.FaultyVFS(name, disk)
         layers.callback(layer.unregister)
-        monkeypatch.setattr(schema, "_connect", lambda uri: faulty_disk.Connection(uri, name))
+        monkeypatch.setattr(database, "_connect", lambda uri: faulty_disk.Connection(uri, name))
         return disk
 
     yield new_disk
@@ -112,13 +112,13 @@ class Load:
             assert dict(page.tally) == {status: statuses.count(status) for status in set(statuses)}
 
 
-REAL_CONNECT = schema._connect
+REAL_CONNECT = database._connect
 
 
 def restart(monkeypatch: pytest.MonkeyPatch, load: Load, found: Path) -> None:
     """Open what a power cut left on an ordinary disk."""
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "_connect", REAL_CONNECT)
+        patched.setattr(database, "_connect", REAL_CONNECT)
         trio.run(load.assert_all_there, found)
 
 

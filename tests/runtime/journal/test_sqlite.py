@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import presence, schema, sql_event, sql_question, sql_stream, wal
+from stopgo.runtime.journal import database, files, sql_question, sql_stream
 from stopgo.runtime.journal.errors import (
     Fenced,
     IntentExists,
@@ -90,13 +90,13 @@ async def test_commits_wait_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: bool, level: int
 ) -> None:
     opened: list[sqlite3.Connection] = []
-    open_writer = schema.open_writer
+    open_writer = database.open_writer
 
     def recorded(*args: Any, **options: Any) -> sqlite3.Connection:
         opened.append(open_writer(*args, **options))
         return opened[-1]
 
-    monkeypatch.setattr(schema, "open_writer", recorded)
+    monkeypatch.setattr(database, "open_writer", recorded)
     async with open_sqlite(tmp_path, inline=inline):
         [db] = opened
         assert db.execute("PRAGMA synchronous").fetchone() == (level,)
@@ -104,7 +104,7 @@ async def test_commits_wait_for_the_disk(
 
 async def test_readers_cannot_write(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path):
-        reader = schema.connect_reader(tmp_path / "journal.db")
+        reader = database.connect_reader(tmp_path / "journal.db")
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader.execute("DELETE FROM stream")
         reader.close()
@@ -132,7 +132,7 @@ async def test_a_journal_is_its_owners_in_a_folder_of_others(tmp_path: Path) -> 
 
 
 def test_what_is_deleted_is_overwritten(tmp_path: Path) -> None:
-    db = schema.open_writer(tmp_path / "journal.db", wait_for_disk=False)
+    db = database.open_writer(tmp_path / "journal.db", wait_for_disk=False)
     try:
         assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
     finally:
@@ -260,7 +260,7 @@ async def test_an_older_journal_is_brought_up_to_date(
     async with open_sqlite(tmp_path) as journal:
         await write(journal)
         row = await journal.row("s")
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, LATER))
+    monkeypatch.setattr(database, "STEPS", (*database.STEPS, LATER))
     for _ in range(2):
         async with open_sqlite(tmp_path) as journal:
             assert await journal.row("s") == row
@@ -276,7 +276,7 @@ async def test_a_migration_that_fails_changes_nothing(
     async with open_sqlite(tmp_path) as journal:
         await write(journal)
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "STEPS", (*schema.STEPS, LATER, ("ALTER TABLE nobody ADD COLUMN n",)))
+        patched.setattr(database, "STEPS", (*database.STEPS, LATER, ("ALTER TABLE nobody ADD COLUMN n",)))
         with pytest.raises(JournalError, match="nobody"):
             async with open_sqlite(tmp_path):
                 pass
@@ -370,7 +370,7 @@ async def test_what_may_walk_through_everything_has_a_thread(
 
 def read_in_turns(file: Path, over: threading.Event, mine: threading.Event, other: threading.Event) -> None:
     """Read again and again, and end only when another has begun: somebody reads at every moment."""
-    db = schema.connect_reader(file)
+    db = database.connect_reader(file)
     while not over.is_set():
         db.execute("BEGIN")
         db.execute("SELECT count(*) FROM stream").fetchone()
@@ -385,7 +385,7 @@ def read_in_turns(file: Path, over: threading.Event, mine: threading.Event, othe
 async def test_readers_that_overlap_do_not_make_the_write_ahead_log_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wal, "LONGEST", 200_000)
+    monkeypatch.setattr(database, "LONGEST", 200_000)
     longest = 0
     async with open_sqlite(tmp_path) as journal:
         fence = await write(journal)
@@ -413,12 +413,12 @@ async def test_readers_that_overlap_do_not_make_the_write_ahead_log_grow(
 async def test_one_who_reads_for_hours_is_not_waited_for_at_every_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wal, "LONGEST", 500_000)
-    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(database, "LONGEST", 500_000)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
     asked: list[str] = []
     async with open_sqlite(tmp_path) as journal:
         fence = await write(journal)
-        reader = schema.connect_reader(tmp_path / "journal.db")
+        reader = database.connect_reader(tmp_path / "journal.db")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM stream").fetchone()
         journal._writer._db.set_trace_callback(asked.append)  # type: ignore[attr-defined]
@@ -433,11 +433,11 @@ async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
         fence = await write(journal)
         await journal.save(fence, 1, [NewEvent("e", {"text": "x" * 40_000})] * 10)
         await journal.save(fence, 11, [NewEvent("e", {})] * 1000)
-        db = schema.connect_reader(tmp_path / "journal.db")
+        db = database.connect_reader(tmp_path / "journal.db")
         id = sql_stream.find_id(db, "s")
         assert id is not None
         for after, length in ((0, 3), (3, 2), (11, 100)):
-            events, more = sql_event.page(db, id, "s", after, None)
+            events, more = sql_stream.page_of_events(db, id, "s", after, None)
             assert (len(events), more) == (length, True)
         db.close()
 
@@ -446,13 +446,13 @@ async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
         await journal.save(fence, 1, [NewEvent("old", {})] * 500)
-        db = schema.connect_reader(tmp_path / "journal.db")
+        db = database.connect_reader(tmp_path / "journal.db")
         id = sql_stream.find_id(db, "s")
         assert id is not None
         await journal.delete(fence)
         fence = await write(journal)
         await journal.save(fence, 1, [NewEvent("new", {})] * 500)
-        assert sql_event.page(db, id, "s", 100, None) == ([], False)
+        assert sql_stream.page_of_events(db, id, "s", 100, None) == ([], False)
         db.close()
 
 
@@ -565,7 +565,7 @@ def another(file: Path) -> None:
 async def test_nothing_is_written_to_files_that_nobody_will_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Any, told: str, inline: bool
 ) -> None:
-    monkeypatch.setattr(presence, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(files, "LOOK_EVERY", 0.0)
 
     async def use(data: Path) -> None:
         async with open_sqlite(data, inline=inline) as journal:
@@ -584,11 +584,11 @@ async def test_its_files_are_looked_at_now_and_then(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(time, "monotonic", lambda: now)
     file = tmp_path / "file"
     file.touch()
-    there = presence.Presence(file)
+    there = files.Presence(file)
     file.unlink()
-    now = presence.LOOK_EVERY / 2
+    now = files.LOOK_EVERY / 2
     there.check()
-    now = presence.LOOK_EVERY
+    now = files.LOOK_EVERY
     with pytest.raises(OSError, match="is not there any more: No such file"):
         there.check()
 
@@ -634,7 +634,7 @@ async def test_no_page_costs_more_when_more_is_stored(tmp_path: Path) -> None:
                 await journal.save(fence, 1, ack=["k"])
 
         def measure() -> dict[str, int]:
-            db = schema.connect_reader(tmp_path / "journal.db")
+            db = database.connect_reader(tmp_path / "journal.db")
             costs = {name: effort(db, query) for name, query in queries.items()}
             db.close()
             return costs

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from stopgo.runtime.journal.errors import JournalBroken, JournalError
-from stopgo.runtime.journal.presence import Presence
+from stopgo.runtime.journal.files import Presence
 from stopgo.runtime.journal.writer import GroupWriter, InlineWriter
 
 

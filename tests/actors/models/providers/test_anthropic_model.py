@@ -11,9 +11,9 @@ from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelTool, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
-from stopgo.actors.models.providers import bounded
-from stopgo.actors.nesting import MAX_DEPTH
+from stopgo.actors.models.providers import reading
 from stopgo.config.models import ModelSpec
+from stopgo.runtime.journal.json_text import MAX_DEPTH
 from tests.canary import KEY
 
 from .conftest import Heard, Piece, Provider, Wait, events, head, request, whole
@@ -170,7 +170,7 @@ async def test_garbage_is_not_asked_for_again(
 async def test_an_answer_is_bounded(
     model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    monkeypatch.setattr(bounded, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(reading, "MAX_BYTES", 1_000)
     provider.answers = [whole(b" " * 1_001, status)]
     assert "the answer is larger than" in str(await failure(model))
 

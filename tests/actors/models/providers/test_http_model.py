@@ -13,7 +13,7 @@ from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
-from stopgo.actors.models.providers import bounded, sse
+from stopgo.actors.models.providers import reading, sse_parser
 from stopgo.actors.models.providers.reading import told_as
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY
@@ -196,14 +196,14 @@ async def test_a_redirect_is_not_followed(model: Model, provider: Provider) -> N
 async def test_an_answer_is_bounded(
     model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch, type: str, status: int
 ) -> None:
-    monkeypatch.setattr(bounded, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(reading, "MAX_BYTES", 1_000)
     body = b": a comment\n\n" * 100 if type.startswith("text") else b" " * 1_001
     provider.answers = [whole(body, status, type=type)]
     assert "the answer is larger than" in str(await failure(model))
 
 
 async def test_an_event_is_bounded(model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1_000)
+    monkeypatch.setattr(sse_parser, "MAX_EVENT_BYTES", 1_000)
     provider.answers = [[*events(CHUNKS[0], ends=False), *[chunk(b"data: x")] * 200]]
     assert "an event of the answer is too large" in str(await failure(model))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.models.messages import ModelTool
-from stopgo.actors.models.providers.tools import CallIds, own_names, wire_name
+from stopgo.actors.models.providers.codec import CallIds, own_names, wire_name
 
 EVERY_PROVIDER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 MISTRAL = re.compile(r"[A-Za-z0-9]{9}")

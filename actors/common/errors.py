@@ -1,0 +1,125 @@
+"""What the embedded API raises: one class, stable codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, assert_never
+
+from ...runtime.journal.protocol import NotAccepted, Question
+
+ErrorCode: TypeAlias = Literal[
+    "already_decided",
+    "approval_not_found",
+    "conversation_broken",
+    "conversation_completed",
+    "conversation_not_found",
+    "conversation_read_only",
+    "decision_required",
+    "denied_by_policy",
+    "expired",
+    "idempotency_key_reused",
+    "internal_error",
+    "invalid_arguments",
+    "invalid_cursor",
+    "invalid_request",
+    "message_required",
+    "not_waiting_for_credential",
+    "queue_full",
+    "run_in_progress",
+    "shutting_down",
+    "void",
+]
+
+
+class AgentError(Exception):
+    """A request the agent does not carry out.
+
+    `code` is stable, the text is a sentence for a person, `hint` says what to do about it,
+    `details` are further JSON fields a client can use.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.details: Mapping[str, Any] = details or {}
+
+
+class StartError(Exception):
+    """The agent could not be started; the text names every reason, in the order of the config."""
+
+
+def no_conversation(id: str) -> AgentError:
+    return AgentError("conversation_not_found", f"there is no conversation {id}")
+
+
+def no_approval(id: str) -> AgentError:
+    return AgentError("approval_not_found", f"there is no approval {id}")
+
+
+def key_reused() -> AgentError:
+    return AgentError(
+        "idempotency_key_reused",
+        "this idempotency key came with another request before",
+        hint="Use a new key for every new request, and the same key only to repeat one.",
+    )
+
+
+def bad_cursor() -> AgentError:
+    return AgentError("invalid_cursor", "the cursor is not one of this list's")
+
+
+def shutting_down(*, accepted: bool) -> AgentError:
+    sentence = (
+        "the agent is shutting down; the request is stored and goes on at the next start"
+        if accepted
+        else "the agent is shutting down; the request was not accepted"
+    )
+    return AgentError("shutting_down", sentence, details={"accepted": accepted})
+
+
+def not_accepted(outcome: NotAccepted, id: str) -> AgentError:
+    match outcome.why:
+        case "unknown_stream":
+            return no_conversation(id)
+        case "full":
+            return AgentError(
+                "queue_full",
+                "too many messages wait in this conversation",
+                hint="Wait for the answers to those that were sent.",
+            )
+        case "status":
+            return AgentError("conversation_completed", "the conversation is completed")
+        case "behind":
+            return AgentError("conversation_completed", "the conversation is being completed")
+        case why:
+            assert_never(why)
+
+
+def already(question: Question) -> AgentError:
+    """Why a question that stands as it does cannot be decided (any more). The details hold it."""
+    details = {"approval": question}
+    if question.state == "decided":
+        return AgentError("already_decided", "the approval was decided before", details=details)
+    if question.state == "void":
+        successor = question.body.get("superseded_by")
+        hint = "The run or the call that it was about has ended."
+        if successor is not None:
+            hint = f"The approval {successor} took its place."
+        return AgentError("void", "the approval is void", hint=hint, details=details)
+    return AgentError("expired", "the approval has expired", details=details)
+
+
+def sentences(error: BaseException) -> list[str]:
+    """Everything that is wrong, a line each, out of any groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return [sentence for inner in error.exceptions for sentence in sentences(inner)]
+    return str(error).splitlines() or [type(error).__name__]

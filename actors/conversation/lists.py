@@ -1,0 +1,93 @@
+"""What lists are made of: tools, and conversations from their summaries, without folding anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from ...runtime.journal.protocol import Journal, Question, Row
+from ..gate.gate import Action, Place, judge
+from ..log.head import Head, head_of_summary
+from ..log.state import Conversation
+from ..tools.catalogue import Shelf
+from ..tools.facade import facade_tool
+from ..tools.tool import Tool
+
+
+@attrs.frozen
+class ListedTool:
+    tool: Tool
+    policy: Action
+    """What a call of it does outside parallel nodes; of a server as one tool: `ask` when that of any of its
+    tools asks, else `run` when that of any runs."""
+
+
+_TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
+
+
+def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
+    """What models can call of a server, with what calls do at this place."""
+    policies: list[Action] = [judge(tool, {}, place).action for tool in shelf.tools]
+    if shelf.facade is None:
+        yield from map(ListedTool, shelf.tools, policies)
+    elif shelf.tools:
+        policy = min(policies, key=_TELLING_FIRST.index)
+        yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy)
+
+
+@attrs.frozen
+class LogEnd:
+    """How far a conversation's log has come."""
+
+    session_id: str
+    last_seq: int
+
+
+@attrs.frozen(eq=False)
+class ConversationItem:
+    """A conversation in a list."""
+
+    id: str
+    head: Head
+    created: float
+    updated: float
+    last_seq: int
+    approvals: tuple[Question, ...]
+    """All there ever were, oldest first."""
+    conversation: Conversation | None = None
+    """With everything in it, when the list was asked for in full and it can be read."""
+
+    @property
+    def pending(self) -> tuple[Question, ...]:
+        return tuple(approval for approval in self.approvals if approval.state == "pending")
+
+
+@attrs.frozen(eq=False)
+class ConversationPage:
+    conversations: tuple[ConversationItem, ...]
+    tally: Mapping[str, int]
+    next_cursor: str | None
+
+
+async def approvals_of(journal: Journal, ids: Sequence[str]) -> Mapping[str, tuple[Question, ...]]:
+    """All approvals of some conversations, oldest first."""
+    found: dict[str, list[Question]] = {id: [] for id in ids}
+    cursor: str | None = None
+    while ids:
+        page = await journal.questions(state=None, streams=ids, limit=200, cursor=cursor)
+        for question in page.questions:
+            found[question.stream].append(question)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return {id: tuple(questions) for id, questions in found.items()}
+
+
+def item_of(row: Row, approvals: tuple[Question, ...], conversation: Conversation | None) -> ConversationItem:
+    pending = [approval for approval in approvals if approval.state == "pending"]
+    head = head_of_summary(row.summary)._replace(
+        pending=tuple(approval.id for approval in pending),
+        in_flight=tuple(approval.id for approval in pending if approval.body.get("in_flight")),
+    )
+    return ConversationItem(row.stream, head, row.created, row.updated, row.last_seq, approvals, conversation)

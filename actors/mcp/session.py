@@ -1,0 +1,360 @@
+"""One life of a connection to a tool server: how the server is reached, the token that is shown to it, and
+where callers find the present one."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import attrs
+import trio
+
+from ...config.mcp import McpServerConfig
+from ..tools.needs import Wanted
+from ..tools.tool import Tool
+from .environment import CommandNotFound, EnvFileError, find_command, read_env_file
+from .failures import first_line, http_status, meaning, worth_retrying
+from .in_flight import Flights
+from .wire import validation_text
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp import Client
+    from mcp.client._transport import TransportStreams
+
+    from .requests import Requester
+    from .tool_calls import ToolCalls
+
+
+@attrs.frozen(eq=False)
+class _Offer:
+    bearer: str = attrs.field(repr=False)
+    judged: trio.Event = attrs.field(factory=trio.Event)
+
+
+@attrs.define(eq=False)
+class Admission:
+    bearer: str | None = attrs.field(default=None, repr=False)
+    _next: _Offer | None = None
+    _tried: _Offer | None = None
+    _offered: trio.Event = attrs.field(factory=trio.Event)
+    turn: trio.Lock = attrs.field(factory=trio.Lock)
+    """One bearer is offered after the other."""
+    _closed: bool = False
+
+    async def offer(self, bearer: str) -> None:
+        """Have a bearer tried, and return when it was. For whoever has the `turn`."""
+        if self._closed:
+            return
+        self._next = _Offer(bearer)
+        self._offered.set()
+        await self._next.judged.wait()
+
+    async def take(self) -> None:
+        """For the connection's owner: return with another bearer to try, or when there will be none."""
+        while self._next is None and not self._closed:
+            self._offered = trio.Event()
+            await self._offered.wait()
+        if self._next is not None:
+            self._tried, self._next = self._next, None
+            self.bearer = self._tried.bearer
+
+    def judge(self, *, admitted: bool) -> None:
+        """What came of connecting with the present bearer, or without any. What is offered meanwhile is only
+        of interest to a server that admits nobody."""
+        if not admitted:
+            self.bearer = None
+        elif self._next is not None:
+            self._next.judged.set()
+            self._next = None
+        if self._tried is not None:
+            self._tried.judged.set()
+            self._tried = None
+
+    def close(self) -> None:
+        """Nothing will be tried any more."""
+        self._closed = True
+        self._offered.set()
+        for offer in (self._tried, self._next):
+            if offer is not None:
+                offer.judged.set()
+
+
+@attrs.define(eq=False)
+class Link:
+    """One life of the connection, between its owner and its callers."""
+
+    flights: Flights
+    """The calls under way, for questions that come up in them."""
+    client: Client = attrs.field(init=False)
+    tool_calls: ToolCalls = attrs.field(init=False)
+    version: str | None = None
+    """Of the protocol, once it is agreed upon."""
+    loss: str | None = None
+    """Why it is lost."""
+    stale: bool = False
+    """The server's tools may have changed."""
+    announces: bool = False
+    """The server says that it tells of such changes."""
+    news: trio.Event = attrs.field(factory=trio.Event)
+    """Something of the above has changed; the owner looks, and waits for the next."""
+
+    def lose(self, why: str) -> None:
+        if self.loss is None:
+            self.loss = why
+        self.news.set()
+
+    def refresh(self) -> None:
+        """Have the tools listed again."""
+        self.stale = True
+        self.news.set()
+
+    def stream_begins(self) -> None:
+        """From here on the server can tell of changes; before, it may have told nobody."""
+        if self.announces:
+            self.refresh()
+
+    async def wait_for_news(self) -> None:
+        await self.news.wait()
+        self.news = trio.Event()
+
+
+@attrs.define(eq=False)
+class Line:
+    """The link that takes calls at present; if there is none, since when, and how often one was tried."""
+
+    link: Link | None = None
+    tools: tuple[Tool, ...] = ()
+    """What the server last listed."""
+    wanted: Wanted | None = None
+    """The server has nothing to do with us without another token."""
+    down_since: float = -math.inf
+    failures: int = 0
+    """Attempts to connect that have failed since."""
+    _news: trio.Event = attrs.field(factory=trio.Event)
+
+    def open(self, link: Link) -> None:
+        """Let calls over this link."""
+        self.link, self.wanted = link, None
+        self.failures = 0
+        self._tell()
+
+    def close(self, link: Link) -> None:
+        """Let no further call over this link."""
+        if self.link is link:
+            self.link = None
+            self.down_since = trio.current_time()
+
+    def fail(self, wanted: Wanted | None = None) -> None:
+        """Count an attempt to connect that failed, perhaps for want of a token."""
+        self.failures += 1
+        self.wanted = wanted
+        self._tell()
+
+    async def wait(self, patience: float, attempts: int) -> Link | None:
+        """The link that takes calls; None when there was none for `patience` seconds or so many attempts,
+        or when there is none without another token.
+
+        Counted from the loss, not from the call: after a long absence, a queue of callers is
+        refused at once and not one after the other.
+        """
+        with trio.CancelScope(deadline=self.down_since + patience):
+            while self.link is None and self.wanted is None and self.failures < attempts:
+                await self._news.wait()
+        return self.link
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+
+Kind: TypeAlias = Literal["stdio", "http", "sse"]
+
+NOT_SPOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+"""How a server of the older HTTP kind answers a POST (MCP 2025-11-25, "Backwards Compatibility")."""
+
+
+class ConnectFailed(Exception):
+    """An attempt to connect failed; the text is the reason."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        retry: bool = False,
+        answered: bool = False,
+        status: int | None = None,
+        data: object = None,
+    ) -> None:
+        super().__init__(reason)
+        self.retry = retry
+        """The server may merely not be up yet."""
+        self.answered = answered
+        """The server itself said no."""
+        self.status = status
+        """Of the HTTP response in which it did."""
+        self.data = data
+        """What else that said."""
+
+
+class NoAnswer(ConnectFailed):
+    """The time was up."""
+
+
+@attrs.frozen
+class Manner:
+    """How a server is spoken to: remembered from one life of its connection to the next."""
+
+    kind: Kind
+    legacy: bool
+    """With a handshake, as up to 2025-11-25."""
+
+    @classmethod
+    def first(cls, config: McpServerConfig) -> Manner:
+        """What to try as long as nothing is known."""
+        kind = config.transport or ("http" if config.command is None else "stdio")
+        return cls(kind, legacy=config.mode == "legacy" or (kind == "sse" and config.mode == "auto"))
+
+
+@attrs.frozen
+class Transport:
+    """The way to a server, and who can say afterwards how that ended."""
+
+    streams: AbstractAsyncContextManager[TransportStreams]
+    """For the SDK's session."""
+    requests: Requester
+    """For our own."""
+    account_of_end: Callable[[], str | None] = lambda: None
+    last_words: Callable[[], str] = str
+
+
+async def transport(
+    config: McpServerConfig, manner: Manner, link: Link, log: logging.Logger, auth: httpx2.Auth | None
+) -> Transport:
+    """The way to the server for one life of its connection.
+
+    Raises:
+        ConnectFailed: there is no such command, or its `env_file` is of no use.
+    """
+    if config.url is None:
+        return await _child(config, link, log)
+    from .http import http_client
+    from .legacy_sse import LegacySse
+    from .oauth import Patient
+    from .streamable import StreamableHttp
+
+    streamable = StreamableHttp(config.url)
+    http = http_client(
+        headers=config.headers,
+        auth=None if auth is None else Patient(auth, log),
+        on_lost=link.lose,
+        on_stream=link.stream_begins,
+        on_session=streamable.in_session,
+    )
+    if manner.kind == "sse":
+        sse = LegacySse(config.url, link.lose)
+        return Transport(sse.open(http), sse)
+    return Transport(streamable.open(http), streamable)
+
+
+async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
+    from .stdio import StdioTransport
+
+    assert config.command is not None
+    env = dict(config.env)
+    try:
+        if config.env_file is not None:
+            env = await trio.to_thread.run_sync(read_env_file, config.env_file) | env
+        command = find_command(config.command, search_path=env.get("PATH"))
+    except (CommandNotFound, EnvFileError) as error:
+        raise ConnectFailed(str(error)) from error
+    stdio = StdioTransport([command, *config.args], env=env, cwd=config.cwd, log=log, on_end=link.lose)
+    return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words)
+
+
+def client(
+    config: McpServerConfig, manner: Manner, way: Transport, link: Link, log: logging.Logger
+) -> Client:
+    """The SDK's client on this transport; to be entered and left by one task."""
+    from mcp import Client
+    from mcp_types import Implementation
+    from mcp_types.version import LATEST_MODERN_VERSION
+
+    from .sdk_shims import repaired, sifted
+    from .tool_calls import CLIENT_NAME, client_version
+
+    # A version by name is taken for granted: there is no probe, and no falling back.
+    otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
+    return Client(
+        repaired(sifted(way.streams, link.refresh, log), lambda: link.version, log),
+        mode="legacy" if manner.legacy else otherwise,
+        client_info=Implementation(name=CLIENT_NAME, version=client_version()),
+        elicitation_callback=link.flights.answering(),
+        cache=None,
+    )
+
+
+async def settle_era(client: Client, config: McpServerConfig) -> None:
+    """See to it that a server which is to be modern is: what is taken for granted would fail in odd ways.
+
+    Raises:
+        MCPError: it is not, or refuses.
+        ValueError: its answer is none; RuntimeError: no version that it speaks is one of ours.
+    """
+    from mcp import MCPError
+    from mcp_types import REQUEST_TIMEOUT, DiscoverResult
+    from mcp_types.version import LATEST_MODERN_VERSION
+
+    while config.mode == "modern":
+        try:
+            raw = await client.session.send_discover(LATEST_MODERN_VERSION)
+        except MCPError as error:
+            if error.code == REQUEST_TIMEOUT:
+                continue  # it may be slow to start; how slow is the caller's to say
+            if meaning(error.code, error.message, error.data) != "answered":
+                raise
+            text = f"it does not speak MCP {LATEST_MODERN_VERSION}: {error.message}"
+            raise MCPError(error.code, text, error.data) from error
+        client.session.adopt(DiscoverResult.model_validate(raw))
+        return
+
+
+def connect_failure(error: BaseException | None, way: Transport, timeout: float) -> ConnectFailed:
+    """Why a connection did not come to be.
+
+    Args:
+        error: what the SDK raised; None when the time was up.
+    """
+    from mcp import MCPError
+    from pydantic import ValidationError
+
+    account = way.account_of_end()
+    if account is not None:
+        return ConnectFailed(account)
+    if error is None:
+        words = way.last_words()
+        return NoAnswer(f"no answer within {timeout:g} s" + (f": {words}" if words else ""))
+    if isinstance(error, ValidationError):
+        return ConnectFailed(f"its answer is no valid {error.title}: {validation_text(error)}")
+    if not isinstance(error, MCPError):
+        return ConnectFailed(first_line(error))
+    return ConnectFailed(
+        first_line(error),
+        retry=worth_retrying(error.code),
+        answered=meaning(error.code, error.message, error.data) == "answered",
+        status=http_status(error.code, error.data),
+        data=error.data,
+    )
+
+
+def is_expected(error: BaseException) -> bool:
+    """Whether that is how connections fail; anything else wants to be looked into."""
+    import httpx2
+    from mcp import MCPError
+
+    of_http = httpx2.HTTPError | httpx2.InvalidURL
+    return isinstance(error, MCPError | RuntimeError | ValueError | OSError | of_http)

@@ -1,0 +1,130 @@
+"""The models of a running agent: one actor for each name, started when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import trio
+
+from ...config.agent_config import AgentConfig
+from ...config.models import (
+    ContextConfig,
+    ModelSpec,
+    Prices,
+    UnknownModel,
+    prices_of,
+    reachable_models,
+    resolve_model,
+)
+from ...runtime.ref import ActorRef
+from ...runtime.supervision import Supervisor
+from ..common.errors import StartError
+from .catalog import open_model
+from .client import ModelClient
+from .errors import ModelUnusable, UnknownProvider
+from .messages import ModelFailed, ModelMessage
+from .model import Model, model_actor
+
+
+class OpenModel(Protocol):
+    """Makes a model of a program's own out of its name.
+
+    Raises `UnknownProvider` for names that it leaves to others, and `ModelUnusable`.
+    """
+
+    def __call__(self, name: str, *, folder: Path) -> Model: ...
+
+
+@attrs.frozen(eq=False)
+class StartedModel:
+    """A model that can be asked."""
+
+    ref: ActorRef[ModelMessage]
+    prices: Prices | None
+    """What it costs; None when nobody says."""
+    context: ContextConfig | None
+    """How much it is sent; None: everything."""
+
+
+@attrs.define(eq=False)
+class ModelActors:
+    _kernel: Supervisor
+    _config: AgentConfig
+    _client: ModelClient
+    _own: OpenModel | None
+    """Asked first for every model."""
+    _started: dict[str, StartedModel] = attrs.field(factory=dict)
+    _starting: trio.Lock = attrs.field(factory=trio.Lock)
+
+    async def check(self) -> None:
+        """Start every model the tree can ask. Raises `StartError` with all that cannot be had."""
+        problems = []
+        for name in reachable(self._config):
+            try:
+                await self.get(name)
+            except ModelFailed as error:
+                problems.append(str(error))
+        if problems:
+            raise StartError("\n".join(problems))
+
+    def names(self) -> Sequence[str]:
+        return tuple(self._started)
+
+    async def get(self, name: str) -> StartedModel:
+        """Raises `ModelFailed` when it cannot be had."""
+        found = self._started.get(name)
+        if found is not None:
+            return found
+        async with self._starting:
+            if name not in self._started:
+                try:
+                    self._started[name] = await self._start(name)
+                except ModelUnusable as error:
+                    raise ModelFailed(str(error)) from error
+        return self._started[name]
+
+    async def _start(self, name: str) -> StartedModel:
+        config = self._config
+        spec: ModelSpec | UnknownModel
+        try:
+            spec = resolve_model(name, config.llm, config.models)
+        except UnknownModel as error:
+            spec = error
+        model = self._open(name, spec)
+        settings = config.llm if isinstance(spec, UnknownModel) else spec
+        behaviour = model_actor(model, max_concurrency=settings.max_concurrency, timeout=settings.timeout)
+        ref = await self._kernel.start(f"model:{name}", behaviour)
+        named = config.models.get(name)
+        context = config.context if named is None or named.context is None else named.context
+        return StartedModel(ref, prices_of(name, config.models), context)
+
+    def _open(self, name: str, spec: ModelSpec | UnknownModel) -> Model:
+        folder = self._config.source.parent if self._config.source else Path()
+        if self._own is not None:
+            try:
+                return self._own(name, folder=folder)
+            except UnknownProvider:
+                if isinstance(spec, UnknownModel):
+                    raise
+        if isinstance(spec, UnknownModel):
+            raise UnknownProvider(str(spec))
+        return open_model(spec, folder=folder, client=self._client)
+
+
+def reachable(config: AgentConfig) -> tuple[str, ...]:
+    """The names of all models that the tree can ask, each once."""
+    return tuple(dict.fromkeys(reachable_models(config.agent, config.llm, config.models)))
+
+
+def most_calls(config: AgentConfig) -> int:
+    """How many calls the models of the tree may be making at the same time, all together."""
+    total = 0
+    for name in reachable(config):
+        try:
+            total += resolve_model(name, config.llm, config.models).max_concurrency
+        except UnknownModel:  # a program's own: it has connections of its own
+            continue
+    return max(1, total)

@@ -1,0 +1,41 @@
+"""The behaviour of a node, by its kind."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from ...config.nodes import (
+    CheckpointNode,
+    LlmNode,
+    LoopNode,
+    Node,
+    ParallelNode,
+    RouterNode,
+    SequentialNode,
+)
+from ...runtime.context import Behaviour
+from .checkpoint import checkpoint
+from .llm import llm
+from .loop import loop
+from .node import Execute, RunScope
+from .parallel import parallel
+from .router import router
+from .sequential import sequential
+
+
+def node(spec: Node, scope: RunScope) -> Behaviour[Execute]:
+    match spec:
+        case LlmNode():
+            return llm(spec, scope)
+        case SequentialNode():
+            return sequential(spec, scope)
+        case ParallelNode():
+            return parallel(spec, scope)
+        case LoopNode():
+            return loop(spec, scope)
+        case RouterNode():
+            return router(spec, scope)
+        case CheckpointNode():
+            return checkpoint(spec, scope)
+        case _:
+            assert_never(spec)

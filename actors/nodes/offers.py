@@ -1,0 +1,107 @@
+"""What models are told of the tools: of each, of a server as one, and a line for the system prompt. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from ...config.wording import one_of
+from ..gate.gate import Place, offered
+from ..models.messages import ModelTool
+from ..tools.catalogue import Catalogue, Shelf
+from ..tools.facade import facade_tool
+from ..tools.tool import Tool
+
+
+@attrs.frozen
+class Offer:
+    """What the model of a node may call, and is told of it."""
+
+    tools: tuple[ModelTool, ...]
+    line: str
+    """Which servers there are, for the system prompt; empty without any."""
+
+
+@attrs.frozen(eq=False)
+class Menu:
+    """Made once for each change of the catalogue; each of its offers once, when first asked for: a model call
+    only picks."""
+
+    shelves: tuple[Shelf, ...] = ()
+    told: tuple[tuple[tuple[Tool, ModelTool], ...], ...] = ()
+    """For each shelf, its tools as models see them; empty for a server that is one tool."""
+    _offers: dict[object, Offer] = attrs.field(factory=dict)
+    """By all of a place that `offered` goes by."""
+
+    def at(self, place: Place) -> Offer:
+        """What is offered to a node at this place."""
+        filters = (place.servers, place.tools)
+        offer = self._offers.get(filters)
+        if offer is None:
+            offer = self._offers[filters] = Offer(tuple(self._tools(place)), self._line(place))
+        return offer
+
+    def _tools(self, place: Place) -> Iterator[ModelTool]:
+        for shelf, told in zip(self.shelves, self.told, strict=True):
+            if shelf.facade is None:
+                yield from (model_tool for tool, model_tool in told if offered(tool, place))
+            elif seen := tuple(tool for tool in shelf.tools if offered(tool, place)):
+                yield _facade(facade_tool(shelf.facade, shelf.server.name, seen))
+
+    def _line(self, place: Place) -> str:
+        marks, tools = [], []
+        for shelf in self.shelves:
+            if not any(offered(tool, place) for tool in shelf.tools):
+                continue
+            description = " ".join(shelf.server.description.split())
+            said = f" ({description})" if description else ""
+            if shelf.facade is None:
+                marks.append(f"[MCP:{shelf.server.name}]{said}")
+            else:
+                tools.append(f'"{shelf.facade}"{said}')
+        ways = []
+        if marks:
+            ways.append(f"the tools marked {one_of(tuple(marks))}")
+        if tools:
+            each = "its description lists" if len(tools) == 1 else "their descriptions list"
+            ways.append(f"{one_of(tuple(tools))} ({each} the available tools)")
+        return f"MCP tool calls: use {' or '.join(ways)}." if ways else ""
+
+
+def menu(catalogue: Catalogue) -> Menu:
+    return Menu(
+        catalogue.shelves,
+        tuple(
+            () if shelf.facade else tuple((tool, _model_tool(tool)) for tool in shelf.tools)
+            for shelf in catalogue.shelves
+        ),
+    )
+
+
+@attrs.define(eq=False)
+class CurrentMenu:
+    """The menu of the present catalogue, made again when there is another one."""
+
+    _catalogue: Callable[[], Catalogue]
+    _made_of: Catalogue = attrs.field(factory=Catalogue)
+    _menu: Menu = attrs.field(factory=Menu)
+
+    def __call__(self) -> Menu:
+        catalogue = self._catalogue()
+        if catalogue is not self._made_of:
+            self._made_of, self._menu = catalogue, menu(catalogue)
+        return self._menu
+
+
+def _model_tool(tool: Tool) -> ModelTool:
+    description = f"[MCP:{tool.server}] {tool.description or f'MCP tool from {tool.server} server'}"
+    return ModelTool(tool.name, description, tool.input_schema, _destructive(tool), tool.description)
+
+
+def _facade(tool: Tool) -> ModelTool:
+    return ModelTool(tool.name, tool.description, tool.input_schema, _destructive(tool))
+
+
+def _destructive(tool: Tool) -> bool:
+    return bool(tool.hints.destructive) and not tool.hints.read_only

@@ -1,0 +1,78 @@
+"""What the actors of one agent share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import attrs
+
+from ...config.agent_config import AgentConfig
+from ...config.nodes import Node
+from ...runtime.clock import WallClock
+from ...runtime.event_bus import EventBus
+from ...runtime.journal.protocol import Journal, Json
+from ...runtime.ref import ActorRef
+from ..gate.gate import Place, root_place
+from ..log.activity import Pulse
+from ..log.log import ConversationLog
+from ..log.write_behind import Flusher
+from ..models.model_actors import StartedModel
+from ..tools.arguments import Arguments
+from ..tools.authorization import Authorization
+from ..tools.registry import RegistryMessage
+from .offers import Menu
+
+
+@attrs.define(eq=False)
+class Tokens:
+    """Bearer tokens, in memory only: by conversation and by the command they came with."""
+
+    _held: dict[str, dict[str, str]] = attrs.field(factory=dict, repr=False)
+
+    def put(self, conversation: str, command: str, token: str) -> None:
+        self._held.setdefault(conversation, {})[command] = token
+
+    def get(self, conversation: str, command: str) -> str | None:
+        return self._held.get(conversation, {}).get(command)
+
+    def drop(self, conversation: str, commands: Iterable[str]) -> None:
+        held = self._held.get(conversation, {})
+        for command in commands:
+            held.pop(command, None)
+        if not held:
+            self.forget(conversation)
+
+    def forget(self, conversation: str) -> None:
+        self._held.pop(conversation, None)
+
+
+@attrs.frozen(eq=False)
+class Services:
+    config: AgentConfig
+    journal: Journal
+    bus: EventBus
+    pulse: Pulse
+    tokens: Tokens
+    owner: str
+    """Who claims conversations: this process."""
+    wall: WallClock
+    registry: ActorRef[RegistryMessage]
+    model: Callable[[str], Awaitable[StartedModel]]
+    """A model by its name; started when first asked for. Raises `ModelFailed`."""
+    tree_id: str
+    """Of the tree that new runs start with."""
+    tree: Callable[[str, Json], Node]
+    """Today's form of the tree a run started with, by its id and text. Raises `ConfigError`."""
+    wake: Callable[[str], None]
+    """Tell a conversation that there may be something in its inbox."""
+    authorization: Authorization
+    menu: Callable[[], Menu]
+    """What models are told of the tools, as the registry last published them."""
+    place: Place = attrs.field(
+        init=False, default=attrs.Factory(lambda self: root_place(self.config), takes_self=True)
+    )
+    """What holds above the root of every tree."""
+    flusher: Flusher = attrs.field(factory=Flusher)
+    arguments: Arguments = attrs.field(factory=Arguments)
+    live: dict[str, ConversationLog] = attrs.field(factory=dict)
+    """The logs of the conversations that are active in this process, for readers."""

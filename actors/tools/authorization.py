@@ -1,0 +1,49 @@
+"""Servers that list their tools to nobody without a token: the tokens of runs are shown to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import attrs
+import trio
+
+from ...runtime.errors import ActorCrashed, ActorUnavailable
+from ...runtime.ref import ActorRef
+from .needs import Wanted
+from .registry import RegistryMessage, Update
+from .server_directory import ServerDirectory
+from .tool import Authenticate, ServerMessage
+
+
+@attrs.frozen(eq=False)
+class Authorization:
+    _directory: ServerDirectory
+    _registry: ActorRef[RegistryMessage]
+    _servers: Mapping[str, ActorRef[ServerMessage]]
+
+    def wanted(self, servers: Collection[str] | None = None) -> Wanted | None:
+        """What the first of these servers that waits for a token wants, or of all; None when none does."""
+        waiting = self._waiting()
+        return next((each for name, each in waiting.items() if servers is None or name in servers), None)
+
+    async def present(self, bearer: str | None) -> bool:
+        """Show a token to all that wait for one; return when they have tried it, and whether one took it."""
+        waiting = self._waiting()
+        if bearer is None or not waiting:
+            return False
+        async with trio.open_nursery() as nursery:
+            for name in waiting:
+                nursery.start_soon(self._present_to, name, bearer)
+        return self._waiting().keys() != waiting.keys()
+
+    async def _present_to(self, name: str, bearer: str) -> None:
+        try:
+            await self._servers[name].ask(Authenticate(bearer))
+        except (ActorCrashed, ActorUnavailable):
+            return
+        # Before anybody is told of its tools: what the server reports gets there in its own time.
+        await self._registry.ask(Update(name, self._directory.servers[name].tools))
+
+    def _waiting(self) -> dict[str, Wanted]:
+        servers = self._directory.servers
+        return {name: status.wanted for name, status in servers.items() if status.wanted is not None}

@@ -1,0 +1,47 @@
+"""How the parts of an agent are, as they last said themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from ...config.agent_config import AgentConfig
+from .server_directory import ServerDirectory
+
+_AT_WORK = ("connected", "auth_required")
+"""States of servers that are as they should be: one that waits for a token gets it from a request, and none
+would come if the agent said that it is not ready."""
+
+
+@attrs.frozen
+class PartHealth:
+    name: str
+    state: str
+    error: str | None = None
+
+
+@attrs.frozen
+class Health:
+    ready: bool
+    """Every part can do its work now, but for servers that are not required."""
+    servers: tuple[PartHealth, ...]
+    models: tuple[PartHealth, ...]
+    store: PartHealth
+
+
+def health_of(
+    config: AgentConfig, directory: ServerDirectory, models: Sequence[str], *, stopping: bool
+) -> Health:
+    servers = tuple(
+        PartHealth(server.name, status.state, status.error or directory.refused.get(server.name))
+        for server in config.enabled_servers
+        if (status := directory.servers.get(server.name)) is not None
+    )
+    optional = {server.name for server in config.enabled_servers if not server.required}
+    return Health(
+        not stopping and all(server.state in _AT_WORK or server.name in optional for server in servers),
+        servers,
+        tuple(PartHealth(name, "ready") for name in models),
+        PartHealth("journal", "stopping" if stopping else "ready"),
+    )

@@ -1,0 +1,50 @@
+"""What registry and servers last said of themselves; read by whoever wants to know, asked of nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import trio
+
+from ...runtime.context import Behaviour, background
+from ...runtime.message import Message
+from ...runtime.ref import ActorRef
+from .catalogue import Catalogue
+from .registry import RegistryMessage, Update
+from .server_status import ServerStatus
+
+
+@attrs.define(eq=False)
+class ServerDirectory:
+    catalogue: Catalogue = attrs.field(factory=Catalogue)
+    refused: Mapping[str, str] = attrs.field(factory=dict)
+    """Servers whose tools have changed in a way that collides with others', and how."""
+    servers: dict[str, ServerStatus] = attrs.field(factory=dict)
+    changed: dict[str, None] = attrs.field(factory=dict)
+    """Servers that have said something since the registry was told."""
+    news: trio.Event = attrs.field(factory=trio.Event)
+
+    def set_catalogue(self, catalogue: Catalogue, refused: Mapping[str, str]) -> None:
+        self.catalogue, self.refused = catalogue, refused
+
+    def set_server(self, status: ServerStatus) -> None:
+        self.servers[status.name] = status
+        self.changed[status.name] = None
+        self.news.set()
+
+
+def tool_lists(directory: ServerDirectory, registry: ActorRef[RegistryMessage]) -> Behaviour[Message[Any]]:
+    """Keeps the registry up to date with what servers list: they report, and must not wait for it."""
+
+    async def watch() -> None:
+        while True:
+            await directory.news.wait()
+            directory.news = trio.Event()
+            while directory.changed:
+                name = next(iter(directory.changed))
+                del directory.changed[name]
+                await registry.ask(Update(name, directory.servers[name].tools))
+
+    return background(watch)

@@ -1,0 +1,72 @@
+"""The routes of approvals: the inbox, one approval, a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+import attrs
+from quart import Response, request
+
+from ..actors.agent import Agent
+from ..actors.common.errors import AgentError
+from ..runtime.journal.protocol import QuestionState
+from . import headers, query, views
+from .body import read_json
+from .chunked_json import parted
+from .conversation_routes import accepted, post_key, turn_reply
+from .errors import STATUS, error_reply
+from .responses import View, facts, reply, reply_in_parts
+from .schemas import KINDS
+
+STATES: tuple[QuestionState, ...] = get_args(QuestionState)
+
+
+@attrs.frozen
+class Approvals:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {"listApprovals": self.list, "getApproval": self.get, "decideApproval": self.decide}
+
+    async def list(self) -> Response:
+        args = request.args
+        query.known(args, ("state", "kind", "limit", "cursor"))
+        page = await self.agent.approvals(
+            state=query.word(args, "state", STATES) or "pending",
+            kind=query.word(args, "kind", KINDS),
+            limit=query.limit(args),
+            cursor=query.text(args, "cursor"),
+        )
+        body: views.Json = {"approvals": views.approvals_view(page.questions)}
+        if page.next_cursor is not None:
+            body["next_cursor"] = page.next_cursor
+        return await reply_in_parts(parted(body))
+
+    async def get(self, uuid: str) -> Response:
+        question = await self.agent.approval(uuid)
+        facts()["conversation"] = question.stream
+        return reply({"approval": views.approval_view(question)})
+
+    async def decide(self, uuid: str) -> Response:
+        key = post_key()
+        decision = await read_json()
+        token = headers.bearer(request.headers)
+        wait = not headers.wants_async(request.headers)
+        try:
+            turn = await self.agent.decide(uuid, decision, key=key, token=token, wait=wait)
+        except AgentError as error:
+            if error.code not in ("already_decided", "expired", "void"):
+                raise
+            return await self._settled(uuid, error)
+        return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
+
+    async def _settled(self, uuid: str, error: AgentError) -> Response:
+        """Whoever comes too late is told what stands."""
+        question = await self.agent.approval(uuid)
+        facts()["conversation"] = question.stream
+        details = {**error.details, "approval": views.approval_view(question)}
+        if (successor := question.body.get("superseded_by")) is not None:
+            details["superseded_by"] = successor
+        return error_reply(STATUS[error.code], error.code, error.message, hint=error.hint, details=details)

@@ -1,0 +1,127 @@
+"""The routes of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from quart import Response, request
+
+from ..actors.agent import Agent
+from ..actors.conversation.result import Turn
+from . import headers, query, views
+from .body import message_of, read_json
+from .chunked_json import parted
+from .errors import RequestError
+from .responses import View, concerns, facts, nothing, reply_in_parts, session_id
+
+
+@attrs.frozen
+class Conversations:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {
+            "createConversation": self.create,
+            "listConversations": self.list,
+            "getConversation": self.get,
+            "sendMessage": self.send,
+            "cancelConversation": self.cancel,
+            "completeConversation": self.complete,
+            "resumeConversation": self.resume,
+            "deleteConversation": self.delete,
+        }
+
+    async def create(self) -> Response:
+        key = post_key()
+        message = message_of(await read_json())
+        turn = await self.agent.start_conversation(
+            message, key=key, session_id=session_id(key), token=headers.bearer(request.headers)
+        )
+        location = {"Location": f"/conversations/{turn.conversation.id}"}
+        return await turn_reply(self.agent, turn, status=201, headers=location)
+
+    async def list(self) -> Response:
+        args = request.args
+        query.known(args, ("status", "q", "limit", "cursor", "view"))
+        page = await self.agent.conversations(
+            status=query.word(args, "status", views.STATUSES),
+            q=query.text(args, "q"),
+            limit=query.limit(args),
+            cursor=query.text(args, "cursor"),
+            full=query.word(args, "view", ("full",)) == "full",
+        )
+        tree = self.agent.config.has_tree
+        body: views.Json = {
+            "conversations": views.items_view(page.conversations, tree=tree),
+            "summary": views.tally_view(page.tally),
+        }
+        if page.next_cursor is not None:
+            body["next_cursor"] = page.next_cursor
+        return await reply_in_parts(parted(body))
+
+    async def get(self, id: str) -> Response:
+        conversation = await self.agent.get(id)
+        concerns(conversation.id, conversation.head.session_id)
+        view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
+        return await reply_in_parts(parted({"conversation": view}))
+
+    async def send(self, id: str) -> Response:
+        key = post_key()
+        message = message_of(await read_json())
+        if message is None:
+            raise RequestError(400, "message_required", "message is required")
+        wait = not headers.wants_async(request.headers)
+        turn = await self.agent.send(id, message, key=key, token=headers.bearer(request.headers), wait=wait)
+        return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
+
+    async def cancel(self, id: str) -> Response:
+        key = post_key()
+        await read_json()
+        return await turn_reply(self.agent, await self.agent.cancel(id, key=key))
+
+    async def complete(self, id: str) -> Response:
+        key = post_key()
+        await read_json()
+        return await turn_reply(self.agent, await self.agent.complete(id, key=key))
+
+    async def resume(self, id: str) -> Response:
+        key = post_key()
+        await read_json()
+        token = headers.bearer(request.headers)
+        if token is None:
+            raise RequestError(
+                400,
+                "token_required",
+                "a bearer token is required",
+                hint="Send it as `Authorization: Bearer TOKEN`.",
+            )
+        return await turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
+
+    async def delete(self, id: str) -> Response:
+        headers.refuse_cross_site(request.headers)
+        await self.agent.delete(id)
+        facts()["conversation"] = id
+        return nothing()
+
+
+def post_key() -> str | None:
+    """What every POST begins with; its idempotency key."""
+    headers.refuse_cross_site(request.headers)
+    return headers.idempotency_key(request.headers, request.method, request.path)
+
+
+async def turn_reply(
+    agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    concerns(turn.conversation.id, turn.conversation.head.session_id)
+    return await reply_in_parts(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
+
+
+async def accepted(agent: Agent, turn: Turn) -> Response:
+    """The answer to `Prefer: respond-async`: it is durable, and here is where to look."""
+    location = f"/conversations/{turn.conversation.id}"
+    return await turn_reply(
+        agent, turn, status=202, headers={"Location": location, "Preference-Applied": "respond-async"}
+    )

@@ -1,0 +1,187 @@
+"""Hypercorn's connections inside our own nursery.
+
+Listening, stopping and how many connections there may be are ours. A connection that fails in an unforeseen
+way takes Hypercorn's own server down; ours is logged.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import resource
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework
+
+from .errors import bare_error
+from .http_connection import Connection
+from .log_lines import ServerLog
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE = 60.0
+"""Seconds an idle connection is kept."""
+MAX_CONNECTIONS = 1000
+"""Connections at the same time, followers of streams included; one more is turned away."""
+OPEN_FILES = 4 * MAX_CONNECTIONS
+"""How many files this process would be allowed to have open."""
+BACKLOG = 256
+MAX_HEAD = 2**16
+"""Bytes of a request before its body, however the network cuts them."""
+
+
+class BindError(Exception):
+    """The address cannot be listened on; the text says why."""
+
+
+def bind(host: str, port: int) -> tuple[socket.socket, ...]:
+    """Sockets for every address of `host`, not listening yet; port 0 picks one port for all of them.
+
+    Raises `BindError`.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ):
+            sock = socket.socket(family, kind, protocol)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind((address[0], port or sockets[0].getsockname()[1], *address[2:]))
+    except (OSError, UnicodeError) as error:
+        for sock in sockets:
+            sock.close()
+        raise _refused(host, port, error) from error
+    return tuple(sockets)
+
+
+def _refused(host: str, port: int, error: OSError | UnicodeError) -> BindError:
+    reason = getattr(error, "strerror", None) or error
+    taken = getattr(error, "errno", None) == errno.EADDRINUSE
+    hint = " (another process has this port; choose another one, 0 is any)" if taken else ""
+    return BindError(f"cannot listen on {host}:{port}: {reason}{hint}")
+
+
+class Server:
+    """Accepts connections from when it is opened until it drains."""
+
+    def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket]) -> None:
+        self._app = app
+        self._listeners = [_listener(sock) for sock in sockets]
+        self._config = _config()
+        self._context = WorkerContext(None)
+        self._accepting = trio.CancelScope()
+        self._done = trio.Event()
+        self._open: set[Connection] = set()
+        self._files = _allowed_files() // 2
+        """Connections that leave the agent as many files: it needs them for tools and models."""
+        self.host, self.port = sockets[0].getsockname()[:2]
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    async def drain(self) -> None:
+        """Accept nothing more, close idle connections, and return when the others have their answers.
+
+        How long that may take is the caller's to bound.
+        """
+        self._accepting.cancel()
+        await self._context.terminated.set()
+        for connection in self._open:
+            connection.end_if_idle()
+        await self._done.wait()
+
+    async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as connections:
+            with self._accepting:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._end_idle)
+                    task_status.started()
+                    await trio.serve_listeners(self._converse, self._listeners, handler_nursery=connections)
+        self._done.set()
+
+    async def _end_idle(self) -> None:
+        """One timer for all connections: one for each would have to be set with every request."""
+        while True:
+            for connection in self._open:
+                connection.end_if_idle(KEEP_ALIVE)
+            # What becomes idle from now on is kept until we have looked again.
+            idle = (connection.idle_since for connection in self._open)
+            await trio.sleep_until(min([trio.current_time(), *idle]) + KEEP_ALIVE)
+
+    async def _converse(self, stream: trio.SocketStream) -> None:
+        if len(self._open) >= min(MAX_CONNECTIONS, self._files):
+            await _turn_away(stream)
+            return
+        connection = Connection(self._app, self._config, self._context, stream)
+        self._open.add(connection)
+        try:
+            await connection.run()
+        except Exception as error:
+            log.error("a connection failed", exc_info=error)
+        finally:
+            self._open.remove(connection)
+
+
+def _allowed_files() -> int:
+    """How many files may be open: more than many systems begin with, where they let a process say so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES:
+        return OPEN_FILES
+    allowed = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
+
+
+async def _turn_away(stream: trio.SocketStream) -> None:
+    """Say that there are too many connections, without waiting for a word from the other side."""
+    with trio.move_on_after(1.0):
+        try:
+            await stream.send_all(bare_error(503, "too_many_connections", "too many connections are open"))
+            await stream.send_eof()
+        except trio.BrokenResourceError:
+            pass  # it left first
+    await trio.aclose_forcefully(stream)
+
+
+@asynccontextmanager
+async def open_server(app: ASGIFramework, sockets: Sequence[socket.socket]) -> AsyncIterator[Server]:
+    """Serve `app` on `sockets` of `bind`. Leaving closes every connection at once; drain first.
+
+    Raises `BindError`.
+    """
+    try:
+        server = Server(app, sockets)
+    except OSError as error:
+        host, port = sockets[0].getsockname()[:2]
+        raise _refused(host, port, error) from error
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve)
+        try:
+            yield server
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def _listener(sock: socket.socket) -> trio.SocketListener:
+    sock.setblocking(False)
+    sock.listen(BACKLOG)
+    return trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+
+
+def _config() -> Config:
+    config = Config()
+    config.include_server_header = False
+    config.h11_max_incomplete_size = MAX_HEAD
+    config.errorlog = logging.getLogger("stopgo.server")
+    config.logger_class = ServerLog
+    return config

@@ -1,0 +1,76 @@
+"""The routes that are about the agent as a whole, and the page of interactive documentation."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+
+import attrs
+from quart import Response
+
+from ..actors.agent import Agent
+from .responses import View, answer, reply
+from .views import health_view, tool_view
+
+_DOCUMENT = b"__OPENAPI__"
+_INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+@attrs.frozen
+class DocsPage:
+    html: bytes
+    headers: Mapping[str, str]
+
+
+def docs_page(openapi: bytes) -> DocsPage:
+    """The page for this document. It loads nothing and may run only what it came with."""
+    page = files("stopgo.gateway.web").joinpath("docs.html").read_bytes()
+    sources: dict[str, list[str]] = {"script": [], "style": []}
+    for tag, text in _INLINE.findall(page):
+        digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
+        sources[tag.decode()].append(f"'sha256-{digest}'")
+    policy = (
+        f"default-src 'none'; script-src {' '.join(sources['script'])}; "
+        f"style-src {' '.join(sources['style'])}; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    # Within a script element only "<" can end the text or change how it is read.
+    html = page.replace(_DOCUMENT, openapi.replace(b"<", b"\\u003c"))
+    return DocsPage(html, {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
+
+
+@attrs.frozen
+class System:
+    agent: Agent
+    openapi: bytes
+    """The document, as it is served."""
+    docs: DocsPage
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {
+            "getHealth": self.health,
+            "getReadiness": self.ready,
+            "listTools": self.tools,
+            "getOpenApi": self.document,
+            "getDocs": self.page,
+        }
+
+    async def health(self) -> Response:
+        return reply({"status": "ok"})
+
+    async def ready(self) -> Response:
+        health = self.agent.health()
+        return reply(health_view(health), 200 if health.ready else 503)
+
+    async def tools(self) -> Response:
+        return reply({"tools": [tool_view(listed) for listed in self.agent.tools()]})
+
+    async def document(self) -> Response:
+        return answer(self.openapi, "application/json")
+
+    async def page(self) -> Response:
+        return answer(self.docs.html, "text/html; charset=utf-8", headers=self.docs.headers)

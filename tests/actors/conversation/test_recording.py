@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.conversation.recorder import script_of
+from stopgo.actors.log import events as e
+from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, unheard
+from stopgo.actors.models.script import ScriptModel
+from stopgo.actors.models.script_reader import parse_script
+from stopgo.runtime.journal.protocol import Event, NewEvent
+
+NOTHING = {"input_tokens": 0, "output_tokens": 0}
+
+
+def stored(*new: NewEvent) -> list[Event]:
+    return [Event("c", seq, event.type, 0.0, event.body) for seq, event in enumerate(new, 1)]
+
+
+def model_step(key: str, node: str = "main", **outcome: Any) -> NewEvent:
+    outcome = {"text": "", "tool_calls": [], "usage": NOTHING, **outcome}
+    return e.step_finished(key, "model", node, f"model {node}", **outcome)
+
+
+def failed_step(key: str, code: str, message: str) -> NewEvent:
+    error = {"code": code, "message": message, "fatal": False}
+    return e.step_finished(key, "model", "main", "model main", error=error)
+
+
+def replayed(text: str) -> ScriptModel:
+    return ScriptModel(parse_script(text, "recording.yaml"))
+
+
+def asked(step: str, *, node: str = "main", turn: int = 1, call: int = 1, iteration: int = 1) -> ModelRequest:
+    return ModelRequest("", (), (), "anything", node, turn, call, iteration=iteration, step=step)
+
+
+def test_before_a_model_was_asked_there_is_nothing_to_record() -> None:
+    assert script_of(stored(e.conversation_created("s", "You help."), e.message_added("hi", "k"))) == ""
+
+
+def test_a_recording_is_for_people_to_read() -> None:
+    history = stored(
+        model_step("1/:1", text="", tool_calls=[{"id": "x", "name": "add", "arguments": {"name": "a"}}]),
+        model_step("1/:2", text="made a", usage={"input_tokens": 7, "output_tokens": 2, "cost_usd": 0.1}),
+    )
+    assert script_of(history) == (
+        "replies:\n"
+        "- when:\n    turn: 1\n    node: main\n    call: 1\n"
+        "  tool_calls:\n  - name: add\n    arguments:\n      name: a\n"
+        "- when:\n    turn: 1\n    node: main\n    call: 2\n"
+        "  text: made a\n"
+        "  usage:\n    input_tokens: 7\n    output_tokens: 2\n"
+    )
+
+
+async def test_turns_nodes_calls_and_iterations_are_told_apart() -> None:
+    places: list[tuple[str, dict[str, Any]]] = [
+        ("1/:1", {"call": 1}),
+        ("1/:2", {"call": 2}),
+        ("2/:1", {"turn": 2}),
+        ("1/.0@1.0:1", {"node": "looped"}),
+        ("1/.0@12.0.3:1", {"node": "looped", "iteration": 12}),
+    ]
+    history = stored(*(model_step(key, where.get("node", "main"), text=key) for key, where in places))
+    model = replayed(script_of(history))
+    for key, where in places:
+        assert (await model.complete(asked(key, **where), unheard)).text == key
+
+
+async def test_retries_and_nested_loops_are_told_apart_by_the_step() -> None:
+    keys = ["1/:1", "1/!2:1", "1/!3:1"]
+    text = script_of(stored(*(model_step(key, text=key) for key in keys)))
+    assert text.count("step:") == len(keys)
+    model = replayed(text)
+    for key in reversed(keys):
+        assert (await model.complete(asked(key), unheard)).text == key
+
+
+async def test_a_failure_is_replayed_as_it_was_told_and_at_once() -> None:
+    model = replayed(script_of(stored(failed_step("1/:1", "model_error", "overloaded (status 529)"))))
+    with pytest.raises(ModelFailed, match=r"^overloaded \(status 529\)$") as failed:
+        await model.complete(asked("1/:1"), unheard)
+    assert not failed.value.retryable
+
+
+def test_what_a_limit_of_ours_said_is_no_models_reply() -> None:
+    assert script_of(stored(failed_step("1/:1", "limit_reached", "the run stopped"))) == ""
+
+
+async def test_malformed_arguments_stay_malformed() -> None:
+    call = {"id": "x", "name": "add", "arguments": {}, "problem": "not JSON"}
+    reply = await replayed(script_of(stored(model_step("1/:1", tool_calls=[call])))).complete(
+        asked("1/:1"), unheard
+    )
+    assert reply.tool_calls == (ToolCall("call_1_0", "add", {}, "not JSON"),)
+
+
+# What JSON can hold and YAML can: no lone surrogates, which no provider sends either.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
+    [
+        "${x}",
+        "$${x}",
+        "$$${",
+        "yes",
+        "1e3",
+        "2026-01-01",
+        " x ",
+        "a: b",
+        "- a",
+        "\x85",
+        "\ufeff",
+        "\t",
+        "\x00",
+    ]
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+calls = st.fixed_dictionaries(
+    {
+        "id": st.just("x"),
+        "name": texts.filter(bool),
+        "arguments": st.dictionaries(texts, json_values, max_size=3),
+    }
+)
+
+
+@given(text=texts, tool_calls=st.lists(calls, max_size=3), count=st.integers(0, 10**9))
+async def test_whatever_a_model_said_is_said_again(
+    text: str, tool_calls: list[dict[str, Any]], count: int
+) -> None:
+    usage = {"input_tokens": count, "output_tokens": 1, "cached_tokens": count // 2}
+    history = stored(model_step("1/:1", text=text, tool_calls=tool_calls, usage=usage))
+    reply = await replayed(script_of(history)).complete(asked("1/:1"), unheard)
+    assert reply == ModelReply(
+        text,
+        tuple(
+            ToolCall(f"call_1_{index}", call["name"], call["arguments"])
+            for index, call in enumerate(tool_calls)
+        ),
+        Usage(count, 1, count // 2),
+        stop="tool_calls" if tool_calls else "end",
+    )

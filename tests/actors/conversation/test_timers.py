@@ -1,0 +1,167 @@
+"""Whoever has something due is told when it is, and not long after."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+import attrs
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from stopgo.actors.conversation.timers import LONGEST_SLEEP, timers
+from stopgo.actors.log.topics import EXPIRIES
+from stopgo.runtime.event_bus import EventBus
+from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Json, Question, QuestionPage
+from stopgo.runtime.supervision import open_supervisor
+
+
+@attrs.define
+class Asked:
+    """A journal of questions, whose conversations deal with what is due at once."""
+
+    asked: list[Question] = attrs.field(factory=list)
+    told: list[tuple[str, float]] = attrs.field(factory=list)
+    """Which of them, and when."""
+    settles: Callable[[str], bool] = lambda id: True
+    """Whether a question's conversation can deal with what is due; one that cannot refuses it."""
+    ahead: float = 0.0
+    """Seconds by which the clock on the wall was set."""
+    looks: int = 0
+    """How often it was read."""
+
+    def ask(self, id: str, expires: float) -> None:
+        question = Question(id, f"stream-{id}", "tool", "pending", {}, None, 0.0, expires, None)
+        self.asked.append(question)
+
+    def wall(self) -> float:
+        return trio.current_time() + self.ahead
+
+    async def due(self, now: float) -> tuple[Question, ...]:
+        await trio.lowlevel.checkpoint()
+        self.looks += 1
+        late = [each for each in self.asked if each.expires is not None and each.expires <= now]
+        return tuple(sorted(late, key=lambda each: each.expires or 0)[:MOST_DUE])
+
+    async def questions(self, *, limit: int, cursor: str | None) -> QuestionPage:
+        await trio.lowlevel.checkpoint()
+        start = int(cursor or 0)
+        end = start + limit
+        page = tuple(self.asked[start:end])
+        return QuestionPage(page, str(end) if end < len(self.asked) else None)
+
+    async def deliver(self, stream: str, key: str, kind: str, body: Json) -> Accepted:
+        await trio.lowlevel.checkpoint()
+        [question] = [each for each in self.asked if each.id == body["question"]]
+        assert (stream, kind) == (question.stream, "expire")
+        if self.settles(question.id):
+            self.asked.remove(question)
+        return Accepted()
+
+    def wake(self, stream: str) -> None:
+        self.told.append((stream.removeprefix("stream-"), trio.current_time()))
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[EventBus]:
+        bus = EventBus()
+        async with open_supervisor(bus) as supervisor:
+            await supervisor.start("timers", timers(cast(Journal, self), bus, self.wall, self.wake))
+            yield bus
+
+
+async def test_each_is_told_when_it_is_due(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    for id, expires in (("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)):
+        asked.ask(id, expires)
+    async with asked.watched():
+        await trio.sleep(3 * LONGEST_SLEEP)
+    assert asked.told == [("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)]
+
+
+async def test_a_long_list_is_told_to_its_end(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    for number in range(2 * MOST_DUE):
+        asked.ask(str(number), 0)
+    async with asked.watched():
+        await trio.sleep(1)
+    assert len(asked.told) == 2 * MOST_DUE
+
+
+async def test_a_new_question_is_not_slept_over(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    async with asked.watched() as bus:
+        await trio.sleep(100)
+        asked.ask("new", expires=110)
+        bus.publish(EXPIRIES, 110.0)
+        await trio.sleep(20)
+    assert asked.told == [("new", 110)]
+
+
+async def test_a_new_question_that_expires_after_those_that_are_there_costs_no_look(
+    autojump_clock: MockClock,
+) -> None:
+    asked = Asked()
+    asked.ask("first", expires=10)
+    async with asked.watched() as bus:
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(5):
+            asked.ask(str(number), expires=11.0 + number)
+            bus.publish(EXPIRIES, 11.0 + number)
+            await trio.testing.wait_all_tasks_blocked()
+        assert asked.looks == 1
+        await trio.sleep(20)
+    assert asked.told == [("first", 10), *((str(number), 11 + number) for number in range(5))]
+
+
+async def test_the_soonest_of_many_that_come_at_once_is_not_missed(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    async with asked.watched() as bus:
+        await trio.testing.wait_all_tasks_blocked()
+        asked.ask("soon", expires=5)
+        bus.publish(EXPIRIES, 5.0)
+        for _ in range(1000):
+            bus.publish(EXPIRIES, 2000.0)
+        await trio.sleep(20)
+    assert asked.told == [("soon", 5)]
+
+
+async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock) -> None:
+    """Or is so for us: a suspended machine's wall clock goes on, and the one we sleep on does not."""
+    asked = Asked()
+    asked.ask("a", expires=5 * 3600)
+    async with asked.watched():
+        await trio.sleep(100)
+        asked.ahead = 5 * 3600
+        await trio.sleep(3600)
+    assert asked.told == [("a", 120)]
+
+
+async def test_a_clock_that_is_set_back_makes_nothing_due_before_its_time(autojump_clock: MockClock) -> None:
+    asked = Asked()
+    asked.ask("a", expires=50)
+    async with asked.watched() as bus:
+        await trio.sleep(20)
+        asked.ahead = -3600
+        asked.ask("new", expires=-3570)
+        bus.publish(EXPIRIES, -3570.0)
+        await trio.sleep(3600 + 50)
+    assert asked.told == [("new", 30), ("a", 3650)]
+
+
+async def test_what_nobody_settles_keeps_nothing_from_others(autojump_clock: MockClock) -> None:
+    """Conversations of a newer version cannot deal with what is due, however many they are."""
+    asked = Asked(settles=lambda id: not id.startswith("stuck"))
+    for number in range(3 * MOST_DUE):
+        asked.ask(f"stuck-{number}", expires=number / 1000)
+    asked.ask("late", expires=10)
+    asked.ask("later", expires=1000)
+    async with asked.watched() as bus:
+        await trio.sleep(100)
+        asked.ask("new", expires=500)
+        bus.publish(EXPIRIES, 500.0)
+        await trio.sleep(1000)
+    others = [(id, int(when)) for id, when in asked.told if not id.startswith("stuck")]
+    assert others == [("late", 10), ("new", 500), ("later", 1000)]
+    assert len(asked.told) == 3 * MOST_DUE + len(others)  # each once: who refuses one refuses the next

@@ -1,0 +1,317 @@
+"""What a run is ahead of its journal: one commit for what follows from each other, and nothing twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from stopgo.actors.log.write_behind import Flusher
+from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.nodes.effect import NOT_SENT
+from stopgo.runtime.event_bus import ACTORS, Crashed
+from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.memory import MemoryJournal
+from tests.actors.world import (
+    HARMLESS,
+    READ_ONLY,
+    World,
+    after,
+    answer,
+    call,
+    events,
+    llm,
+    once,
+    parallel,
+    say,
+    use,
+    wall,
+)
+
+
+class Commits(MemoryJournal):
+    """Remembers what was saved together."""
+
+    def __init__(self) -> None:
+        super().__init__(wall)
+        self.saved: list[list[str]] = []
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        self.saved.append([event.type for event in args[2]])
+        return await super().save(*args, **options)
+
+
+@pytest.fixture
+def commits(world: World) -> Commits:
+    world.journal = Commits()
+    return world.journal
+
+
+async def test_the_commits_of_a_turn(world: World, commits: Commits, autojump_clock: MockClock) -> None:
+    world.tool("look", READ_ONLY)
+    world.plan("agent", use(call("look", name="a")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert commits.saved == [
+        ["conversation.created", "message.added", "run.started", "step.finished", "tool.started"],
+        ["tool.finished", "batch.finished", "step.finished", "run.finished"],
+    ]
+
+
+async def test_calls_after_each_other_share_commits(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    world.settings["tools"] = {"max_parallel": 1}
+    world.tool("look", READ_ONLY)
+    world.plan("agent", use(*(call("look", name=str(n)) for n in range(5))), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert commits.saved[1:5] == 4 * [["tool.finished", "tool.started"]]
+
+
+async def test_a_model_is_told_of_what_must_not_be_repeated_when_it_is_on_disk(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    """The message of its run is in the inbox; the result of a call that is sent once is among the events."""
+    kept: list[tuple[bool, list[list[str]]]] = []
+
+    async def look_around() -> None:
+        (id,) = await commits.open_work()
+        kept.append((any(await commits.inbox(id)), list(commits.saved)))
+
+    async def first(_: ModelRequest) -> ModelReply:
+        await look_around()
+        return use(call("look", name="a"))
+
+    async def second(_: ModelRequest) -> ModelReply:
+        await look_around()
+        return say("done")
+
+    world.tool("look", HARMLESS)
+    world.plan("agent", first, second)
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert kept[0] == (True, [])
+    assert not kept[1][0]
+    assert kept[1][1][-1] == ["tool.finished"]
+
+
+async def test_a_result_is_on_disk_soon_while_the_model_thinks_it_over(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    thinks = trio.Event()
+    world.tool("look", READ_ONLY)
+    world.plan("agent", use(call("look", name="a")), once(thinks, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(1)
+        assert commits.saved[-1] == ["tool.finished", "batch.finished"]
+        assert (await agent.get(id)).messages[-1].content == "look ok"
+        thinks.set()
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_call_leaves_when_what_led_to_it_is_on_disk(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    """The result that a model has thought over is in the commit of the intent which that came to."""
+    kept: list[list[str]] = []
+
+    async def change(_: Any) -> str:
+        kept.extend(commits.saved)
+        return "changed"
+
+    world.tool("look", READ_ONLY)
+    world.tool("change", HARMLESS, change)
+    world.plan("agent", use(call("look", name="a")), use(call("change", name="a")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert kept[-1] == ["tool.finished", "batch.finished", "step.finished", "tool.started"]
+
+
+@pytest.mark.repeat(10)
+async def test_a_message_that_was_taken_in_is_not_taken_in_again(
+    world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inbox row is open until the commit; whoever wakes the conversation meanwhile has it look there."""
+    monkeypatch.setattr(Flusher, "soon", lambda *_: None)
+    thinks = trio.Event()
+    answers: list[str] = []
+    world.plan("agent", once(thinks, say("first")), say("second"))
+    async with world.agent() as agent:
+
+        async def begin() -> None:
+            answers.append(answer(await agent.start_conversation("go", key="first")).response)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(begin)
+            await trio.testing.wait_all_tasks_blocked()
+            (id,) = await commits.open_work()
+            assert [command.key for command in await commits.inbox(id)] == ["first"]
+            await agent.send(id, "again", wait=False)  # it queues behind the live run
+            await trio.testing.wait_all_tasks_blocked()
+            thinks.set()
+        assert answers == ["first"]
+        await trio.testing.wait_all_tasks_blocked()
+    texts = [each.body["text"] for each in await events(commits, id) if each.type == "message.added"]
+    assert texts == ["go", "again"]
+
+
+async def test_readers_are_shown_what_is_on_disk(
+    world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes: list[Any] = []
+    monkeypatch.setattr(Flusher, "soon", lambda self, who, flush: flushes.append(flush))
+    thinks = trio.Event()
+    world.plan("agent", once(thinks, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        await agent.send(id, "go", wait=False)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await agent.get(id)).last_seq == 1
+        flushes[0]()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await agent.get(id)).last_seq == 3
+        thinks.set()
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_what_nothing_follows_is_on_disk_soon(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    comes = trio.Event()
+
+    async def slow(_: Any) -> str:
+        await comes.wait()
+        return "at last"
+
+    world.tool("look", READ_ONLY)
+    world.tool("stare", READ_ONLY, slow, server="slow")
+    world.plan("agent", use(call("look", name="a"), call("stare", name="b")), say("done"))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(1)
+        assert commits.saved[-1] == ["tool.finished"]
+        assert (await agent.get(id)).messages[-2].content == "look ok"
+        comes.set()
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_shutdown_leaves_nothing_behind(
+    world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flusher has not come round yet when a run is stopped between two steps."""
+    monkeypatch.setattr(Flusher, "soon", lambda *_: None)
+    thinks = trio.Event()
+    world.tool("look", READ_ONLY)
+    world.plan("agent", once(thinks, use(call("look", name="a"))), say("done"))
+    async with trio.open_nursery() as nursery:
+        async with world.agent() as agent:
+            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            await trio.testing.wait_all_tasks_blocked()
+
+            async def reply_while_it_drains() -> None:
+                await agent.draining.wait()
+                thinks.set()
+
+            nursery.start_soon(reply_while_it_drains)
+    assert [event.type for event in await events(commits, id)][-2:] == ["run.started", "step.finished"]
+    world.plan("agent", say("not asked again"), say("done"))
+    async with world.agent() as agent:
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await agent.get(id)).messages[-1].content == "done"
+
+
+@pytest.mark.repeat(10)
+async def test_a_conversation_that_cannot_be_saved_keeps_nobody_else_from_being_flushed(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """What is still saved while it unwinds is nothing to flush: it cannot start a task any more."""
+
+    saving = trio.Event()
+
+    class Choosy(MemoryJournal):
+        async def save(self, *args: Any, **options: Any) -> Any:
+            if any(event.body.get("text") == "poison" for event in args[2]):
+                saving.set()
+                for _ in range(20):  # meanwhile the other branch waits for its turn to save
+                    await trio.lowlevel.checkpoint()
+                raise TypeError("this is not JSON")
+            return await super().save(*args, **options)
+
+    thinks = trio.Event()
+    world.journal = Choosy(wall)
+    world.settings["agent"] = parallel("root", llm("bad"), llm("busy"))
+    world.tool("change", HARMLESS)
+    world.plan("bad", *4 * [say("poison")])
+    world.plan("busy", *4 * [once(saving, use(call("change", name="a")))])
+    async with world.agent() as agent:
+        with agent._cast.services.bus.subscribe(ACTORS, buffer=1000) as heard:
+            assert answer(await agent.start_conversation("go")).code == "internal_error"
+            world.plan("bad", once(thinks, say("good")))
+            world.plan("busy", say("done"))
+            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            await trio.sleep(1)
+            kept = [event.type for event in await events(world.journal, id)]
+            assert kept[-2:] == ["step.finished", "step.finished"]  # while the other model still thinks
+            thinks.set()
+            await trio.sleep(1)
+        crashed = {item.actor async for item in heard if isinstance(item, Crashed)}
+    assert {name.partition(":")[0] for name in crashed} == {"conversation"}
+
+
+class FailsOnce(MemoryJournal):
+    """Refuses a save that says "too much", which crashes the conversation."""
+
+    failed = False
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        if not self.failed and any(event.body.get("text") == "too much" for event in args[2]):
+            self.failed = True
+            raise JournalError("no")
+        return await super().save(*args, **options)
+
+
+@pytest.mark.repeat(5)
+async def test_a_result_that_comes_when_its_conversation_has_crashed_is_kept(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """A call that must not be repeated is seen through; else a human would be asked what became of it."""
+
+    async def slow(_: Any) -> str:
+        await trio.sleep(2)
+        return "changed"
+
+    world.journal = FailsOnce(wall)
+    world.settings["agent"] = parallel("root", llm("one"), llm("two"))
+    world.tool("change", HARMLESS, slow)
+    world.plan("one", use(call("change", name="a")), say("done"))
+    world.plan("two", after(1, say("too much")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).state == "finished"
+    assert world.journal.failed
+    kept = [event.type for event in await events(world.journal, turn.conversation.id)]
+    assert (kept.count("tool.finished"), kept.count("tool.unknown"), world.called("change")) == (1, 0, 1)
+
+
+@pytest.mark.repeat(5)
+async def test_a_call_that_has_not_left_when_its_conversation_crashes_is_known_not_to_have(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.journal = FailsOnce(wall)
+    world.settings["agent"] = parallel("root", llm("one"), llm("two"))
+    world.tool("change", HARMLESS)
+    world.out_of_reach = 4
+    world.plan("one", use(call("change", name="a")), say("done"))
+    world.plan("two", after(1, say("too much")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    assert world.journal.failed
+    assert [m.call.result for m in turn.conversation.messages if m.call] == [NOT_SENT]
+    kept = [event.type for event in await events(world.journal, turn.conversation.id)]
+    assert (kept.count("tool.finished"), kept.count("tool.unknown"), world.called("change")) == (1, 0, 0)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from stopgo.actors.mcp.failures import (
+    ANY_ERROR,
+    NOT_UNDERSTOOD,
+    REQUEST_REFUSED,
+    SERVER_FAILED,
+    SESSION_LOST,
+    UNREACHABLE,
+    meaning,
+)
+from stopgo.actors.mcp.incoming import parse_message
+from tests.actors.mcp.test_wire import json_values
+
+
+def parsed(data: bytes) -> dict[str, Any] | None:
+    message = parse_message(data)
+    return None if message is None else json.loads(message.model_dump_json(exclude_unset=True))
+
+
+def test_a_message_is_taken_as_it_is() -> None:
+    reply = {"jsonrpc": "2.0", "id": 1, "result": {"a": [1, None]}}
+    assert parsed(json.dumps(reply).encode()) == reply
+
+
+@pytest.mark.parametrize("text", [b'"caf\xe9"', b'"caf\\ud83d"'])
+def test_wrong_letters_do_not_lose_a_message(text: bytes) -> None:
+    message = parsed(b'{"jsonrpc": "2.0", "id": 1, "result": {"text": %s}}' % text)
+    assert message is not None
+    assert message["result"] == {"text": "caf\ufffd"}
+
+
+def test_a_byte_order_mark_does_not_lose_a_message() -> None:
+    reply = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert parsed(b"\xef\xbb\xbf" + json.dumps(reply).encode()) == reply
+
+
+def test_a_number_of_any_length_does_not_lose_a_message() -> None:
+    digits = b"9" * 5000
+    message = parsed(b'{"jsonrpc": "2.0", "id": 1, "result": {"n": [%s, -%s, 7]}}' % (digits, digits))
+    assert message is not None
+    assert message["result"] == {"n": [None, None, 7]}
+
+
+def nested(depth: int) -> Any:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"jsonrpc": "2.0", "id": 7, "result": "a text"},
+        {"jsonrpc": "2.0", "id": 7, "result": nested(300)},
+        {"jsonrpc": "2.0", "id": 7, "error": 5},
+        {"jsonrpc": "1.0", "id": 7, "result": {}},
+        {"id": "seven", "result": {}},
+    ],
+)
+def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> None:
+    message = parse_message(json.dumps(reply).encode())
+    assert isinstance(message, JSONRPCError)
+    assert message.id == reply["id"]
+    error = message.error
+    assert error.code == NOT_UNDERSTOOD
+    assert meaning(error.code, error.message, error.data) == "outcome_unknown"
+
+
+@pytest.mark.parametrize("error", ["disk full", {"code": "ENOSPC", "message": "disk full"}])
+def test_what_a_server_says_is_wrong_is_told_however_it_says_it(error: object) -> None:
+    message = parse_message(json.dumps({"jsonrpc": "2.0", "id": 7, "error": error}).encode())
+    assert isinstance(message, JSONRPCError)
+    assert (message.id, message.error.message) == (7, "disk full")
+    assert meaning(message.error.code, message.error.message, message.error.data) == "answered"
+
+
+@pytest.mark.parametrize("code", [UNREACHABLE, SESSION_LOST, SERVER_FAILED, NOT_UNDERSTOOD, REQUEST_REFUSED])
+def test_a_code_that_we_use_ourselves_is_none_of_the_servers(code: int) -> None:
+    error = {"code": code, "message": "no", "data": {"sent": False, "http_status": 401}}
+    message = parse_message(json.dumps({"jsonrpc": "2.0", "id": 7, "error": error}).encode())
+    assert isinstance(message, JSONRPCError)
+    assert (message.error.code, message.error.message) == (ANY_ERROR, "no")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"starting up...",
+        b"{}",
+        b"[1]",
+        b"3",
+        b'{"jsonrpc": "2.0", "id": true, "result": 1}',
+        b'{"jsonrpc": "2.0", "result": 1}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": 5, "result": 1}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_message_is_none(garbage: bytes) -> None:
+    assert parse_message(garbage) is None
+
+
+_parts = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | st.just("1.0"),
+        "id": st.integers() | st.text(max_size=3) | st.floats(allow_nan=False) | st.none() | st.booleans(),
+        "method": st.text(max_size=3) | st.none(),
+        "params": json_values,
+        "result": st.dictionaries(st.text(max_size=3), json_values, max_size=2) | json_values,
+        "error": st.fixed_dictionaries({"code": st.integers(), "message": st.text(max_size=3)}) | json_values,
+    },
+)
+
+
+@given(_parts)
+def test_what_is_a_message_says_the_sdk(value: dict[str, Any]) -> None:
+    data = json.dumps(value).encode()
+    try:
+        judged = jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValidationError:
+        ours = parse_message(data)
+        assert ours is None or (
+            isinstance(ours, JSONRPCError) and ours.error.code in (NOT_UNDERSTOOD, ANY_ERROR)
+        )
+    else:
+        assert parse_message(data) == judged

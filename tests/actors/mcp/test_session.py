@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import mcp_types as types
+import pytest
+import trio
+from mcp import MCPError
+from mcp.client.subscriptions import SubscriptionLost
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
+from stopgo.actors.mcp.in_flight import Flight, Flights
+from stopgo.actors.mcp.session import Line, Link
+from stopgo.actors.mcp.tool_list import listen_for_changes
+from stopgo.actors.mcp.wire import MAX_QUESTIONS
+from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
+
+
+async def lost_line() -> Line:
+    line, link = Line(), Link(Flights(logging.getLogger("test")))
+    line.open(link)
+    await trio.sleep(100)
+    line.close(link)
+    return line
+
+
+async def test_nobody_waits_where_there_never_was_a_link(autojump_clock: MockClock) -> None:
+    assert await Line().wait(60, 3) is None
+    assert trio.current_time() == 0
+
+
+async def test_patience_counts_from_the_loss(autojump_clock: MockClock) -> None:
+    line = await lost_line()
+    await trio.sleep(50)
+    assert await line.wait(60, 3) is None
+    assert trio.current_time() == 160
+    assert await line.wait(60, 3) is None
+    assert trio.current_time() == 160
+
+
+async def test_so_many_attempts_are_waited_for_and_no_more(autojump_clock: MockClock) -> None:
+    line = await lost_line()
+    found: list[Link | None] = []
+
+    async def wait() -> None:
+        found.append(await line.wait(60, 2))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        line.fail()
+        await wait_all_tasks_blocked()
+        assert found == []
+        line.fail()
+    assert found == [None]
+    assert trio.current_time() == 100
+
+
+async def test_the_next_link_is_had_at_once_and_counts_anew(autojump_clock: MockClock) -> None:
+    line = await lost_line()
+    line.fail()
+    found: list[Link | None] = []
+
+    async def wait() -> None:
+        found.append(await line.wait(60, 2))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        line.open(link := Link(Flights(logging.getLogger("test"))))
+    assert found == [link]
+    line.close(link)
+    line.fail()
+    with trio.move_on_after(1) as scope:
+        await line.wait(60, 2)
+    assert scope.cancelled_caught
+
+
+async def test_an_older_link_closes_nothing_but_itself() -> None:
+    line, old, new = (
+        Line(),
+        Link(Flights(logging.getLogger("test"))),
+        Link(Flights(logging.getLogger("test"))),
+    )
+    line.open(old)
+    line.close(old)
+    line.open(new)
+    line.close(old)
+    assert line.link is new
+
+
+async def test_the_last_call_to_end_leaves_none_under_way() -> None:
+    flights = Flights(logging.getLogger("test"))
+    await flights.landed()
+    ends = [trio.Event(), trio.Event()]
+
+    async def call(end: trio.Event) -> None:
+        with flights.one(CallTool("t", {}), 60):
+            await end.wait()
+
+    async with trio.open_nursery() as nursery:
+        for end in ends:
+            nursery.start_soon(call, end)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(flights.landed)
+        for end in ends:
+            assert len(nursery.child_tasks) > 1
+            end.set()
+            await wait_all_tasks_blocked()
+        assert not nursery.child_tasks
+
+
+async def test_no_call_has_more_questions_open_than_may_be_asked_at_once(nursery: trio.Nursery) -> None:
+    answer = ElicitationAnswer("accept", {})
+    go, said = trio.Event(), list[ElicitationAnswer]()
+
+    async def think(_: Elicitation) -> ElicitationAnswer:
+        await go.wait()
+        return answer
+
+    async def ask(flight: Flight) -> None:
+        said.append(await flight.ask(Elicitation("?")))
+
+    with Flights(logging.getLogger("test")).one(CallTool("t", {}, on_elicitation=think), 60) as flight:
+        for _ in range(MAX_QUESTIONS):
+            nursery.start_soon(ask, flight)
+        await wait_all_tasks_blocked()
+        with trio.fail_after(5):
+            assert await flight.ask(Elicitation("One more?")) == ElicitationAnswer("decline")
+        go.set()
+        await wait_all_tasks_blocked()
+        assert said == [answer] * MAX_QUESTIONS
+        assert await flight.ask(Elicitation("And now?")) == answer
+
+
+async def test_only_the_server_itself_ends_the_listening(autojump_clock: MockClock) -> None:
+    """What is in front of it may be busy for a while."""
+    busy = MCPError(REQUEST_REFUSED, "HTTP 429 Too Many Requests", {"http_status": 429})
+    answers = [busy, busy, MCPError(types.METHOD_NOT_FOUND, "no such method")]
+
+    class Busy:
+        @asynccontextmanager
+        async def listen(self, *, tools_list_changed: bool) -> AsyncIterator[None]:
+            raise answers.pop(0)
+            yield
+
+    link = Link(Flights(logging.getLogger("test")))
+    link.client = cast(Any, Busy())
+    await listen_for_changes(link)
+    assert answers == []
+    assert link.loss is None
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (MCPError(UNREACHABLE, "refused", {"sent": False}), True),
+        (MCPError(-32000, "Connection closed"), True),
+        (MCPError(UNREACHABLE, "reset", {"sent": True}), False),
+        (SubscriptionLost("the stream ended"), False),
+    ],
+)
+async def test_a_connection_that_is_gone_is_lost_and_a_stream_that_ended_is_opened_again(
+    error: Exception, ends: bool, autojump_clock: MockClock
+) -> None:
+    answers = [error, MCPError(types.METHOD_NOT_FOUND, "no such method")]
+
+    class Ending:
+        @asynccontextmanager
+        async def listen(self, *, tools_list_changed: bool) -> AsyncIterator[None]:
+            raise answers.pop(0)
+            yield
+
+    link = Link(Flights(logging.getLogger("test")))
+    link.client = cast(Any, Ending())
+    await listen_for_changes(link)
+    assert (link.loss is not None, len(answers)) == (ends, int(ends))
+
+
+async def test_a_stream_that_begins_may_have_missed_what_the_server_announces() -> None:
+    link = Link(Flights(logging.getLogger("test")))
+    link.stream_begins()
+    assert not link.stale
+    link.announces = True
+    link.stream_begins()
+    assert link.stale
+    await link.wait_for_news()
+
+
+async def test_what_changed_before_anybody_listened_is_asked_for() -> None:
+    """Calls may be made, and tools change, before the server knows that somebody listens."""
+
+    class Listened:
+        @asynccontextmanager
+        async def listen(self, *, tools_list_changed: bool) -> AsyncIterator[AsyncIterator[None]]:
+            assert tools_list_changed
+            yield self._changes()
+
+        async def _changes(self) -> AsyncIterator[None]:
+            await trio.sleep_forever()
+            yield
+
+    link = Link(Flights(logging.getLogger("test")))
+    link.client = cast(Any, Listened())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen_for_changes, link)
+        await wait_all_tasks_blocked()
+        assert link.stale
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,83 @@
+"""What a server lists, page by page."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import mcp_types as types
+import pytest
+
+from stopgo.actors.mcp import tool_list
+from stopgo.actors.mcp.in_flight import Flights
+from stopgo.actors.mcp.session import Link, Manner, Transport, client
+from stopgo.actors.mcp.tool_list import list_tools
+from stopgo.config.mcp import McpServerConfig
+
+LOG = logging.getLogger("test")
+
+
+def listed(name: str, description: str = "", **more: Any) -> types.Tool:
+    return types.Tool(name=name, description=description, input_schema={"type": "object"}, **more)
+
+
+async def tools_of(pages: Mapping[str | None, tuple[list[types.Tool], str | None]]) -> list[tuple[str, str]]:
+    """What is known in the end, of a server with these pages and cursors; what calls go by is the same."""
+
+    async def list_page(cursor: str | None = None) -> types.ListToolsResult:
+        tools, following = pages[cursor]
+        return types.ListToolsResult(tools=tools, next_cursor=following)
+
+    known: list[Any] = []
+    link = Link(Flights(LOG))
+    link.client = cast(Any, SimpleNamespace(list_tools=list_page))
+    link.tool_calls = cast(Any, SimpleNamespace(listed=known.extend))
+    tools = await list_tools(link, "web", LOG)
+    assert tuple(known) == tools
+    return [(tool.name, tool.description) for tool in tools]
+
+
+async def test_all_pages_are_read() -> None:
+    pages = {None: ([listed("a")], "1"), "1": ([listed("b")], "2"), "2": ([listed("c")], None)}
+    assert [name for name, _ in await tools_of(pages)] == ["a", "b", "c"]
+
+
+async def test_of_two_tools_of_one_name_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
+    pages = {None: ([listed("a", "first"), listed("a", "second")], "1"), "1": ([listed("a", "third")], None)}
+    assert await tools_of(pages) == [("a", "first")]
+    assert 'lists the tool "a" twice' in caplog.text
+
+
+async def test_a_tool_that_can_only_be_a_task_is_left_out() -> None:
+    ways = {
+        way: listed(way, execution=types.ToolExecution(task_support=way)) for way in ("optional", "required")
+    }
+    assert await tools_of({None: (list(ways.values()), None)}) == [("optional", "")]
+
+
+async def test_pages_without_end_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tool_list, "MAX_PAGES", 3)
+    pages = {str(n) if n else None: ([listed(f"t{n}")], str(n + 1)) for n in range(10)}
+    assert [name for name, _ in await tools_of(pages)] == ["t0", "t1", "t2"]
+    assert "more than 3 pages" in caplog.text
+
+
+async def test_pages_in_a_circle_are_read_once(caplog: pytest.LogCaptureFixture) -> None:
+    pages = {None: ([listed("a")], "1"), "1": ([listed("b")], "1")}
+    assert [name for name, _ in await tools_of(pages)] == ["a", "b"]
+    assert caplog.text == ""
+
+
+async def test_a_cursor_that_is_empty_leads_nowhere() -> None:
+    assert await tools_of({None: ([listed("a")], "")}) == [("a", "")]
+
+
+async def test_tools_are_asked_for_and_not_remembered() -> None:
+    """The SDK would answer a list with an older one, for as long as that server said it may (SEP-2549)."""
+    way = Transport(cast(Any, None), cast(Any, None))
+    config = McpServerConfig(name="web", url="http://server.test/mcp")
+    assert client(config, Manner.first(config), way, Link(Flights(LOG)), LOG).cache is None

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from stopgo.actors.mcp.failures import InvalidResult
+from stopgo.actors.mcp.wire import (
+    error_result,
+    repair_listing,
+    result_from_wire,
+    tool_from_wire,
+)
+from stopgo.actors.tools.tool import Hints
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"content": [], **fields}
+
+
+def test_hints_come_from_annotations_and_what_is_not_said_stays_unsaid() -> None:
+    wire = types.Tool.model_validate(
+        {
+            "name": "wipe",
+            "description": "Destroy",
+            "inputSchema": {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}},
+            "annotations": {"title": "Wipe it", "destructiveHint": True, "openWorldHint": False},
+        },
+        by_name=False,
+    )
+    tool = tool_from_wire(wire, "files")
+    assert (tool.name, tool.description, tool.server, tool.title) == ("wipe", "Destroy", "files", "Wipe it")
+    assert tool.hints == Hints(read_only=None, destructive=True, idempotent=None, open_world=False)
+    assert tool.input_schema == {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}}
+
+
+def test_a_tool_that_says_nothing_has_no_hints() -> None:
+    wire = types.Tool(name="plain", input_schema={"type": "object"})
+    tool = tool_from_wire(wire, "files")
+    assert (tool.hints, tool.description, tool.title) == (Hints(), "", None)
+
+
+def test_text_parts_are_joined_and_every_other_part_leaves_a_line() -> None:
+    answer = result_from_wire(
+        result(
+            content=[
+                {"type": "text", "text": "first"},
+                {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"},
+                {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
+                {"type": "resource_link", "uri": "file:///b", "name": "b"},
+                {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"},
+                {"type": "text", "text": ""},
+                {
+                    "type": "resource",
+                    "resource": {"uri": "file:///c", "blob": "QUI=", "mimeType": "application/zip"},
+                },
+                {"type": "resource_link", "uri": "file:///d", "name": "d", "mimeType": "text/plain"},
+                {"type": "text", "text": "last"},
+            ],
+            structuredContent={"a": 1},
+        )
+    )
+    assert answer.content.splitlines() == [
+        "first",
+        "[image: image/png, 4 bytes]",
+        "inside",
+        "[resource: b, file:///b]",
+        "[audio: audio/wav, 3 bytes]",
+        "[resource: file:///c, application/zip, 2 bytes]",
+        "[resource: d, file:///d, text/plain]",
+        "last",
+    ]
+    assert len(answer.parts) == 9
+    assert answer.parts[1] == {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"}
+    assert not answer.is_error
+
+
+def test_nothing_is_said_to_be_nothing() -> None:
+    assert result_from_wire(result()).content == "(empty result)"
+    assert result_from_wire(result(content=[{"type": "text", "text": ""}])).content == "(empty result)"
+
+
+def test_structure_without_text_is_shown_as_json() -> None:
+    answer = result_from_wire(result(structuredContent={"größe": 3}))
+    assert (answer.content, answer.structured) == ('{"größe": 3}', {"größe": 3})
+    image = {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"}
+    answer = result_from_wire(result(content=[image], structuredContent={"a": 1}))
+    assert answer.content == '[image: image/png, 4 bytes]\n{"a": 1}'
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    answer = result_from_wire(
+        result(
+            content=[{"type": "text", "text": "NaN", "_meta": {"mean": math.nan}}],
+            structuredContent={"mean": math.nan, "bounds": [-math.inf, 1.5]},
+        )
+    )
+    assert answer.content == "NaN"
+    assert answer.structured == {"mean": None, "bounds": [None, 1.5]}
+    json.dumps(answer.to_json(), allow_nan=False)
+
+    schema = {"type": "object", "properties": {"limit": {"type": "number", "default": math.inf}}}
+    tool = tool_from_wire(types.Tool(name="plain", input_schema=schema), "files")
+    json.dumps(tool.input_schema, allow_nan=False)
+
+
+def test_errors_are_results() -> None:
+    assert result_from_wire(result(isError=True, content=[{"type": "text", "text": "no"}])).is_error
+    assert not result_from_wire(result(isError=None)).is_error
+    assert error_result("no").is_error
+    assert error_result("no").parts == ({"type": "text", "text": "no"},)
+
+
+_texts = st.text(max_size=20)
+_known_blocks = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, _texts),
+    st.builds(
+        lambda kind, data: {"type": kind, "data": base64.b64encode(data).decode(), "mimeType": "a/b"},
+        st.sampled_from(["image", "audio"]),
+        st.binary(max_size=20),
+    ),
+    st.builds(lambda name: {"type": "resource_link", "uri": "file:///x", "name": name}, _texts),
+    st.builds(lambda text: {"type": "resource", "resource": {"uri": "file:///x", "text": text}}, _texts),
+    st.just({"type": "resource", "resource": {"uri": "file:///x", "blob": "QUI="}}),
+)
+_odd_blocks = json_values.filter(lambda each: not isinstance(each, dict) or "type" not in each)
+
+
+@given(blocks=st.lists(_known_blocks | _odd_blocks, max_size=6), structured=st.none() | json_values)
+def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any) -> None:
+    answer = result_from_wire({"content": copy.deepcopy(blocks), "structuredContent": structured})
+    assert answer.content
+    assert len(answer.parts) == len(blocks)
+    assert answer.structured == structured
+    for block, part in zip(blocks, answer.parts, strict=True):
+        if isinstance(block, dict) and "type" in block:
+            assert part == block
+        else:
+            assert part["type"] == "text"
+            assert block == (part["text"] if isinstance(block, str) else json.loads(part["text"]))
+        if part["type"] == "text":
+            assert part["text"] in answer.content
+    assert json.loads(json.dumps(answer.to_json())) == answer.to_json()
+
+
+@pytest.mark.parametrize(
+    ("wire", "problem"),
+    [
+        ({}, "content: Field required"),
+        ({"content": None}, "content: Input should be a valid list"),
+        ({"content": "text", "structuredContent": {}}, "content: Input should be a valid list"),
+        ({"content": [{"type": "text"}]}, "content.0.text: Input should be a valid string"),
+        ({"content": ["a", {"type": "image", "data": "QQ=="}]}, "content.1.mimeType: Input should be"),
+        ({"content": [{"type": "resource", "resource": []}]}, "content.0.resource: Input should be a"),
+        ({"content": [], "isError": "no"}, "isError: Input should be a valid boolean"),
+    ],
+)
+def test_what_is_no_result_is_told(wire: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidResult) as raised:
+        result_from_wire(wire)
+    assert str(raised.value).startswith(problem)
+
+
+@given(st.lists(_known_blocks, max_size=3), st.data())
+def test_of_blocks_that_are_known_the_sdk_says_what_is_valid(blocks: list[Any], data: st.DataObject) -> None:
+    for block in map(copy.deepcopy, blocks):
+        holder = block["resource"] if block["type"] == "resource" and data.draw(st.booleans()) else block
+        name = data.draw(st.sampled_from(sorted(holder.keys() - {"type"})))
+        if data.draw(st.booleans()):
+            del holder[name]
+        elif data.draw(st.booleans()):
+            holder[name] = data.draw(json_values)
+        wire = {"content": [block]}
+        try:
+            answer = result_from_wire(wire)
+        except InvalidResult:
+            answer = None
+        try:
+            judged = types.CallToolResult.model_validate(wire, by_name=False)
+        except ValidationError:
+            assert answer is None
+        else:
+            assert answer is not None
+            [part] = judged.content
+            assert answer.parts == (part.model_dump(mode="json", by_alias=True, exclude_none=True),)
+
+
+def fine(_tool: Mapping[str, Any]) -> str | None:
+    return None
+
+
+def test_a_schema_without_type_is_one_of_an_object() -> None:
+    page: dict[str, Any] = {
+        "tools": [
+            {"name": "a", "inputSchema": {"properties": {}}},
+            {"name": "b"},
+            {"name": "c", "inputSchema": {"type": "string"}},
+        ]
+    }
+    assert repair_listing(page, fine) == []
+    assert [tool["inputSchema"] for tool in page["tools"]] == [
+        {"type": "object", "properties": {}},
+        {"type": "object"},
+        {"type": "string"},
+    ]
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["name", "inputSchema"]), json_values) | json_values))
+def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(tools: list[Any]) -> None:
+    def problem_with(tool: Mapping[str, Any]) -> str | None:
+        return None if isinstance(tool.get("name"), str) else "no name"
+
+    page = {"tools": copy.deepcopy(tools), "nextCursor": "more"}
+    problems = repair_listing(page, problem_with)
+    names = [tool["name"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+    assert [tool["name"] for tool in page["tools"]] == names
+    assert len(problems) == len(tools) - len(names)
+    assert page["nextCursor"] == "more"
+
+
+def test_a_malformed_schema_of_results_is_no_loss() -> None:
+    def problem_with(tool: Mapping[str, Any]) -> str | None:
+        return None if isinstance(tool.get("outputSchema", {}), dict) else "outputSchema: not an object"
+
+    schema = {"type": "object"}
+    page: dict[str, Any] = {
+        "tools": [{"name": "good", "outputSchema": schema}, {"name": "odd", "outputSchema": "text"}]
+    }
+    assert repair_listing(page, problem_with) == []
+    assert [tool.get("outputSchema") for tool in page["tools"]] == [schema, None]
+
+
+def test_what_is_no_page_is_left_to_the_sdk() -> None:
+    page = {"tools": "none"}
+    assert repair_listing(page, fine) == []
+    assert page == {"tools": "none"}

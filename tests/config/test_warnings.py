@@ -1,0 +1,129 @@
+"""What a file may say but surely does not mean."""
+
+from collections.abc import Callable
+
+import pytest
+
+from stopgo.config.agent_config import AgentConfig
+
+Load = Callable[..., AgentConfig]
+
+SERVERS = "mcp_servers: [{name: files, command: f}, {name: '${DB}', command: d}]\n"
+
+
+def llm(name: str, more: str = "") -> str:
+    return f"{{type: llm, name: {name}{', ' + more if more else ''}}}"
+
+
+def tree(kind: str, *agents: str, more: str = "") -> str:
+    return f"agent: {{type: {kind}, name: root, {more}agents: [{', '.join(agents)}]}}"
+
+
+def rules(*texts: str) -> str:
+    return f"approval: {{rules: [{', '.join(f'{{{text}}}' for text in texts)}]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Servers
+        (
+            SERVERS + "agent: " + llm("a", "mcp_servers: [filez]"),
+            'agent.mcp_servers[0]: no server is called "filez" (did you mean "files"?)',
+        ),
+        (
+            SERVERS + "agent: " + llm("a", "mcp_servers: ['${DB}', '${NO:-secret}']"),
+            'agent.mcp_servers[1]: no server is called "${NO:-secret}"',
+        ),
+        # Keys
+        (
+            "agent: " + llm("a", "output_key: user_message"),
+            "agent.output_key: {user_message} always stands for something else, so nobody sees this answer",
+        ),
+        (
+            tree("parallel", llm("a", "output_key: x"), llm("b"), llm("c", "output_key: x")),
+            'agent.agents[2]: "a" and "c" both leave output_key: x from parallel branches; '
+            'the later in the file, "c", wins',
+        ),
+        (
+            tree(
+                "parallel",
+                "{type: sequential, name: s, agents: [" + llm("a", "output_key: x") + ", " + llm("b") + "]}",
+                "{type: loop, name: l, output_key: x, agents: [" + llm("c") + "]}",
+            ),
+            'agent.agents[1]: "a" and "l" both leave output_key: x from parallel branches; '
+            'the later in the file, "l", wins',
+        ),
+        # Rules
+        (
+            SERVERS + rules("then: ask, server: file"),
+            'approval.rules[0].server: no server here is called "file" (did you mean "files"?)',
+        ),
+        (
+            rules("then: ask, node: agnet"),
+            'approval.rules[0].node: no node here is called "agnet" (did you mean "agent"?)',
+        ),
+        (
+            tree("sequential", llm("a", "approval: {rules: [{then: ask, node: b}]}"), llm("b")),
+            'agent.agents[0].approval.rules[0].node: no node here is called "b"',
+        ),
+        (
+            rules("then: ask, name: all", "then: run, tool: x"),
+            "approval.rules[1]: never reached, for approval.rules[0] matches every call",
+        ),
+        (
+            rules("then: ask, arguments: {a: {exists: false, above: 1}}"),
+            "approval.rules[0].arguments.a: never holds: "
+            "what is not there satisfies nothing but exists: false",
+        ),
+        (
+            rules("then: ask, arguments: {a: {above: 2, below: 2}}"),
+            "approval.rules[0].arguments.a: never holds: no number is above the one and below the other",
+        ),
+        # Routers
+        (
+            tree("router", llm("a"), llm("b"), more="routes: [{when: {k: 1}, agent: a}], "),
+            'agent: no route leads to "b"',
+        ),
+        (
+            tree(
+                "router",
+                llm("a"),
+                more="routes: [{when: {k: {above: 3, below: 1}}, agent: a}], ",
+            ),
+            "agent.routes[0].when.k: never holds: no number is above the one and below the other",
+        ),
+    ],
+)
+def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
+    assert load(text, {"DB": "db"}).warnings == (expected,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SERVERS + "agent: " + llm("a", "mcp_servers: [files, '${DB}'], tools: [whatever]"),
+        SERVERS
+        + rules("then: ask, server: f*", "then: ask, server: 'd?'", "then: ask, node: ag*", "then: run"),
+        tree("sequential", llm("a", "output_key: x"), llm("b", "output_key: x")),
+        tree("router", llm("a", "output_key: x"), llm("b", "output_key: x"), more="model: openai:n, "),
+        tree(
+            "router",
+            llm("a"),
+            llm("b"),
+            more="routes: [{when: {k: {above: 1, below: 2}}, agent: a}], default: b, ",
+        ),
+        rules("then: ask, arguments: {a: {exists: false}, b: {exists: true, above: 1}}"),
+    ],
+)
+def test_nothing_to_warn_of(load: Load, text: str) -> None:
+    assert load(text, {"DB": "db"}).warnings == ()
+
+
+def test_every_pair_of_clashing_branches_is_named(load: Load) -> None:
+    config = load(tree("parallel", *(llm(name, "output_key: x") for name in "abc")))
+    assert [warning.split(" both")[0] for warning in config.warnings] == [
+        'agent.agents[1]: "a" and "b"',
+        'agent.agents[2]: "a" and "c"',
+        'agent.agents[2]: "b" and "c"',
+    ]

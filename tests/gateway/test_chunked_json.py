@@ -1,0 +1,128 @@
+"""Long bodies in parts: the same text as in one piece, and no part is much work."""
+
+import gc
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+import trio.testing
+
+from stopgo.actors.log import events
+from stopgo.gateway import chunked_json, views
+from stopgo.gateway import examples as ex
+from stopgo.gateway.chunked_json import PART_ITEMS, PART_SIZE, Long, Parted, listed, parted, parts
+from stopgo.gateway.responses import STRETCH
+
+TEXTS = ["a", "é\ud800", "b" * PART_SIZE, "c", "d" * (PART_SIZE // 2), "e" * (PART_SIZE // 2 + 1)]
+
+
+def view(text: str) -> Mapping[str, Any]:
+    return {"text": text}
+
+
+@pytest.mark.parametrize("count", [0, 1, PART_ITEMS, PART_ITEMS + 1, 3 * PART_ITEMS, 5 * PART_ITEMS + 3])
+def test_the_parts_are_the_text(count: int) -> None:
+    texts = [TEXTS[number % len(TEXTS)] for number in range(count)]
+    body = parted({'a "key"': 1, "many": listed(texts, view, len), "last": [None]})
+    whole = chunked_json.encode({'a "key"': 1, "many": [view(text) for text in texts], "last": [None]})
+    assert b"".join(parts(body)) == whole
+
+
+def test_lists_within_lists() -> None:
+    def outer(texts: list[str]) -> dict[str, Any]:
+        return parted({"texts": listed(texts, view, len)})
+
+    lists = [["a"], ["b"] * 100, [], ["c" * PART_SIZE * 2], ["d"]]
+    for many in (listed(lists, outer, len), listed(lists * 30, outer, len)):
+        body = parted({"lists": many})
+        assert isinstance(body, Parted)
+        told = json.loads(b"".join(parts(body)))["lists"]
+        assert told[:5] == [{"texts": [view(text) for text in texts]} for texts in lists]
+        assert told in (told[:5], told[:5] * 30)
+
+
+def test_what_is_short_stays_in_one_piece() -> None:
+    body = parted({"many": listed(["a"] * PART_ITEMS, view, len)})
+    assert not isinstance(body, Parted)
+    assert list(parts(body)) == [chunked_json.encode(body)]
+
+
+@pytest.mark.parametrize("texts", [["a"] * (PART_ITEMS + 1), ["a", "b" * PART_SIZE]])
+def test_what_is_long_is_not(texts: list[str]) -> None:
+    assert isinstance(parted({"many": listed(texts, view, len)}), Parted)
+
+
+def test_no_part_is_much_work() -> None:
+    seen: list[str] = []
+
+    def counted(text: str) -> Mapping[str, Any]:
+        seen.append(text)
+        return view(text)
+
+    texts = ["a"] * 1000 + ["b" * (PART_SIZE - 10)] * 5 + ["c" * 3 * PART_SIZE] + ["d"] * 10
+    body = Parted(many=Long(texts, counted, len))
+    made = 0
+    for _ in parts(body):
+        new, made = seen[made:], len(seen)
+        assert len(new) <= PART_ITEMS
+        assert len(new) <= 1 or sum(map(len, new)) <= PART_SIZE
+    assert seen == texts
+
+
+async def test_others_have_their_turn_while_a_long_answer_is_made(
+    agent: Any, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5000):
+        agent.grow(events.message_added(f"message {number}", f"c{number}"))
+    conversation = agent.conversation
+    seen, most = 0, 0
+    message_view = views.message_view
+
+    def counted(message: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        return message_view(message)
+
+    async def tick() -> None:
+        nonlocal most
+        while True:
+            before = seen
+            await trio.lowlevel.checkpoint()
+            most = max(most, seen - before)
+
+    monkeypatch.setattr(views, "message_view", counted)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        answer = await client.get(f"/conversations/{ex.CONVERSATION_ID}")
+        nursery.cancel_scope.cancel()
+    assert seen == len(conversation.messages)
+    # Two stretches may pass between two turns of another task.
+    shortest = len(chunked_json.encode(message_view(conversation.messages[-1])))
+    assert most <= 2 * (STRETCH // shortest + PART_ITEMS)
+    assert most < seen / 4
+    told = answer.json()["conversation"]
+    assert [each["content"] for each in told["messages"]] == [each.content for each in conversation.messages]
+    assert list(told)[-1] == "messages"
+    assert int(answer.headers["Content-Length"]) == len(answer.content)
+    asked = await client.head(f"/conversations/{ex.CONVERSATION_ID}")
+    assert asked.headers["Content-Length"] == answer.headers["Content-Length"]
+
+
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing(
+    agent: Any, raw: Any, client: httpx2.AsyncClient
+) -> None:
+    for number in range(20):
+        agent.grow(events.message_added("x" * 2**20, f"c{number}"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stream = await raw(f"GET /conversations/{ex.CONVERSATION_ID} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await stream.receive_some(1000)
+        await stream.aclose()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        gc.collect()
+    assert not caught
+    assert (await client.get("/health")).status_code == 200

@@ -1,0 +1,380 @@
+"""The routes of conversations, sentence by sentence."""
+
+import hashlib
+from itertools import product
+from typing import Any
+
+import attrs
+import httpx2
+import pytest
+import trio
+
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Result
+from stopgo.gateway import examples as ex
+
+ID = ex.CONVERSATION_ID
+MESSAGES = f"/conversations/{ID}/messages"
+
+
+async def test_a_conversation_begins_without_a_message(agent: Any, client: httpx2.AsyncClient) -> None:
+    answer = await client.post("/conversations")
+    assert answer.status_code == 201
+    assert "result" not in answer.json()
+    assert answer.headers["Location"] == f"/conversations/{ID}"
+    [(name, args, options)] = agent.calls
+    assert (name, args, options["key"], options["token"]) == ("start_conversation", (None,), None, None)
+
+
+async def test_a_conversation_begins_with_a_message(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.result = Result("done", "finished", run_id="r")
+    answer = await client.post("/conversations", json={"message": "hello"})
+    assert answer.status_code == 201
+    assert answer.json()["result"]["response"] == "done"
+    assert agent.calls[0][1] == ("hello",)
+
+
+@pytest.mark.parametrize("message", [None, "", "  "])
+async def test_no_message_is_no_message(agent: Any, client: httpx2.AsyncClient, message: object) -> None:
+    assert (await client.post("/conversations", json={"message": message})).status_code == 201
+    assert agent.calls[0][1] == (None,)
+
+
+@pytest.mark.parametrize("body", [{}, {"message": ""}, {"message": " \n"}, {"message": None}, None])
+async def test_a_message_is_required(agent: Any, client: httpx2.AsyncClient, body: object) -> None:
+    answer = await client.post(MESSAGES, json=body) if body is not None else await client.post(MESSAGES)
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "message is required", "code": "message_required"}
+    assert not agent.calls
+
+
+async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.result = Result("Please", "waiting", run_id="r", approvals=(ex.APPROVAL_ID,))
+    answer = await client.post(MESSAGES, json={"message": "hello", "more": 1})
+    assert answer.status_code == 200
+    result = answer.json()["result"]
+    assert result["waiting_approval"] is True
+    assert result["auth_required"] is False
+    assert result["approval"]["uuid"] == ex.APPROVAL_ID
+    assert agent.calls[0][:2] == ("send", (ID, "hello"))
+    assert agent.calls[0][2]["wait"] is True
+
+
+async def test_a_message_that_is_not_stored_is_answered(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.result = Result(
+        "Conversation is waiting", "waiting", code="waiting_approval", approvals=(ex.APPROVAL_ID,)
+    )
+    answer = await client.post(MESSAGES, json={"message": "hello"})
+    assert answer.status_code == 200
+    assert answer.json()["result"]["code"] == "waiting_approval"
+    assert answer.json()["result"]["approval"]["tool_args"] == {"name": "web-1", "value": 42}
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("conversation_not_found", 404),
+        ("conversation_completed", 409),
+        ("conversation_read_only", 409),
+        ("queue_full", 429),
+        ("idempotency_key_reused", 422),
+        ("conversation_broken", 500),
+    ],
+)
+async def test_what_the_agent_refuses_has_a_status(
+    agent: Any, client: httpx2.AsyncClient, code: Any, status: int
+) -> None:
+    agent.raises["send"] = AgentError(code, "no", hint="do this", details={"field": "it"})
+    answer = await client.post(MESSAGES, json={"message": "hello"})
+    assert answer.status_code == status
+    assert answer.json() == {"error": "no", "code": code, "hint": "do this", "field": "it"}
+    assert ("Retry-After" in answer.headers) == (status == 429)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_shutting_down_says_what_became_of_the_request(
+    agent: Any, client: httpx2.AsyncClient, accepted: bool
+) -> None:
+    agent.raises["send"] = AgentError("shutting_down", "stopping", details={"accepted": accepted})
+    answer = await client.post(MESSAGES, json={"message": "hello"})
+    assert answer.status_code == 503
+    assert answer.json()["accepted"] is accepted
+
+
+async def test_unknown_conversations_are_404(client: httpx2.AsyncClient) -> None:
+    for answer in (
+        await client.get("/conversations/nope"),
+        await client.post("/conversations/nope/messages", json={"message": "x"}),
+        await client.get("/conversations/nope/events"),
+        await client.delete("/conversations/nope"),
+        await client.get("/conversations/%00%ff"),
+    ):
+        assert answer.status_code == 404
+        assert answer.json()["code"] == "conversation_not_found"
+
+
+async def test_get_shows_everything(client: httpx2.AsyncClient) -> None:
+    answer = await client.get(f"/conversations/{ID}")
+    assert answer.status_code == 200
+    conversation = answer.json()["conversation"]
+    assert conversation["status"] == "waiting_approval"
+    assert [message["role"] for message in conversation["messages"]] == ["system", "user", "tool"]
+    assert conversation["pending_approval"]["uuid"] == ex.APPROVAL_ID
+    assert "pipeline_state" not in conversation
+    assert answer.headers["X-Session-ID"] == "1f0c9a7e"
+
+
+async def test_pipeline_state_comes_with_a_tree(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.config = attrs.evolve(agent.config, has_tree=True)
+    conversation = (await client.get(f"/conversations/{ID}")).json()["conversation"]
+    assert conversation["pipeline_state"] == {
+        "paused_node_path": [0],
+        "paused_node_output_key": "outcome",
+        "session_state": {"analysis": "add"},
+        "user_message": "add a server web-1 with value 42",
+    }
+
+
+async def test_lists_have_no_messages_unless_asked(agent: Any, client: httpx2.AsyncClient) -> None:
+    body = (await client.get("/conversations")).json()
+    assert body["summary"] == {"total": 1, "active": 0, "waiting_approval": 1, "completed": 0}
+    assert body["next_cursor"] == "next"
+    assert "messages" not in body["conversations"][0]
+    full = (await client.get("/conversations?view=full")).json()
+    assert len(full["conversations"][0]["messages"]) == 3
+    shared = {key: value for key, value in full["conversations"][0].items() if key != "messages"}
+    assert body["conversations"][0] == shared
+
+
+async def test_lists_are_filtered_and_paged_by_the_agent(agent: Any, client: httpx2.AsyncClient) -> None:
+    await client.get("/conversations?status=active&q=hello&limit=200&cursor=abc")
+    assert agent.calls == [
+        (
+            "conversations",
+            (),
+            {"status": "active", "q": "hello", "limit": 200, "cursor": "abc", "full": False},
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("status=done", "status"),
+        ("status=", "status"),
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=1e1", "limit"),
+        ("limit=" + "9" * 5000, "limit"),
+        ("limit=%D9%A1", "limit"),
+        ("view=short", "view"),
+        ("q=" + "x" * 1001, "q"),
+        ("staus=active", "staus"),
+    ],
+)
+async def test_a_wrong_query_names_its_parameter(
+    agent: Any, client: httpx2.AsyncClient, query: str, field: str
+) -> None:
+    answer = await client.get(f"/conversations?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "invalid_request"
+    assert answer.json()["field"] == field
+    assert not agent.calls
+
+
+async def test_a_wrong_cursor_is_400(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.raises["conversations"] = AgentError("invalid_cursor", "not a cursor of ours")
+    answer = await client.get("/conversations?cursor=x")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
+
+
+@pytest.mark.parametrize("action", ["cancel", "complete"])
+async def test_a_conversation_is_stopped_or_closed(
+    agent: Any, client: httpx2.AsyncClient, action: str
+) -> None:
+    answer = await client.post(f"/conversations/{ID}/{action}")
+    assert answer.status_code == 200
+    assert answer.json()["conversation"]["id"] == ID
+    assert agent.calls == [(action, (ID,), {"key": None})]
+
+
+async def test_complete_is_refused_while_a_run_is_going(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.raises["complete"] = AgentError("run_in_progress", "a run is going")
+    answer = await client.post(f"/conversations/{ID}/complete")
+    assert (answer.status_code, answer.json()["code"]) == (409, "run_in_progress")
+
+
+async def test_resume_needs_a_token_and_hands_it_on(agent: Any, client: httpx2.AsyncClient) -> None:
+    refused = await client.post(f"/conversations/{ID}/resume")
+    assert (refused.status_code, refused.json()["code"]) == (400, "token_required")
+    answer = await client.post(f"/conversations/{ID}/resume", headers={"Authorization": "bearer abc"})
+    assert answer.status_code == 200
+    assert agent.calls == [("resume", (ID,), {"token": "abc", "key": None})]
+
+
+async def test_delete_has_no_content(agent: Any, client: httpx2.AsyncClient) -> None:
+    answer = await client.delete(f"/conversations/{ID}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert "Content-Type" not in answer.headers
+    assert agent.calls == [("delete", (ID,), {})]
+
+
+async def test_prefer_respond_async_does_not_wait(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.gate = trio.Event()
+    answer = await client.post(MESSAGES, json={"message": "x"}, headers={"Prefer": "wait=1, Respond-Async"})
+    assert answer.status_code == 202
+    assert answer.headers["Location"] == f"/conversations/{ID}"
+    assert answer.headers["Preference-Applied"] == "respond-async"
+    assert agent.calls[0][2]["wait"] is False
+
+
+async def test_the_key_is_scoped_to_route_and_path(agent: Any, client: httpx2.AsyncClient) -> None:
+    headers = {"Idempotency-Key": "k 1"}
+    await client.post(MESSAGES, json={"message": "x"}, headers=headers)
+    await client.post(f"/conversations/{ID}/cancel", headers=headers)
+    await client.post("/conversations", headers=headers)
+    await client.post("/conversations", headers=headers)
+    keys = [options["key"] for _, _, options in agent.calls]
+    assert keys[0] == hashlib.sha256(f"POST\n{MESSAGES}\nk 1".encode()).hexdigest()
+    assert len(set(keys)) == 3
+    assert keys[2] == keys[3]
+    # A repeat is the same command in every respect, also in the session that was made for it.
+    assert agent.calls[2][2]["session_id"] == agent.calls[3][2]["session_id"]
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 256, b"caf\xc3\xa9", b"a\tb"])
+async def test_a_key_out_of_bounds_is_refused(agent: Any, client: httpx2.AsyncClient, key: bytes) -> None:
+    for path in ("/conversations", MESSAGES, f"/conversations/{ID}/cancel", f"/approvals/{ex.APPROVAL_ID}"):
+        answer = await client.post(path, json={"message": "x"}, headers={b"Idempotency-Key": key})
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_idempotency_key")
+    assert not agent.calls
+
+
+async def test_the_longest_key_is_accepted(client: httpx2.AsyncClient) -> None:
+    answer = await client.post("/conversations", headers={"Idempotency-Key": "x" * 255})
+    assert answer.status_code == 201
+
+
+@pytest.mark.parametrize("given", ["a", "A-b_9", "x" * 64])
+async def test_a_session_id_is_kept(agent: Any, client: httpx2.AsyncClient, given: str) -> None:
+    await client.post("/conversations", headers={"X-Session-ID": given})
+    assert agent.calls[0][2]["session_id"] == given
+    assert (await client.get("/health", headers={"X-Session-ID": given})).headers["X-Session-ID"] == given
+
+
+@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a/b", "é"])
+async def test_else_a_session_id_is_made(agent: Any, client: httpx2.AsyncClient, given: str) -> None:
+    await client.post("/conversations", headers={b"X-Session-ID": given.encode()})
+    made = agent.calls[0][2]["session_id"]
+    assert len(made) == 8
+    assert int(made, 16) >= 0
+
+
+async def test_later_requests_use_the_stored_session(client: httpx2.AsyncClient) -> None:
+    answer = await client.post(MESSAGES, json={"message": "x"}, headers={"X-Session-ID": "other"})
+    assert answer.headers["X-Session-ID"] == "1f0c9a7e"
+
+
+async def test_bearer_tokens_are_handed_on(agent: Any, client: httpx2.AsyncClient) -> None:
+    for value in ("Bearer t0k.en~+/=", "bearer  abc", "Basic abc", ""):
+        await client.post(MESSAGES, json={"message": "x"}, headers={"Authorization": value})
+    assert [options["token"] for _, _, options in agent.calls] == ["t0k.en~+/=", "abc", None, None]
+
+
+@pytest.mark.parametrize("value", ["Bearer", "Bearer a b", "Bearer " + "x" * 8193])
+async def test_a_token_that_cannot_be_forwarded_is_refused(
+    agent: Any, client: httpx2.AsyncClient, value: str
+) -> None:
+    answer = await client.post(MESSAGES, json={"message": "x"}, headers={"Authorization": value})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_token")
+    assert value.removeprefix("Bearer ") not in answer.text or value == "Bearer"
+    assert not agent.calls
+
+
+async def test_pages_of_other_sites_change_nothing(agent: Any, client: httpx2.AsyncClient) -> None:
+    foreign = (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1"},
+        # What browsers say over plain HTTP to another machine.
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    )
+    changes = (
+        ("POST", "/conversations"),
+        ("POST", MESSAGES),
+        ("POST", f"/approvals/{ex.APPROVAL_ID}"),
+        ("DELETE", f"/conversations/{ID}"),
+    )
+    for headers, (method, path) in product(foreign, changes):
+        answer = await client.request(method, path, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "cross_site")
+        assert "https" in answer.json()["hint"]
+    assert not agent.calls
+
+
+async def test_our_own_page_may_change_something_behind_a_proxy_too(client: httpx2.AsyncClient) -> None:
+    host = client.base_url.netloc.decode()
+    for headers in (
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://agents.example"},
+        {"Origin": f"http://{host}"},
+    ):
+        assert (await client.post("/conversations", headers=headers)).is_success
+
+
+HERE = (
+    "localhost",
+    "LOCALHOST:8080",
+    "agent.localhost:1",
+    "127.0.0.1:8080",
+    "127.8.9.1",
+    "[::1]:8080",
+    "[::1]",
+    "agent:8080",  # as the network of some containers names it
+)
+ELSEWHERE = (
+    "evil.example",
+    "evil.example:8080",
+    "localhost.evil.example",
+    "notlocalhost.",
+    "[2001:db8::1]:8080",
+    "0.0.0.0:8080",
+    "10.0.0.5",
+)
+
+
+async def test_who_listens_to_this_machine_alone_answers_to_no_name_of_the_internet(
+    agent: Any, serve: Any
+) -> None:
+    async with serve(agent, local=True) as (_, client):
+        for host, path in product(ELSEWHERE, ("/conversations", f"/conversations/{ID}", "/docs", "/nowhere")):
+            answer = await client.get(path, headers={"Host": host})
+            assert (answer.status_code, answer.json()["code"]) == (421, "wrong_host")
+            assert "Host: localhost" in answer.json()["hint"]
+        assert not agent.calls
+        for host in HERE:
+            assert (await client.get("/conversations", headers={"Host": host})).is_success
+
+
+async def test_who_listens_to_all_answers_to_any_name(client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/conversations", headers={"Host": "agents.example"})).is_success
+
+
+async def test_a_client_that_goes_away_takes_only_its_own_waiting(
+    agent: Any, client: httpx2.AsyncClient
+) -> None:
+    agent.gate = trio.Event()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def leave() -> None:
+                while not agent.calls:
+                    await trio.lowlevel.checkpoint()
+                scope.cancel()
+
+            await client.post(MESSAGES, json={"message": "hello"})
+    assert scope.cancelled_caught
+    assert agent.calls[0][:2] == ("send", (ID, "hello"))
+    assert (await client.get("/health")).status_code == 200

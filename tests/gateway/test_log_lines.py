@@ -1,0 +1,151 @@
+"""What the log says of a request, and what it never says."""
+
+import logging
+import os
+import re
+import sys
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+
+from stopgo.gateway import examples as ex
+from stopgo.gateway.log_lines import Lines, Unblocked, configure
+from tests.canary import TOKEN as SECRET
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
+    caplog.set_level(logging.INFO, logger="stopgo")
+
+    async def lines() -> list[str]:
+        # A request is logged when its answer has left, so its client may be first.
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        return [Lines().format(record) for record in caplog.records if record.name == "stopgo.access"]
+
+    return lines
+
+
+async def test_a_line_for_each_request(client: httpx2.AsyncClient, lines: Any) -> None:
+    await client.get("/health", headers={"X-Session-ID": "mine"})
+    await client.get("/nope?a=b")
+    await client.get(f"/conversations/{ex.CONVERSATION_ID}")
+    await client.delete(f"/conversations/{ex.CONVERSATION_ID}")
+    health, nope, conversation, deletion = await lines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO stopgo\.access: "
+        r"GET /health 200 \d+\.\dms conversation=- sid=mine",
+        health,
+    )
+    assert re.search(r" GET /nope 404 \S+ms conversation=- sid=[0-9a-f]{8}$", nope)
+    assert re.search(rf" 200 \S+ms conversation={ex.CONVERSATION_ID} sid=1f0c9a7e$", conversation)
+    assert re.search(rf" DELETE \S+ 204 \S+ms conversation={ex.CONVERSATION_ID} sid=", deletion)
+
+
+async def test_a_fault_is_an_error_line(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
+    agent.raises["get"] = RuntimeError("boom")
+    await client.get(f"/conversations/{ex.CONVERSATION_ID}")
+    assert " ERROR stopgo.access: GET " in (await lines())[0]
+
+
+async def test_what_is_refused_for_now_is_no_error(
+    agent: Any, client: httpx2.AsyncClient, lines: Any
+) -> None:
+    agent.ready = False
+    await client.get("/health/ready")
+    assert " WARNING stopgo.access: GET /health/ready 503 " in (await lines())[0]
+
+
+async def test_a_client_that_left_is_499(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
+    agent.gate = trio.Event()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.post, "/conversations")
+            while not agent.calls:
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+    assert re.search(r" INFO \S+ POST /conversations 499 ", (await lines())[0])
+
+
+@pytest.mark.repeat(10)
+async def test_a_client_that_leaves_with_the_last_byte_was_answered(raw: Any, lines: Any) -> None:
+    for _ in range(5):
+        stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}\n'):
+            answer += await stream.receive_some()
+        await stream.aclose()
+    said = await lines()
+    assert len(said) == 5
+    assert all(" GET /health 200 " in line for line in said)
+
+
+async def test_tokens_and_queries_are_never_logged(
+    agent: Any, client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="stopgo")
+    headers = {"Authorization": f"Bearer {SECRET}", "Idempotency-Key": SECRET}
+    await client.post("/conversations", headers=headers, json={"message": SECRET})
+    await client.post(f"/conversations?token={SECRET}", headers={"Authorization": f"Bearer {SECRET} x"})
+    agent.raises["start_conversation"] = RuntimeError("boom")
+    await client.post("/conversations", headers=headers, json={"message": SECRET})
+    said = [Lines().format(record) for record in caplog.records if record.name.startswith("stopgo")]
+    assert said
+    assert SECRET not in "\n".join(said)
+
+
+async def test_a_path_cannot_forge_a_line(client: httpx2.AsyncClient, lines: Any) -> None:
+    await client.get("/a%0A2026-11-21T10:00:00.000Z%20INFO%20forged")
+    await client.get("/" + "x" * 2000)
+    forged, long = await lines()
+    assert "\n" not in forged
+    assert len(long) < 500
+
+
+def test_a_record_is_one_line() -> None:
+    record = logging.LogRecord("stopgo.x", logging.INFO, "", 0, "%s", ("a\nb\rc",), None)
+    assert Lines().format(record).endswith(r"INFO stopgo.x: a\nb\rc")
+
+
+def test_everything_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level, logging.raiseExceptions
+    try:
+        root.handlers = []
+        configure()
+        logging.getLogger("stopgo.x").info("hello")
+        logging.getLogger("httpx2").info("chatter")
+        assert root.handlers[0].stream is sys.stdout  # type: ignore[attr-defined]
+    finally:
+        root.handlers, root.level, logging.raiseExceptions = before
+    said = capsys.readouterr()
+    assert said.out.endswith("INFO stopgo.x: hello\n")
+    assert "chatter" not in said.out
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("length", [999, 3500], ids=["lines", "lines that are cut"])
+def test_a_reader_that_stalls_holds_up_nothing_and_is_told_what_it_missed(
+    monkeypatch: Any, length: int
+) -> None:
+    monkeypatch.setattr("stopgo.gateway.log_lines.STALL", 0.01)
+    read, write = os.pipe()
+    with open(read, "rb", buffering=0) as reader, open(write, "w") as out:
+        handler = Unblocked(out)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+
+        def say(text: str) -> None:
+            handler.handle(logging.LogRecord("stopgo.x", logging.INFO, "", 0, text, (), None))
+
+        os.set_blocking(read, False)
+        for _ in range(300):  # more than any pipe holds
+            say("x" * length)
+        before = b"".join(iter(lambda: reader.read(2**20), None)).splitlines()
+        say("there you are")
+        *rest, notice, last = reader.read(2**20).decode().splitlines()
+    assert rest == ([""] if len(before[-1]) < length else []), "the line that was cut is ended"
+    whole = before.count(b"x" * length)
+    assert len(before) - whole == len(rest)
+    assert notice == f"{300 - whole} lines were left out, for nobody read the log"
+    assert last == "there you are"
