@@ -27,7 +27,6 @@ import trio
 
 from .envelope import Envelope, current_trace, handling
 from .errors import Refused, leaf
-from .event_bus import ACTORS, TellRefused
 from .incarnation import Life
 from .mailbox import Mailbox
 from .message import A, Message, R, Request
@@ -182,8 +181,6 @@ class Context(Generic[A]):
                 # Askers hear of it now, not when other handlers and the behaviour have unwound.
                 self._life.mailbox.end(cast(Exception, leaf(error)))
                 raise
-            if envelope.answered is None:
-                self.publish(ACTORS, TellRefused(self.ref.name, envelope.message, refusal))
             envelope.fail(refusal)
         finally:
             current_trace.reset(carried)

@@ -31,12 +31,12 @@ class Envelope:
     life: object
     """The life of that actor it is for, by identity."""
     parent: Envelope | None
-    """What the asker was handling when it asked; None for a tell."""
+    """What the asker was handling when it asked; None for a hint."""
     trace: Trace
     answered: trio.Event | None = None
-    """None for a tell."""
+    """None for a hint: its sender does not wait for an answer."""
     settled: bool = False
-    """Nobody waits for this any more: answered, failed, withdrawn, or a tell that was handled."""
+    """Nobody waits for this any more: answered, failed, withdrawn, or a hint that was handled."""
     scope: trio.CancelScope | None = None
     """Around the handler of an ask while it runs."""
     _value: Any = None

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 
 class ActorError(Exception):
-    """Base of everything an ask or a tell raises on an actor's behalf."""
+    """Base of everything an ask raises on an actor's behalf."""
 
     code: ClassVar[str] = "actor_error"
     """Stable for programs; the text is for people. Subclasses set their own."""

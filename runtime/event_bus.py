@@ -9,8 +9,6 @@ from contextlib import contextmanager
 import attrs
 import trio
 
-from .message import Message
-
 ACTORS = "actors"
 """The topic of the lifecycle events below."""
 
@@ -46,15 +44,6 @@ class Stopped:
     """The actor ended without an error: it was asked to, was idle, or had finished."""
 
     actor: str
-
-
-@attrs.frozen
-class TellRefused:
-    """A handler refused a message whose sender does not wait for an answer."""
-
-    actor: str
-    message: Message[object]
-    error: Exception
 
 
 class Subscription:

@@ -67,11 +67,6 @@ class Mailbox:
             del self._pending[envelope]
             envelope.withdraw()
 
-    async def tell(self, message: Message[Any]) -> None:
-        """Raises whatever `ActorRef.tell` does."""
-        await trio.lowlevel.checkpoint()
-        await self._deliver(Envelope(message, self.name, self, None, current_trace.get()))
-
     def offer(self, message: Message[Any], carried: Trace) -> None:
         """Queue a hint, unless something is queued already or the mailbox is closed."""
         if not (self._queue or self._closed):

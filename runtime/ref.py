@@ -8,7 +8,7 @@ import attrs
 
 from .errors import ActorUnavailable
 from .mailbox import Mailbox
-from .message import A, Message, R, Request
+from .message import A, R, Request
 
 
 @attrs.define(eq=False)
@@ -41,14 +41,6 @@ class ActorRef(Generic[A]):
         Raises Refused, ActorUnavailable, ActorCrashed or AskCycle.
         """
         return await self._mailbox().ask(request)
-
-    async def tell(self, message: Message[A]) -> None:
-        """Hand over a message without waiting for its handling; waits while the mailbox is full.
-
-        What the handler refuses is published as `TellRefused`. What is queued when the actor
-        crashes is lost. Raises ActorUnavailable.
-        """
-        await self._mailbox().tell(message)
 
     def _mailbox(self) -> Mailbox:
         mailbox = self._address.mailbox

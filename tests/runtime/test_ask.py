@@ -16,7 +16,7 @@ import trio.testing
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, AskCycle, Refused
-from stopgo.runtime.event_bus import EventBus, TellRefused
+from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.mailbox import Mailbox
 from stopgo.runtime.message import Message, Request
 from stopgo.runtime.ref import ActorRef
@@ -78,8 +78,6 @@ def tool(log: list[str], *, concurrency: int = 1, slow_close: float = 0) -> Beha
                         return await run(argument)
                     case Note(text=text):
                         log.append(f"note {text}")
-                        if text.startswith("no"):
-                            raise Refused("not that")
                         return None
 
             await ctx.serve(handle, concurrency=concurrency)
@@ -230,25 +228,7 @@ async def test_refusals_in_a_group_are_one_and_a_crash_among_them_is_a_crash(
         assert isinstance(crashed.value.__cause__, ExceptionGroup)
 
 
-async def test_a_refused_tell_is_published(autojump_clock: trio.testing.MockClock) -> None:
-    log: list[str] = []
-    bus = EventBus()
-    async with open_supervisor(bus) as supervisor:
-        ref = await supervisor.start("s", tool(log))
-        with bus.subscribe("actors") as seen:
-            await ref.tell(Note("yes"))
-            await ref.tell(Note("no thanks"))
-            assert await ref.ask(Run("a")) == "A"
-    events = [event async for event in seen]
-    assert len(events) == 1
-    assert isinstance(events[0], TellRefused)
-    assert events[0].actor == "s"
-    assert events[0].message == Note("no thanks")
-    assert str(events[0].error) == "not that"
-    assert log == ["open", "note yes", "note no thanks", "run a", "close"]
-
-
-async def test_a_tell_waits_for_room(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_ask_waits_for_room(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     began = trio.current_time()
@@ -257,11 +237,11 @@ async def test_a_tell_waits_for_room(autojump_clock: trio.testing.MockClock) -> 
         async with trio.open_nursery() as askers:
             await ask_in_order(askers, asked, ref, "a", "b")
             with trio.move_on_after(0.5) as gave_up:
-                await ref.tell(Note("given up"))
+                await ref.ask(Run("given up"))
             assert gave_up.cancelled_caught
-            await ref.tell(Note("kept"))
-            assert trio.current_time() == began + 1
-    assert log == ["open", "run a", "run b", "note kept", "close"]
+            assert await ref.ask(Run("kept")) == "KEPT"
+            assert trio.current_time() == began + 3
+    assert log == ["open", "run a", "run b", "run kept", "close"]
 
 
 async def test_messages_are_handled_side_by_side_up_to_the_concurrency(
@@ -478,12 +458,14 @@ async def test_a_cycle_of_asks_is_an_error_that_names_it(
         assert str(error) == f"ask would deadlock: {' -> '.join(error.path)}"
 
 
-async def test_a_told_actor_that_asks_itself_is_a_cycle_too(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_hinted_actor_that_asks_itself_is_a_cycle_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     bus = EventBus()
     async with open_supervisor(bus) as supervisor:
         refs = await start_ring(supervisor, "a")
         with bus.subscribe("actors") as seen:
-            await refs["a"].tell(Note("x"))
+            refs["a"]._mailbox().offer(Note("x"), {})
             await trio.testing.wait_all_tasks_blocked()
     assert any(isinstance(getattr(event, "error", None), AskCycle) for event in [e async for e in seen])
 
@@ -508,7 +490,10 @@ async def test_a_task_that_outlives_its_handler_may_ask_back(
 
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", behaviour)
-        await (ref.ask(start) if isinstance(start, Run) else ref.tell(start))
+        if isinstance(start, Run):
+            await ref.ask(start)
+        else:
+            ref._mailbox().offer(start, {})
         await trio.sleep(2)
     assert log == ["answer"]
 
@@ -519,19 +504,19 @@ async def test_who_is_refused_room_is_not_handled_either(autojump_clock: trio.te
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", tool(log), mailbox=1)
 
-        async def tell(text: str) -> None:
+        async def ask(text: str) -> None:
             try:
-                await ref.tell(Note(text))
+                await ref.ask(Run(text))
             except ActorUnavailable:
                 refused.append(text)
 
         async with trio.open_nursery() as nursery:
             await ask_in_order(nursery, {}, ref, "a", "b")
             for text in ["1", "2", "3"]:
-                nursery.start_soon(tell, text)
+                nursery.start_soon(ask, text)
             await trio.sleep(1)  # the stop and the next message fall together
             await supervisor.close()
-    handled = {entry.removeprefix("note ") for entry in log if entry.startswith("note")}
+    handled = {entry.removeprefix("run ") for entry in log if entry.startswith("run")} - {"a", "b"}
     assert handled | set(refused) == {"1", "2", "3"}
     assert not handled & set(refused)
 
@@ -556,7 +541,7 @@ async def test_a_mailbox_that_is_never_empty_lets_others_run(
         nursery.start_soon(supervisor.start, "s", behaviour)
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(16):
-            await starting[0].tell(Note("x"))
+            nursery.start_soon(starting[0].ask, Run("x"))
         await trio.sleep(1)
         while handled < 16:
             before = handled
@@ -660,13 +645,13 @@ def test_every_error_has_a_code_of_its_own() -> None:
     assert len({kind.code for kind in kinds}) == len(kinds)  # type: ignore[attr-defined]
 
 
-async def test_a_tell_that_is_cancelled_is_not_accepted_any_more() -> None:
+async def test_an_ask_that_is_cancelled_is_not_accepted_any_more() -> None:
     """Not even when there is room at the same moment."""
     mailbox = Mailbox("full", 1)
-    await mailbox.tell(Note("first"))
+    mailbox.offer(Note("first"), {})
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(mailbox.tell, Note("second"))
+            nursery.start_soon(mailbox.ask, Run("second"))
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
             assert mailbox.next() is not None
