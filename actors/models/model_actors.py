@@ -22,11 +22,11 @@ from ...config.models import (
 from ...runtime.ref import ActorRef
 from ...runtime.supervision import Supervisor
 from ..common.errors import StartError
-from .catalog import open_model
 from .client import ModelClient
 from .errors import ModelUnusable, UnknownProvider
 from .messages import ModelFailed, ModelMessage
 from .model import Model, model_actor
+from .open_model import open_model
 
 
 class OpenModel(Protocol):

@@ -53,8 +53,8 @@ def check_file(args: argparse.Namespace) -> int:
 
 def _model_problems(config: AgentConfig, folder: Path) -> list[str]:
     """What the start would say of the models, as far as that shows without keys."""
-    from ...actors.models.catalog import check_model
     from ...actors.models.errors import ModelUnusable
+    from ...actors.models.open_model import check_model
 
     problems: list[str] = []
     for name in reachable_models(config.agent, config.llm, config.models):

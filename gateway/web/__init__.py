@@ -1,0 +1,1 @@
+"""Pages for browsers, as files. The page of interactive documentation is `docs.html`."""

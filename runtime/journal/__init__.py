@@ -1,0 +1,6 @@
+"""The durable log: streams of events with their commands, intents and questions, behind one protocol.
+
+Belongs here: storing and finding them; bodies are opaque. Does not: what an event means, which is
+`actors/log`. Read first: `protocol.py`. `memory.py` is the protocol in its simplest form, `sqlite.py` the
+store in use.
+"""

@@ -17,7 +17,6 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient, open_client
 from stopgo.actors.models.messages import (
     AssistantMessage,
@@ -31,6 +30,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
 )
 from stopgo.actors.models.model import Model, model_actor
+from stopgo.actors.models.open_model import open_model
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec, path

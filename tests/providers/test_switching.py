@@ -14,7 +14,6 @@ import trio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import (
     AssistantMessage,
@@ -28,6 +27,7 @@ from stopgo.actors.models.messages import (
     unheard,
 )
 from stopgo.actors.models.model import Model
+from stopgo.actors.models.open_model import open_model
 from stopgo.config.models import ModelSpec, Provider
 from tests.providers.servers.model_server import DIALECTS
 from tests.providers.servers.talk import Heard, Json, Said, SaidCall

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelTool, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
+from stopgo.actors.models.open_model import open_model
 from stopgo.actors.models.providers import reading
 from stopgo.config.models import ModelSpec
 from stopgo.runtime.journal.json_text import MAX_DEPTH

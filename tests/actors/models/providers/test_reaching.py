@@ -8,11 +8,11 @@ from typing import Literal
 import pytest
 import trio
 
-from stopgo.actors.models.catalog import open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.errors import ModelUnusable
 from stopgo.actors.models.messages import ModelFailed, unheard
 from stopgo.actors.models.model import Model
+from stopgo.actors.models.open_model import open_model
 from stopgo.config.models import ModelSpec
 from tests.authority import Authority
 from tests.canary import KEY

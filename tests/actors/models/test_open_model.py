@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.catalog import InvalidOptions, open_model
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.errors import InvalidScript, ModelUnusable, UnknownProvider
 from stopgo.actors.models.model import Model
+from stopgo.actors.models.open_model import InvalidOptions, open_model
 from stopgo.actors.models.rules import RulesModel
 from stopgo.actors.models.script import ScriptModel
 from stopgo.config.models import LlmConfig, resolve_model
