@@ -1,5 +1,4 @@
-"""What is wrong between the places of a file: a node that is not in a loop, a name that nobody has, a model
-that cannot be asked."""
+"""Mistakes that show only between several places of a file: in the tree of nodes, and in names of models."""
 
 from __future__ import annotations
 
@@ -60,6 +59,9 @@ def _check_routes(reader: Reader, node: Table, path: KeyPath) -> None:
 def _items(node: Table, key: str) -> tuple[Value, ...]:
     value = node.entries.get(key)
     return value.items if isinstance(value, Sequence) else ()
+
+
+# ----------------------------------------------------------------- models
 
 
 def check_model_names(reader: Reader, root: Table, own_providers: Collection[str]) -> None:

@@ -103,6 +103,8 @@ def parse_model(name: str) -> tuple[Provider, str]:
     return "google", name
 
 
+# ----------------------------------------------------------------- settings in the file
+
 _DAY = 86_400.0
 _STREAM = "Whether replies are asked for in pieces, so that they can be followed as they come."
 _TIMEOUT = "Seconds a call may take, its retries included."
@@ -206,6 +208,8 @@ class ModelConfig:
         default=None, metadata=about("How much it is sent. Default: as the top-level `context` says.")
     )
 
+
+# ----------------------------------------------------------------- what a name resolves to
 
 T = TypeVar("T")
 

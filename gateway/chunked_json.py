@@ -20,6 +20,8 @@ def encode(value: object) -> bytes:
         return _ANY.encode(value).encode("utf-8", "replace")
 
 
+# ----------------------------------------------------------------- in parts
+
 T = TypeVar("T")
 
 PART_ITEMS = 64

@@ -42,6 +42,9 @@ def docs_page(openapi: bytes) -> DocsPage:
     return DocsPage(html, {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
 
 
+# ----------------------------------------------------------------- the routes
+
+
 @attrs.frozen
 class System:
     agent: Agent

@@ -1,4 +1,4 @@
-"""The wall clock, injected wherever a time is written down, and the clock trio runs on.
+"""The wall clock, injected wherever a time is written down, and a clock for trio.
 
 Timeouts and delays never use the wall clock: they run on trio's.
 """
@@ -30,6 +30,13 @@ LEAST = 0.1
 
 @attrs.define(eq=False)
 class ProcessClock(trio.abc.Clock):
+    """A clock for `trio.run` that stands still while the process does.
+
+    A process can be stopped for hours: `docker pause`, SIGSTOP, Ctrl-Z, a debugger, a host without memory.
+    When it goes on, all its deadlines have passed, and what arrived meanwhile is still to be read. By trio's
+    own clock all of it would be given up, because a late task is cancelled before it has read anything.
+    """
+
     _seconds: Callable[[], float] = perf_counter
     _offset: float = 0.0
     _last: float = attrs.field(init=False)

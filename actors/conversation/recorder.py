@@ -24,6 +24,8 @@ from ..log import events as e
 from ..log.events import AT_REST
 from ..log.stored import PAGE
 
+# ----------------------------------------------------------------- the text of a script, pure
+
 _ITERATION = re.compile(r"@(\d+)\.[^@]*$")
 """Of the nearest loop, in the key of an execution."""
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
@@ -119,6 +121,8 @@ def _literal(value: Any) -> Any:
         return [_literal(each) for each in value]
     return value
 
+
+# ----------------------------------------------------------------- writing it
 
 BUFFER = 4096
 """Events that may come while this task waits for its turn; it does nothing but note them."""

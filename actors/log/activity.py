@@ -20,6 +20,8 @@ import trio
 
 @attrs.define(eq=False)
 class Pulse:
+    """How many runs of this process can move by themselves: a shutdown waits until there are none."""
+
     draining: trio.Event = attrs.field(factory=trio.Event)
     """Set when shutdown began: no new step starts."""
     moving: int = 0
@@ -41,6 +43,7 @@ class Pulse:
 class Meter:
     """Bounds the work of one piece of a run: its `scope` is cancelled once `limit` seconds are worked.
 
+    Time counts as work while at least one branch can move by itself, not while all wait for people.
     A meter starts with one branch that can move, and with the seconds that an earlier life worked.
     """
 

@@ -10,7 +10,10 @@ import attrs
 
 @attrs.define
 class Tally:
-    """What is counted while calls of one reply leave and come back. Times are those of their events."""
+    """Counts the calls of one reply as they are sent and come back, from their record alone.
+
+    So a replay counts what earlier lives did. Times are those of the events.
+    """
 
     under_way: int = 0
     most: int = 0

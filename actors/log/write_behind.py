@@ -39,6 +39,8 @@ class Ahead:
             self.untold.append(passing)
 
 
+# ----------------------------------------------------------------- the flusher
+
 MOMENT = 0.01
 """Seconds before the rounds are counted."""
 ROUNDS = 12
@@ -47,6 +49,12 @@ ROUNDS = 12
 
 @attrs.define(eq=False)
 class Flusher:
+    """Has what conversations are ahead of their journals saved, unless another save has taken it along.
+
+    It waits for a moment, because what follows a step is mostly saved by then; after that for rounds of the
+    event loop, because under load a save takes longer, but hardly more of these.
+    """
+
     _asked: dict[object, Callable[[], object]] = attrs.field(factory=dict)
     _due: dict[object, Callable[[], object]] = attrs.field(factory=dict)
     """Asked for in the rounds before these."""

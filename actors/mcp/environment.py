@@ -42,6 +42,8 @@ def find_command(command: str, *, search_path: str | None = None) -> str:
     return found
 
 
+# ----------------------------------------------------------------- env_file
+
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([^\s=]+)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -107,6 +109,9 @@ def _value(written: str) -> str | None:
     if double is None:
         return str(single)
     return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), double)
+
+
+# ----------------------------------------------------------------- proxies
 
 
 def proxy_to(url: httpx2.URL) -> str | None:

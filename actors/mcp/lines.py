@@ -11,7 +11,7 @@ import trio
 
 
 class LineFramer:
-    """Collects chunks and gives back whole lines, without their newline."""
+    """Collects chunks and gives back whole lines, without their newline, in time linear in their length."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -1,4 +1,10 @@
-"""What stands between the SDK's session and the wire, each piece for one weakness of the session."""
+"""Shims between the SDK's session and a transport. Each one makes up for a weakness of the session.
+
+* `sifted`: what a server sends without being asked is bounded.
+* `repaired`: one malformed tool does not lose the others of its page.
+* `Unbroken`: a stream from the server that a proxy cuts ends, where the session would give up.
+* `Reply`: a reply that is awaited no more is given up, where the session would wait on.
+"""
 
 from __future__ import annotations
 
@@ -147,6 +153,9 @@ async def repaired(
 ) -> AsyncIterator[TransportStreams]:
     """The transport, with malformed tools dropped and logged.
 
+    The SDK validates a page of `tools/list` as a whole, as it does every result, and offers no way to see it
+    before that, so tools are repaired on their way in.
+
     A result that does not say its type, which newer servers must, is taken for a complete one.
     """
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -180,6 +189,9 @@ def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[st
         return None
 
     return problem_with
+
+
+# ----------------------------------------------------------------- bodies of HTTP responses
 
 
 class Unbroken(httpx2.AsyncByteStream):

@@ -1,5 +1,4 @@
-"""One life of a connection to a tool server: how the server is reached, the token that is shown to it, and
-where callers find the present one."""
+"""One life of a connection to a tool server: how it is opened, who may open it, and where callers find it."""
 
 from __future__ import annotations
 
@@ -38,6 +37,12 @@ class _Offer:
 
 @attrs.define(eq=False)
 class Admission:
+    """The bearer token of a connection's own requests: connecting, listing, and the server's stream to us.
+
+    A server that admits no one without a token gets that of the first run which has one. It is kept in
+    memory, so that a lost connection can be repaired, until the server wants another. Calls have their own.
+    """
+
     bearer: str | None = attrs.field(default=None, repr=False)
     _next: _Offer | None = None
     _tried: _Offer | None = None
@@ -171,6 +176,8 @@ class Line:
         self._news.set()
         self._news = trio.Event()
 
+
+# ----------------------------------------------------------------- opening one
 
 Kind: TypeAlias = Literal["stdio", "http", "sse"]
 

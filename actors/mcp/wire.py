@@ -233,6 +233,8 @@ def repair_listing(
     return problems
 
 
+# ----------------------------------------------------------------- questions
+
 MAX_QUESTIONS = 16
 """Questions a server may ask at once."""
 

@@ -101,6 +101,8 @@ def name_words(name: str) -> tuple[str, ...]:
     )
 
 
+# ----------------------------------------------------------------- sentences
+
 _GREETING = re.compile(r"^\s*(hi|hello|hey)\b[\s,.!]*", re.IGNORECASE)
 _TOKEN = re.compile(
     r"""(?:(?P<quote>["'`])(?P<inner>.*?)(?P=quote)|[‘“„«](?P<marked>[^’”“»]*)[’”“»])(?!\w)[.:!?]*"""

@@ -1,4 +1,4 @@
-"""Bringing values to the types that a schema asks for, where only one thing can be meant. Pure.
+"""The arguments of calls: brought to the types that tools ask for, and checked, before the gate looks.
 
 Models write ``"5"`` for 5 and 5 for ``"5"``. A number or boolean becomes the text where text is wanted; a
 text that is exactly a number or a boolean becomes that. Nothing else is changed, and nothing that fits.
@@ -150,6 +150,8 @@ def _number(text: str, types: frozenset[str]) -> Any:
         return number if math.isfinite(number) else text
     return text
 
+
+# ----------------------------------------------------------------- a call's arguments
 
 log = logging.getLogger("stopgo.tools")
 

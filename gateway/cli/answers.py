@@ -56,6 +56,9 @@ def _prompt(name: str, about: Mapping[str, Any], needed: bool) -> str:
     return f"{name}{said} ({'; '.join(notes)}) >"
 
 
+# ----------------------------------------------------------------- replies to a question
+
+
 @attrs.frozen
 class Decide:
     """An answer, in the words of `Agent.decide`."""

@@ -80,6 +80,8 @@ def fold(text: str) -> str:
     return text.casefold().encode(errors="replace").decode()
 
 
+# ----------------------------------------------------------------- how deep it may be nested
+
 MAX_DEPTH = 100
 """Objects and arrays within one another. Parsers and writers of JSON give up somewhere above that, each at
 another depth: what is taken in has to come out everywhere else."""

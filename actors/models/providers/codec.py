@@ -138,6 +138,8 @@ def with_final_arguments(
     return final
 
 
+# ----------------------------------------------------------------- names of tools, ids of calls
+
 ANY_ID = re.compile(r".*", re.DOTALL)
 """For who tells no ids of ours."""
 
@@ -171,6 +173,8 @@ class CallIds:
         self._given.add(id)
         return id
 
+
+# ----------------------------------------------------------------- thoughts, joined from their pieces
 
 _TEXTS = {"text", "summary", "data"}
 
