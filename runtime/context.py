@@ -27,7 +27,7 @@ import trio
 
 from .envelope import Envelope, current_trace, handling
 from .errors import Refused, leaf
-from .incarnation import Life
+from .incarnation import Incarnation
 from .mailbox import Mailbox
 from .message import A, Message, R, Request
 from .ref import ActorRef, Address
@@ -48,7 +48,7 @@ def _not_busy() -> bool:
 class Context(Generic[A]):
     """One life's view of the runtime."""
 
-    _life: Life
+    _life: Incarnation
 
     @property
     def ref(self) -> ActorRef[A]:
@@ -120,7 +120,7 @@ class Context(Generic[A]):
         lives on. Raises as `ActorRef.ask` does.
         """
         background = self._life.background
-        child = Life(Address(name), Mailbox(name, 1), self._life.bus, background, withdraws=False)
+        child = Incarnation(Address(name), Mailbox(name, 1), self._life.bus, background, withdraws=False)
         background.start_in(child.scope, partial(_live_once, child, behaviour), name=name)
         try:
             return await child.mailbox.ask(request)
@@ -205,7 +205,7 @@ async def _nothing(_: Message[Any]) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def _live_once(life: Life, behaviour: Behaviour[B]) -> None:
+async def _live_once(life: Incarnation, behaviour: Behaviour[B]) -> None:
     try:
         await life.run(behaviour, Context(life))
     finally:

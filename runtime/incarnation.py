@@ -20,7 +20,7 @@ C = TypeVar("C")
 
 
 @attrs.define(eq=False)
-class Life:
+class Incarnation:
     """From one call of a behaviour to its end."""
 
     address: Address
@@ -131,17 +131,17 @@ class Seat(Address):
     incarnation: int = 0
     stopping: bool = False
     """No further life begins."""
-    life: Life | None = None
+    life: Incarnation | None = None
     """The present one, or the last."""
     _resting: trio.CancelScope | None = None
     _over: bool = False
     _ended: trio.Event | None = None
     """Made by the first who waits: hardly any actor is waited for."""
 
-    def begin(self, size: int, bus: EventBus, host: TaskHost) -> Life:
+    def begin(self, size: int, bus: EventBus, host: TaskHost) -> Incarnation:
         """A new life here, whose mailbox already accepts `size` messages."""
         self.incarnation += 1
-        self.life = Life(self, Mailbox(self.name, size), bus, host, self.incarnation)
+        self.life = Incarnation(self, Mailbox(self.name, size), bus, host, self.incarnation)
         return self.life
 
     async def rest(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ from .context import Behaviour, Context
 from .envelope import Trace, current_trace
 from .errors import is_fatal
 from .event_bus import ACTORS, EventBus, Restarting
-from .incarnation import Life, Seat
+from .incarnation import Incarnation, Seat
 from .message import A, Message
 from .restart import Backoff
 from .supervision import Supervisor
@@ -41,13 +41,13 @@ class _Activation(Seat):
             self._woken_at = self.mailbox.taken
             self.mailbox.offer(hint, self.hint_trace)
 
-    def begin_woken(self, bus: EventBus, host: TaskHost) -> Life:
+    def begin_woken(self, bus: EventBus, host: TaskHost) -> Incarnation:
         life = self.begin(_MAILBOX, bus, host)
         life.mailbox.offer(self.hint, self.hint_trace)
         self._woken_at = None
         return life
 
-    def woken_since(self, life: Life) -> bool:
+    def woken_since(self, life: Incarnation) -> bool:
         """Whether a wake came after this life took its last message."""
         return self._woken_at == life.mailbox.taken
 
