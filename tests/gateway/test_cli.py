@@ -480,8 +480,11 @@ def test_a_full_disk_is_told_to_everybody(serve: Callable[..., Served]) -> None:
         [sys.executable, "-c", ASKING, f"{url}/conversations"], stdout=subprocess.PIPE, text=True
     )
     with httpx2.Client(base_url=url) as client:
-        while not client.get("/conversations").json()["conversations"]:
+        while not (listed := client.get("/conversations").json()["conversations"]):
             pass
+        # While its model thinks the run saves nothing, so it is the request below that finds the disk full.
+        with client.stream("GET", f"/conversations/{listed[0]['id']}/events") as events:
+            assert "event: run.started" in events.iter_lines()
         served.process.send_signal(signal.SIGUSR1)
         answer = client.post("/conversations")
     assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
