@@ -1,5 +1,5 @@
 """The agent file: YAML to frozen values, with every mistake named by file, line and key.
 
-Belongs here: what a file may say and how it is read. Does not: anything that connects, starts or asks;
-nothing here does I/O but `load.py`. Read first: `agent_config.py`, then `load.py`.
+Belongs here: the keys of a file, and how a file is read. Not here: anything that connects, starts or asks.
+Read first: `agent_config.py`, then `load.py`, the only module here that reads files.
 """

@@ -1,6 +1,6 @@
 """The edge: HTTP requests in, commands down; events up, responses out.
 
-Belongs here: routes, wire shapes, the HTTP server, and the process around it. Does not: decisions about a
-conversation; it calls `actors/agent.py` and nothing else that acts. Read first: `app.py`, then
-`operations.py`.
+Belongs here: routes, wire shapes, the HTTP server, and the process around it. Not here: decisions about a
+conversation; the routes call `actors/agent.py`. Read first: `app.py`, then `operations.py`, the table of
+routes.
 """

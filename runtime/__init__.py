@@ -1,5 +1,6 @@
 """The kernel: actors, mailboxes, supervision, virtual actors, the event bus and the clocks.
 
-Belongs here: what any actor system needs. Does not: agents, HTTP, YAML; the kernel depends on trio and
-attrs alone. Read first: `message.py`, then `context.py`, which is what an actor sees of the kernel.
+Belongs here: parts that any actor system needs; trio and attrs are the only dependencies. Not here: agents,
+HTTP and YAML. Read first: `message.py`, then `context.py`, the kernel as an actor sees it. `errors.py` has
+the table of what an asker gets, for instance when an actor dies.
 """

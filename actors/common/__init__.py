@@ -1,5 +1,5 @@
-"""Shared by all rooms of `actors`: the errors of the embedded API, and TLS.
+"""Shared by the other rooms of `actors`: the errors of the embedded API, and TLS.
 
-Belongs here: what at least three rooms need and none of them owns. Does not: anything that imports another
-room. Read first: `errors.py`.
+Belongs here: code that at least three rooms need and none of them owns. Not here: anything that imports
+another room. Read first: `errors.py`.
 """

@@ -1,5 +1,6 @@
-"""A conversation at work: from a command in its inbox to the result its sender gets.
+"""A conversation at work: from a command in its inbox to the result for its sender.
 
-Belongs here: the conversation actor, its run, what it answers, and its readers. Does not: how a node works
-(`actors/nodes`), what is remembered (`actors/log`). Read first: `conversation.py`, then `run.py`.
+Belongs here: the conversation actor, its run, its results, and its readers. Not here: the work of a node
+(`actors/nodes`), the record of it (`actors/log`). Read first: `conversation.py`, then `commands.py` and
+`run.py`.
 """

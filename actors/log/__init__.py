@@ -1,6 +1,6 @@
-"""What a conversation remembers, on disk before it is published.
+"""The memory of a conversation, on disk before it is published.
 
-Belongs here: its events, the state folded from them, and the one writer of both. Does not: how bytes reach
-the disk (`runtime/journal`), what a run does next (`actors/nodes`). Read first: `events.py`, then
+Belongs here: the events, the state folded from them, and the only writer of both. Not here: how bytes reach
+the disk (`runtime/journal`), the next step of a run (`actors/nodes`). Read first: `events.py`, then
 `state.py` and `log.py`.
 """

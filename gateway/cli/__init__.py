@@ -1,5 +1,5 @@
-"""The `stopgo` command: one file for each sub-command, imported when the command is given.
+"""The `stopgo` command: one file for each sub-command.
 
-Belongs here: arguments, output for people, exit codes. Does not: what a command does when a program can use
-it, too. Read first: `main.py`.
+Belongs here: arguments, output for people, exit codes; heavy imports wait until the command runs. Not here:
+anything that a program could use, too. Read first: `main.py`.
 """

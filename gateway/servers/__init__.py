@@ -1,5 +1,5 @@
-"""Programs of ours that are MCP servers themselves: the SQLite resource server.
+"""MCP servers that come with the product: the SQLite resource server.
 
-Belongs here: tools that come with the product. Does not: the client side of MCP (`actors/mcp`). Read first:
+Belongs here: the tools of the product itself. Not here: the client side of MCP (`actors/mcp`). Read first:
 `resources.py`.
 """
