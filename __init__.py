@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .actors.conversation.result import Result, Turn
     from .actors.log.deltas import ModelDelta, ToolProgress
     from .actors.models.errors import UnknownProvider
-    from .actors.models.messages import Emit, ModelReply, ModelRequest
+    from .actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest
     from .config.agent_config import AgentConfig
     from .config.errors import ConfigError
     from .config.load import load_config
     from .config.nodes import LlmNode
     from .runtime.clock import ProcessClock
-    from .runtime.journal.errors import JournalBusy
+    from .runtime.journal.errors import JournalBroken, JournalBusy, JournalTooNew
 
 __all__ = [
     "Agent",
@@ -31,9 +31,12 @@ __all__ = [
     "AgentError",
     "ConfigError",
     "Emit",
+    "JournalBroken",
     "JournalBusy",
+    "JournalTooNew",
     "LlmNode",
     "ModelDelta",
+    "ModelFailed",
     "ModelReply",
     "ModelRequest",
     "ProcessClock",
@@ -52,13 +55,13 @@ _HOMES = {
     "actors.conversation.result": ("Result", "Turn"),
     "actors.log.deltas": ("ModelDelta", "ToolProgress"),
     "actors.models.errors": ("UnknownProvider",),
-    "actors.models.messages": ("Emit", "ModelReply", "ModelRequest"),
+    "actors.models.messages": ("Emit", "ModelFailed", "ModelReply", "ModelRequest"),
     "config.agent_config": ("AgentConfig",),
     "config.errors": ("ConfigError",),
     "config.load": ("load_config",),
     "config.nodes": ("LlmNode",),
     "runtime.clock": ("ProcessClock",),
-    "runtime.journal.errors": ("JournalBusy",),
+    "runtime.journal.errors": ("JournalBroken", "JournalBusy", "JournalTooNew"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

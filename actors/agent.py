@@ -35,7 +35,7 @@ from ..runtime.journal.protocol import (
 from ..runtime.journal.sqlite import open_sqlite
 from .common import errors
 from .common.errors import AgentError
-from .conversation import follow, resume
+from .conversation import follow, startup
 from .conversation.lists import (
     ConversationPage,
     ListedTool,
@@ -47,7 +47,7 @@ from .conversation.lists import (
 from .conversation.recorder import Recorder
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
-from .gate.decisions import checked
+from .gate.check_decision import checked
 from .gate.gate import descend, root_place
 from .log.deltas import Passing
 from .log.head import head_of_summary
@@ -353,7 +353,7 @@ async def _run(
             recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
             if recorder is not None:
                 await nursery.start(recorder.run)
-            nursery.start_soon(resume.resume_all, cast.services)
+            nursery.start_soon(startup.resume_all, cast.services)
             agent = Agent(config, cast, journal, Sender(cast.services))
             try:
                 yield agent

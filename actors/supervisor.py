@@ -1,7 +1,7 @@
 """Starts everything an agent is made of, all or nothing, and stops it in reverse.
 
-Order: registry, models, tool servers (side by side), flusher, conversations, timers. So at the end
-conversations stop while what they call is still there.
+Order: registry, models, tool servers (side by side), tool lists, flusher, conversations, timers. So at the
+end conversations stop while what they call is still there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the embedded API raises: one class, stable codes."""
+"""The errors of the embedded API: `AgentError` with stable codes, and `StartError`."""
 
 from __future__ import annotations
 

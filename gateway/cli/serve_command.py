@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     port = config.port if args.port is None else args.port
 
     # The command line answers at once; what serves takes a second to import.
-    from ..process import run_process
+    from ..serve_process import run_process
 
     # A log in a pipe is followed line by line.
     if isinstance(sys.stdout, TextIOWrapper):

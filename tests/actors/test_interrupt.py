@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors import agent, supervisor
-from stopgo.actors.conversation import resume
+from stopgo.actors.conversation import startup
 from stopgo.runtime import supervision
 from stopgo.runtime.journal import sqlite
 from stopgo.runtime.journal.sqlite import open_sqlite
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("ctrl_c")
         supervisor.open_cast,
         supervision.open_supervisor,
         sqlite.open_sqlite,
-        resume.resume_all,
-        resume._resume,
+        startup.resume_all,
+        startup._resume,
     ],
 )
 def test_it_strikes_in_nothing_that_opens_or_closes(world: World, function: Callable[..., Any]) -> None:

@@ -55,7 +55,7 @@ INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 BRANCHES = "actors/log/activity.py"
-DECISIONS = "actors/gate/decisions.py"
+DECISIONS = "actors/gate/check_decision.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/conversation/run.py"
 COMMANDS = "actors/conversation/commands.py"
@@ -349,7 +349,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing is resumed at start-up",
-        (Edit(AGENT, "nursery.start_soon(resume.resume_all, cast.services)", "pass"),),
+        (Edit(AGENT, "nursery.start_soon(startup.resume_all, cast.services)", "pass"),),
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",

@@ -505,17 +505,17 @@ import os, signal, threading
 import trio
 from pathlib import Path
 from stopgo.config.load import load_config
-from stopgo.gateway import process
-process.LAST_RESORT = 0.2
-announce = process._announce
+from stopgo.gateway import serve_process
+serve_process.LAST_RESORT = 0.2
+announce = serve_process._announce
 def hang(config, server):
     announce(config, server)
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
-process._announce = hang
+serve_process._announce = hang
 async def drain(agent, server, grace):
     threading.Event().wait()
-process._drain = drain
-print(process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
+serve_process._drain = drain
+print(serve_process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
 """
     (agent_dir / "agent.yaml").write_text(BARE + "shutdown_grace: 0.5\n")
     done = subprocess.run(
@@ -532,12 +532,12 @@ def test_the_clock_of_an_agent_stands_still_while_its_process_does(
     program = """
 import sys
 import trio
-from stopgo.gateway import process
+from stopgo.gateway import serve_process
 from stopgo.gateway.cli import main, run_process
 async def note(*_):
     print(type(trio.lowlevel.current_clock()).__name__)
     return 0
-process._serve = run_process._run = note
+serve_process._serve = run_process._run = note
 sys.exit(main.main(sys.argv[1:]))
 """
     (agent_dir / "agent.yaml").write_text(BARE)

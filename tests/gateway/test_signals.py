@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway import process
+from stopgo.gateway import serve_process
 from stopgo.gateway.cli.run_process import Interrupt
 from stopgo.gateway.signals import SAME_WISH, wishes
 
@@ -60,7 +60,7 @@ def test_a_process_that_was_stopped_while_it_ends_has_its_time_all_the_same(
 
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(os, "_exit", exit)
-    process._exit_after(25.5, 3)
+    serve_process._exit_after(25.5, 3)
     [(at, code)] = ended
     assert code == 3
     assert at >= 1000 + 25.5 - stops_at

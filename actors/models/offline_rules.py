@@ -16,11 +16,11 @@ from typing import Any
 import attrs
 import trio
 
-from . import vocabulary
+from . import offline_vocabulary as vocabulary
 from .argument_schema import accepted_types, parse_number, properties, required
 from .messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
-from .summary import summarise
-from .vocabulary import Word, doubt, kinds, name_words, noun, split
+from .offline_summary import summarise
+from .offline_vocabulary import Word, doubt, kinds, name_words, noun, split
 
 _LOOKS_LIKE_ID = re.compile(r"[0-9]{6,}")
 _BY_POSITION = ("pattern", "name", "query")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .messages import ToolMessage
-from .vocabulary import kinds, name_words, singular
+from .offline_vocabulary import kinds, name_words, singular
 
 _REJECTED = "Operation rejected"
 """How the result of a call begins that a human said no to."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.models.messages import ToolMessage
-from stopgo.actors.models.summary import summarise
+from stopgo.actors.models.offline_summary import summarise
 
 
 def told(tool: str, content: Any, *, is_error: bool = False) -> str:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.gate.decisions import check_answer, check_edit
+from stopgo.actors.gate.check_decision import check_answer, check_edit
 from stopgo.actors.tools import schema_process
 
 NAME: dict[str, Any] = {

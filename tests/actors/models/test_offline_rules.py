@@ -17,8 +17,8 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.rules import RulesModel, decide
-from stopgo.actors.models.vocabulary import DOUBTS, FILLERS, kinds, name_words
+from stopgo.actors.models.offline_rules import RulesModel, decide
+from stopgo.actors.models.offline_vocabulary import DOUBTS, FILLERS, kinds, name_words
 
 TEXT = {"type": "string"}
 
