@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..tools.needs import MAX_CHALLENGE, Wanted, without
 
@@ -67,6 +68,19 @@ def code_of_server(code: int) -> int:
     """The code in an error that the server itself wrote: with one of ours it would say that nothing was sent,
     and what it did would be done again."""
     return ANY_ERROR if code in _OURS else code
+
+
+def rpc_error(body: bytes) -> tuple[int, str, object] | None:
+    """The tool server's own answer in the body of an error response; None when there is none."""
+    try:
+        message: Any = json.loads(body)
+    except ValueError:
+        return None
+    match message:
+        case {"jsonrpc": _, "error": {"code": int() as code, "message": str() as text, **rest}}:
+            return code_of_server(code), text, rest.get("data")
+        case _:
+            return None
 
 
 def worth_retrying(code: int) -> bool:

@@ -29,7 +29,7 @@ from .failures import (
     SESSION_LOST,
     UNAUTHORIZED,
     UNREACHABLE,
-    code_of_server,
+    rpc_error,
     status_line,
 )
 from .oauth import FAILED, AuthFailed
@@ -68,6 +68,8 @@ _NOT_SENT = (
     httpx2.ProxyError,  # of its handshake; afterwards it is not to be told from the server
     httpx2.UnsupportedProtocol,
 )
+_LEFT = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""How a request fails whose server closed the connection just as it was used again."""
 _Kind: TypeAlias = Literal["call", "request", "notification", "cancellation", "stream", "other"]
 """The last is what an `httpx2.Auth` sends for itself: it may go anywhere, and none of ours with it."""
 
@@ -126,7 +128,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
                 return _explained(request, await self._ask(request, request_id))
             if kind == "stream" and request.method == "GET":
                 return await self._open_stream(request)
-            return await self._send(request)
+            return await (self._send(request) if kind == "stream" else self._send_twice(request))
         except httpx2.TransportError as error:
             return self._failed(request, kind, error)
 
@@ -146,6 +148,13 @@ class McpTransport(httpx2.AsyncBaseTransport):
         location = [header for header in response.headers.raw if header[0].lower() == b"location"]
         return httpx2.Response(response.status_code, headers=location)
 
+    async def _send_twice(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a message that may arrive twice: once more when its connection ends without a response."""
+        try:
+            return await self._send(request)
+        except _LEFT:
+            return await self._send(request)
+
     async def _ask(self, request: httpx2.Request, request_id: object) -> httpx2.Response:
         """The response to a request, read to its end unless it is a stream."""
 
@@ -156,7 +165,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         reply = self._replies[request_id] = Reply(on_close=forget)
         streams = False
         try:
-            response = await reply.wait_for(lambda: self._send(request))
+            response = await reply.wait_for(lambda: self._send_twice(request))
             streams = is_stream(response)
             if streams:
                 return reply.streams(response)
@@ -334,7 +343,7 @@ def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tupl
         return REQUEST_REFUSED, text, {}
     if status == HTTPStatus.NOT_FOUND and in_session:
         return SESSION_LOST, SESSION_UNKNOWN, {}
-    answer = None if status in UNAUTHORIZED else _rpc_error(body)
+    answer = None if status in UNAUTHORIZED else rpc_error(body)
     return answer or refusal(response)
 
 
@@ -352,19 +361,6 @@ def refusal(response: httpx2.Response) -> tuple[int, str, dict[str, Any]]:
     if (challenge := response.headers.get("www-authenticate")) is not None:
         data["www_authenticate"] = challenge
     return SERVER_FAILED if status >= 500 else REQUEST_REFUSED, status_line(status), data
-
-
-def _rpc_error(body: bytes) -> tuple[int, str, object] | None:
-    """The tool server's own answer in the body of an error response; None when there is none."""
-    try:
-        message: Any = json.loads(body)
-    except ValueError:
-        return None
-    match message:
-        case {"jsonrpc": _, "error": {"code": int() as code, "message": str() as text, **rest}}:
-            return code_of_server(code), text, rest.get("data")
-        case _:
-            return None
 
 
 def transport_text(error: httpx2.RequestError) -> str:

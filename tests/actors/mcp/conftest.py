@@ -172,6 +172,8 @@ class HttpPeer:
     """The status of what precedes any call."""
     connect_error: str = ""
     """What it says beside a status that is not 200."""
+    leaves: int = 0
+    """So many times it closes a connection as soon as that is used again."""
     session: str | None = "first"
     probe_session: str | None = None
     """What the answer to a probe names; none, like the session itself."""
@@ -192,8 +194,14 @@ def http_peer() -> Iterator[HttpPeer]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        used = False
 
         def do_POST(self) -> None:
+            if self.used and peer.leaves:
+                peer.leaves -= 1
+                self.close_connection = True
+                return
+            self.used = True
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             answer_http(peer, self, message)
 

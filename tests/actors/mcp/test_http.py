@@ -110,6 +110,18 @@ async def test_a_connection_is_left_before_its_server_leaves_it(
     assert first != second
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_connection_may_end_just_as_it_is_used_again(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus], mode: Any
+) -> None:
+    http_peer.leaves = 1
+    async with serving(web(http_peer.url, mode=mode)) as server:
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.leaves == 0
+    assert [each.state for each in statuses] == ["connecting", "connected"]
+    assert [each["method"] for each in http_peer.notifications] == ["notifications/initialized"]
+
+
 async def test_a_stream_is_utf_8_whatever_else_it_says(http_peer: Any, serving: Open) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = "stream"

@@ -74,10 +74,19 @@ def streaming() -> httpx2.Response:
 async def test_a_request_that_fails_is_answered_with_why(
     nursery: trio.Nursery, error: httpx2.TransportError, sent: bool
 ) -> None:
-    answer = await transport(Wire([error]), nursery).handle_async_request(message("tools/list", id=1))
+    answer = await transport(Wire([error] * 2), nursery).handle_async_request(message("tools/list", id=1))
     told = json.loads(await answer.aread())["error"]
     assert answer.status_code == 503
     assert (told["code"], told["message"], told["data"]) == (UNREACHABLE, str(error), {"sent": sent})
+
+
+async def test_a_request_whose_connection_ends_is_sent_once_more(nursery: trio.Nursery) -> None:
+    wire = Wire([CUT, httpx2.Response(200), CUT, httpx2.Response(202), CUT, CUT])
+    sending = transport(wire, nursery)
+    for request in (message("tools/list", id=1), message("notifications/initialized")):
+        assert (await sending.handle_async_request(request)).is_success
+    assert (await sending.handle_async_request(message("tools/list", id=2))).status_code == 503
+    assert len(wire.asked) == 6
 
 
 async def test_a_notification_that_fails_is_nobodys_failure(nursery: trio.Nursery) -> None:
