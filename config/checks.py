@@ -1,4 +1,6 @@
-"""Mistakes that show only between several places of a file: in the tree of nodes, and in names of models."""
+"""Mistakes that show only between several places of a file: in the tree of nodes, and in names and
+prices of models.
+"""
 
 from __future__ import annotations
 

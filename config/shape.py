@@ -263,7 +263,7 @@ def _variants(hint: Any) -> Mapping[str, Section]:
     return {word: section for word, section in members.items() if word is not None}
 
 
-# ----------------------------------------------------------------- texts from the environment
+# ----------------------------------------------------------------- texts from outside, ranges
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")

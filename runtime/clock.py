@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from time import perf_counter
 from typing import TypeAlias
 
 import attrs
@@ -37,7 +36,7 @@ class ProcessClock(trio.abc.Clock):
     own clock all of it would be given up, because a late task is cancelled before it has read anything.
     """
 
-    _seconds: Callable[[], float] = perf_counter
+    _seconds: Callable[[], float] = time.perf_counter
     _offset: float = 0.0
     _last: float = attrs.field(init=False)
     """What `_seconds` said at the latest look."""

@@ -5,13 +5,14 @@
         name: str
 
     @attrs.frozen
-    class Forget(Message["DirectoryMessage"]):
+    class Forget(Request["DirectoryMessage", None]):
         name: str
 
     DirectoryMessage: TypeAlias = Lookup | Forget
 
 An `ActorRef[DirectoryMessage]` takes these and nothing else, `ask(Lookup(...))` is a
-``str``, and a ``match`` that ends in `assert_never` misses none of them.
+``str``, and a ``match`` that ends in `assert_never` misses none of them. Only the hint that
+wakes a virtual actor is a plain `Message`: its sender waits for no reply.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -108,6 +109,12 @@ def test_every_requirement_has_one_row_in_order() -> None:
 
 def test_every_row_is_open_or_names_tests_that_exist() -> None:
     assert [found for row in rows(PAGE.read_text()) for found in complaints(row)] == []
+
+
+def test_every_row_names_parts_that_exist() -> None:
+    parts = [(row.id, part) for row in rows(PAGE.read_text()) for part in re.findall("`([^`]+)`", row.met_in)]
+    assert [(id, part) for id, part in parts if not (ROOT / part).exists()] == []
+    assert [(id, part) for (id, part), count in Counter(parts).items() if count > 1] == []
 
 
 def test_every_row_says_what_is_required() -> None:

@@ -1,6 +1,8 @@
 """Records the model traffic of a conversation as a `script:` file whenever one of its runs comes to rest.
 
-Played again, the script makes the same run, offline.
+Played again, the script makes the same run, offline. A reply is matched by the place where it was given:
+turn, node, iteration and call, and by the step only where these do not tell two replies apart. The script
+keeps what was recorded of the replies, so no key, no bearer token and no header is ever in it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from ...runtime.event_bus import EventBus, Subscription
 from ...runtime.journal.protocol import Event, Journal
 from ..common.errors import StartError
 from ..log import events as e
-from ..log.events import AT_REST
 from ..log.stored import PAGE
 
 # ----------------------------------------------------------------- the text of a script, pure
@@ -171,7 +172,7 @@ class Recorder:
         async for event in events:
             if missed := events.take_missed():
                 logger.warning("%d events were missed: recordings may lack the last replies", missed)
-            if isinstance(event, Event) and event.type in AT_REST:
+            if isinstance(event, Event) and event.type in e.AT_REST:
                 self._due[event.stream] = None
                 self._news.set()
         self._all_noted = True

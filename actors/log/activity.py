@@ -91,6 +91,8 @@ class Turns:
 
 @attrs.define(eq=False, kw_only=True)
 class Branches:
+    """The branches of one run, counted."""
+
     pulse: Pulse
     _active: int = 0
     _parked: int = 0

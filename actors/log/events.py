@@ -228,6 +228,9 @@ def conversation_completed() -> NewEvent:
 
 
 def tree_id(tree: Mapping[str, object]) -> str:
-    """Equal texts have equal ids, on every machine."""
+    """The name of a tree's text, to which `run.started` refers once the conversation holds the text.
+
+    Equal texts have equal ids, on every machine.
+    """
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -20,6 +20,8 @@ MOST_UNTOLD = 1024
 
 @attrs.define(eq=False)
 class Ahead:
+    """The events, settled intents and commands that the next save takes along."""
+
     events: list[NewEvent] = attrs.field(factory=list)
     settle: list[SettleIntent] = attrs.field(factory=list)
     ack: list[str] = attrs.field(factory=list)

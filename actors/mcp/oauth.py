@@ -83,7 +83,7 @@ def client_credentials(url: str, config: OAuthConfig) -> httpx2.Auth:
 
 @attrs.define(eq=False)
 class _Memory:
-    """The SDK's `TokenStorage`."""
+    """The SDK's `TokenStorage`: tokens are kept in memory only."""
 
     _tokens: OAuthToken | None = attrs.field(default=None, repr=False)
     _client: OAuthClientInformationFull | None = attrs.field(default=None, repr=False)

@@ -1,4 +1,4 @@
-"""Shims between the SDK's session and a transport. Each one makes up for a weakness of the session.
+"""Shims around the SDK's session, each of which makes up for one weakness of it.
 
 * `sifted`: what a server sends without being asked is bounded.
 * `repaired`: one malformed tool does not lose the others of its page.

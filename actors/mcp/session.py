@@ -177,7 +177,7 @@ class Line:
         self._news = trio.Event()
 
 
-# ----------------------------------------------------------------- opening one
+# ----------------------------------------------------------------- opening a connection
 
 Kind: TypeAlias = Literal["stdio", "http", "sse"]
 

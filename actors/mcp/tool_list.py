@@ -44,6 +44,8 @@ async def list_tools(link: Link, server: str, log: logging.Logger) -> tuple[Tool
     return tuple(tools.values())
 
 
+# ----------------------------------------------------------------- changes
+
 LISTEN_AGAIN = Backoff(first=0.25, factor=4.0, limit=300.0, healthy=10.0, jitter=0.5)
 
 
@@ -55,6 +57,8 @@ def tells_of_changes(client: Client) -> bool:
 
 async def listen_for_changes(link: Link) -> None:
     """Have the tools listed again at every change, and after every time in which one may have been missed.
+
+    For servers of the 2026 protocol, which tell only clients that listen.
 
     Ends when the server itself will not have it, or is gone.
     """

@@ -1,4 +1,4 @@
-"""MCP's tools, results and questions to ours, and answers back. Pure: it neither sends nor waits."""
+"""MCP's tools, results, progress and questions to ours, and answers back. Pure, without I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every node of the tree has in common: one `Execute`, and an end that its parent records."""
+"""What all nodes of a tree have in common: one `Execute`, an end that is recorded, filled-in prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What registry and servers last said of themselves; read by whoever wants to know, asked of nobody."""
+"""The last published state of the registry and the servers, readable without asking an actor.
+
+Also the actor that tells the registry of changed lists of tools.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def fold(text: str) -> str:
     return text.casefold().encode(errors="replace").decode()
 
 
-# ----------------------------------------------------------------- how deep it may be nested
+# ----------------------------------------------------------------- JSON from outside
 
 MAX_DEPTH = 100
 """Objects and arrays within one another. Parsers and writers of JSON give up somewhere above that, each at

@@ -174,7 +174,7 @@ class CallIds:
         return id
 
 
-# ----------------------------------------------------------------- thoughts, joined from their pieces
+# ----------------------------------------------------------------- thoughts in pieces (there may be 100,000)
 
 _TEXTS = {"text", "summary", "data"}
 

@@ -43,7 +43,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def bound(response: httpx2.Response) -> None:
-    """An event hook for every response: bounds its body."""
+    """An event hook for every response: bounds its body, whether an SDK or our own code reads it."""
     if response.headers.get("content-encoding", "identity") != "identity":
         # A few bytes of it may come to gigabytes.
         raise AnswerTooLarge("")
