@@ -76,11 +76,11 @@ def check_model_names(reader: Reader, root: Table, own_providers: Collection[str
             message = f"{quoted(name)} has a colon, so it can only mean a provider and its model"
             mark = models.key_marks.get(name)
             reader.report("bad_name", message, mark, ("models", name), hint="name it without one")
-    for value, path in _names(root):
-        _check(reader, value, path, named, own_providers)
+    for value, path in _model_names(root):
+        _check_model(reader, value, path, named, own_providers)
 
 
-def _check(
+def _check_model(
     reader: Reader, value: Value, path: KeyPath, named: Collection[str], own_providers: Collection[str]
 ) -> None:
     name = reader.text_of(value)
@@ -121,7 +121,7 @@ def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
             reader.report("prices_missing", message, limit.mark, (*path, "max_cost_usd"), hint=hint)
 
 
-def _names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
+def _model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
     """Every value that names a model, and where it stands.
 
     A default, and what stands in for all, is one value at many nodes; it comes once.
@@ -129,9 +129,9 @@ def _names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
     found = [
-        *_of(root.entries.get("llm"), ("llm",)),
+        *_models_of(root.entries.get("llm"), ("llm",)),
         *(each for name, model in named.items() for each in _fallbacks(model, ("models", name))),
-        *(each for node, path in nodes_of(root.entries["agent"]) for each in _of(node, path)),
+        *(each for node, path in nodes_of(root.entries["agent"]) for each in _models_of(node, path)),
     ]
     seen: set[int] = set()
     for value, path in found:
@@ -140,15 +140,14 @@ def _names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
             yield value, path
 
 
-def _of(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
+def _models_of(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
     if isinstance(value, Table) and "model" in value.entries:
         yield value.entries["model"], (*path, "model")
     yield from _fallbacks(value, path)
 
 
 def _fallbacks(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
-    names = value.entries.get("fallbacks") if isinstance(value, Table) else None
-    for index, name in enumerate(names.items if isinstance(names, Sequence) else ()):
+    for index, name in enumerate(_items(value, "fallbacks") if isinstance(value, Table) else ()):
         yield name, (*path, "fallbacks", index)
 
 
@@ -156,7 +155,7 @@ def misspelled(root: Table) -> Iterator[str]:
     """A sentence for every name that is taken for one of Google's, and does not look like one."""
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
-    for value, path in _names(root):
+    for value, path in _model_names(root):
         name = value.value if isinstance(value, Scalar) else None
         if not isinstance(name, str) or "${" in name or ":" in name or name in named:
             continue

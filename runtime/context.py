@@ -181,7 +181,7 @@ class Context(Generic[A]):
                 # Askers hear of it now, not when other handlers and the behaviour have unwound.
                 self._life.mailbox.end(cast(Exception, leaf(error)))
                 raise
-            envelope.fail(refusal)
+            envelope.fail(refusal)  # the refusal of a hint has no receiver
         finally:
             current_trace.reset(carried)
             handling.reset(nested)

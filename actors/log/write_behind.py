@@ -1,7 +1,7 @@
-"""What a conversation has taken in and its journal does not hold yet, and the flusher that has it saved.
+"""Pending writes: events that a conversation has applied and its journal does not hold yet; and the flusher.
 
-Its run goes on from that, and models may be told of it; nobody else outside has heard of it, and a crash
-takes it back.
+The run continues from pending writes, and models may be told of them. They are not published, no tool call
+is sent before they are committed, and a crash discards them.
 """
 
 from __future__ import annotations

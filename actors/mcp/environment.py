@@ -1,4 +1,4 @@
-"""What tool servers take from this machine: an executable, the variables of an `env_file`, a proxy."""
+"""Settings of this machine for tool servers: executables, the variables of an `env_file`, proxies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One life of a connection to a tool server: how it is opened, who may open it, and where callers find it."""
+"""One life of a connection to a tool server: transport, token, and the link for callers."""
 
 from __future__ import annotations
 

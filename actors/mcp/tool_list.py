@@ -1,4 +1,4 @@
-"""What a server lists, page by page, and hearing of it when that changes."""
+"""The tools that a server lists, page by page, and notifications that its list has changed."""
 
 from __future__ import annotations
 

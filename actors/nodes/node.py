@@ -1,4 +1,4 @@
-"""What all nodes of a tree have in common: one `Execute`, an end that is recorded, filled-in prompts."""
+"""The common parts of all nodes: one `Execute`, an end that is recorded, filled-in prompts."""
 
 from __future__ import annotations
 

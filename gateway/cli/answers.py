@@ -1,4 +1,4 @@
-"""What a person types at a question, and what it means; the fields of a server's form. Pure."""
+"""The answers that a person types at a question, and the fields of a server's form. Pure."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .options import path
+from .options import WRONG, path
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import Action, Place
@@ -67,10 +67,10 @@ def explain_call(args: argparse.Namespace) -> int:
         places = _places(config, args.node)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return 2
+        return WRONG
     except _Unusable as error:
         print(f"stopgo policy explain: {error}", file=sys.stderr)
-        return 2
+        return WRONG
 
     actions: list[Action | None] = [_print(tool, arguments, place) for place in places]
     return max((EXIT_CODES[action] for action in actions if action is not None), default=EXIT_CODES["deny"])

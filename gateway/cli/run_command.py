@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .options import add_mcp_option, path
+from .options import WRONG, add_mcp_option, path
 
 _EPILOG = (
     "Progress goes to stderr, the answer alone to stdout. What asks is decided at the terminal. "
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return 2
+        return WRONG
 
     # The command line answers at once; what runs an agent takes a second to import.
     from .run_process import run_process

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from ..loopback import is_loopback
-from .options import add_mcp_option, path
+from .options import WRONG, add_mcp_option, path
 
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return 2
+        return WRONG
     host = config.host if args.host is None else args.host
     port = config.port if args.port is None else args.port
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .options import path
+from .options import WRONG, path
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import Place
@@ -41,7 +41,7 @@ def print_tree(args: argparse.Namespace) -> int:
         config = load_config(args.config)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return 2
+        return WRONG
     for warning in config.warnings:
         print(f"stopgo tree: warning: {warning}", file=sys.stderr)
     for line in tree_lines(config):
