@@ -17,7 +17,8 @@ _YEAR = 366 * 86_400.0
 class Condition:
     """What a value must be like; all that is given must hold. A bare value is short for `equals`.
 
-    A number or a boolean also fits the text that says it. Lists and mappings satisfy only `exists`.
+    A number or a boolean also fits the text that says it. A value that cannot be read as what it is compared
+    with counts against the call: `ask` and `deny` match, `run` does not.
     """
 
     SHORT: ClassVar = "equals"

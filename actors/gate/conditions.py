@@ -1,13 +1,23 @@
 """Whether values are what the conditions of a rule or a route ask for. Pure, and defined for any JSON.
 
-Raises `Undecided` when a regular expression takes too long.
+An answer is one of three. A condition is undecided when
+
+* its pattern runs into its time limit, or the text is longer than `MAX_TEXT` (a text is never cut: padding
+  would hide a match);
+* the value is there, but cannot be read as what the condition compares it with: a list or an object,
+  ``"5,000"`` for a number, ``"yes"`` for a boolean, null for a pattern;
+* its path leads through a value that has no names: a list or a text where an object is expected.
+
+Null counts as missing for `above` and `below`, and equals no value of `equals` and `one_of`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import IntEnum
 from typing import Any, Final
 
 import regex
@@ -16,106 +26,155 @@ from ...config.approval import Condition
 
 PATIENCE = 0.1
 """Seconds that one regular expression gets. The text comes from models, who may know how to make it slow."""
+MAX_TEXT = 64 * 1024
+"""Bytes of a text that is searched for a pattern, or read as a number."""
 
 
-class Undecided(Exception):
-    """A regular expression took too long; nobody knows whether the condition holds."""
+class Answer(IntEnum):
+    """Ordered, so that `min` is "and" and `max` is "or"."""
+
+    FAILS = 0
+    UNDECIDED = 1
+    HOLDS = 2
 
 
 class Missing:
     """Stands for a value that is not there; null is a value."""
 
 
+class Blocked:
+    """Stands for a value whose path leads through a value that has no names."""
+
+
 MISSING: Final = Missing()
+BLOCKED: Final = Blocked()
 
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
-def all_hold(conditions: Mapping[str, Condition], values: Mapping[str, Any]) -> bool:
-    """Whether every condition holds for the value its path leads to."""
-    return first_failing(conditions, values) is None
+def readings(values: Any, path: str) -> tuple[Any, ...]:
+    """All values that a dotted path may mean, the one under the whole path first; only `MISSING` if none.
+
+    Names may hold dots: ``a.b`` is the value of the name "a.b" and that of "b" inside of "a". Numbers count
+    in lists from 0.
+    """
+    return tuple(_found(values, path)) or (MISSING,)
 
 
-def first_failing(conditions: Mapping[str, Condition], values: Mapping[str, Any]) -> str | None:
-    """The first path whose condition does not hold; None when all hold."""
-    return next(
-        (path for path, condition in conditions.items() if not holds(condition, look_up(values, path))), None
-    )
-
-
-def look_up(values: Any, path: str) -> Any:
-    """The value a dotted path leads to, or `MISSING`. Names may hold dots; numbers count in lists from 0."""
+def _found(values: Any, path: str) -> Iterator[Any]:
     match values:
-        case Mapping() if path in values:
-            return values[path]
-        case str() | bytes():
-            return MISSING
-        case Mapping() | Sequence():
-            head, dot, rest = path.partition(".")
-            inner = _item(values, head)
-            return look_up(inner, rest) if dot and inner is not MISSING else inner
+        case Mapping():
+            if path in values:
+                yield values[path]
+            for dot in re.finditer(r"\.", path):
+                if path[: dot.start()] in values:
+                    yield from _found(values[path[: dot.start()]], path[dot.end() :])
+        case list() | tuple():
+            yield from _in_list(values, path)
+        case None:
+            return
         case _:
-            return MISSING
+            yield BLOCKED
 
 
-def _item(values: Mapping[str, Any] | Sequence[Any], name: str) -> Any:
-    if isinstance(values, Mapping):
-        return values.get(name, MISSING)
-    index = int(name) if re.fullmatch("[0-9]{1,9}", name) else len(values)
-    return values[index] if index < len(values) else MISSING
+def _in_list(values: Sequence[Any], path: str) -> Iterator[Any]:
+    head, dot, rest = path.partition(".")
+    if not re.fullmatch("[0-9]{1,9}", head):
+        yield BLOCKED
+    elif int(head) < len(values):
+        item = values[int(head)]
+        yield from _found(item, rest) if dot else (item,)
 
 
-def holds(condition: Condition, value: Any) -> bool:
+def answer(condition: Condition, value: Any) -> Answer:
     """Whether all that the condition says is so. What is missing satisfies only `exists: false`."""
-    if value is MISSING or condition.exists is False:
-        return value is MISSING and condition.exists is False and _says_only_exists(condition)
-    number = _number(value)
-    return (
-        (condition.equals is None or _same(condition.equals, value))
-        and (condition.one_of is None or any(_same(each, value) for each in condition.one_of))
-        and (condition.matches is None or _found(condition.matches, value))
-        and (condition.above is None or (number is not None and number > condition.above))
-        and (condition.below is None or (number is not None and number < condition.below))
-    )
+    if value is BLOCKED:
+        return Answer.UNDECIDED
+    if value is MISSING:
+        return _either(condition == Condition(exists=False))
+    worst = Answer.HOLDS
+    for part in _parts(condition, value):  # patterns come last: what fails before them costs no search
+        worst = min(worst, part)
+        if worst is Answer.FAILS:
+            break
+    return worst
 
 
-def _says_only_exists(condition: Condition) -> bool:
-    return condition == Condition(exists=False)
+def _parts(condition: Condition, value: Any) -> Iterator[Answer]:
+    if condition.exists is not None:
+        yield _either(condition.exists)
+    if condition.equals is not None:
+        yield _equal(condition.equals, value)
+    if condition.one_of is not None:
+        yield max(_equal(each, value) for each in condition.one_of)
+    if condition.above is not None:
+        yield _compared(value, condition.above, 1)
+    if condition.below is not None:
+        yield _compared(value, condition.below, -1)
+    if condition.matches is not None:
+        yield _search(condition.matches, value)
 
 
-def _same(expected: Any, value: Any) -> bool:
+def _either(holds: bool) -> Answer:
+    return Answer.HOLDS if holds else Answer.FAILS
+
+
+def _equal(expected: Any, value: Any) -> Answer:
     """Equal, or one is the text of the other: models and session state write numbers as text."""
-    if _text(expected) == _text(value):  # first, for a text says a long number more exactly than a float
-        return True
-    if isinstance(expected, str) and isinstance(value, str):
-        return False
-    numbers = _number(expected), _number(value)
-    return None not in numbers and numbers[0] == numbers[1]
+    if value is None:
+        return Answer.FAILS
+    match expected:
+        case bool():
+            text = _text(value)
+            return _either(text == json.dumps(expected)) if text in ("true", "false") else Answer.UNDECIDED
+        case int() | float():
+            number = _number(value)
+            return Answer.UNDECIDED if number is None else _either(number == _number(expected))
+        case _:
+            text = _text(value)
+            if text is None:
+                return Answer.UNDECIDED
+            number = None if isinstance(value, str) else _number(value)
+            return _either(text == expected or (number is not None and number == _number(expected)))
 
 
-def _found(pattern: str, value: Any) -> bool:
+def _compared(value: Any, limit: float, sign: int) -> Answer:
+    """Whether a number is above a limit, or below it when the sign is negative."""
+    if value is None:
+        return Answer.FAILS
+    number, bound = _number(value), _number(limit)
+    if number is None or bound is None:
+        return Answer.UNDECIDED
+    return _either((number > bound) if sign > 0 else (number < bound))
+
+
+def _search(pattern: str, value: Any) -> Answer:
     text = _text(value)
-    if text is None:
-        return False
+    if text is None or _is_long(text):
+        return Answer.UNDECIDED
     try:
-        return regex.search(pattern, text, timeout=PATIENCE) is not None
+        return _either(regex.search(pattern, text, timeout=PATIENCE) is not None)
     except TimeoutError:
-        raise Undecided(pattern) from None
+        return Answer.UNDECIDED
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > MAX_TEXT or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT
 
 
 def _text(value: Any) -> str | None:
-    """A scalar as text; None for what is none."""
+    """A text, number or boolean as text; None for a value that has no text, or too long a number."""
     if isinstance(value, str):
         return value
-    return json.dumps(value) if isinstance(value, bool | int | float) else None
-
-
-def _number(value: Any) -> float | None:
-    """A number, or the number a text says; None for what is none."""
-    if isinstance(value, bool):
+    try:
+        return json.dumps(value) if isinstance(value, bool | int | float) else None
+    except ValueError:  # more digits than Python writes
         return None
-    if isinstance(value, int | float):
-        return value
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        return float(value)
-    return None
+
+
+def _number(value: Any) -> Decimal | None:
+    """A number, or the number a text says, exactly as it is written; None for what is no finite number."""
+    text = _text(value)
+    if text is None or isinstance(value, bool) or _is_long(text):
+        return None
+    return Decimal(text.strip()) if _NUMBER.fullmatch(text.strip()) else None

@@ -1,7 +1,7 @@
 """What a human is shown of a tool call, in Markdown. Pure.
 
 The arguments are a model's words: they are shown as they are, never as formatting, on one line each, and a
-long one is cut with a note of what is missing.
+long one is cut to its head and its tail: a harmless beginning must not hide how it ends.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _cut_texts(value: Any) -> Any:
 def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}… ({len(text):,} characters; see tool_args)"
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}… ({len(text):,} characters; see tool_args) …{text[-tail:]}"
 
 
 def _line(text: str, limit: int) -> str:

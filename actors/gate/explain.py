@@ -10,8 +10,19 @@ import attrs
 
 from ...config.approval import Condition, Rule
 from ..tools.tool import Tool
-from .conditions import MISSING, Undecided, holds, look_up
-from .gate import Place, Verdict, effect_class, judge, mismatch, say, settings_above
+from .conditions import BLOCKED, MISSING, Answer, answer, readings
+from .gate import (
+    UNDECIDED,
+    Fit,
+    Place,
+    Verdict,
+    effect_class,
+    fit,
+    judge,
+    matches,
+    say,
+    settings_above,
+)
 
 
 @attrs.frozen
@@ -25,23 +36,27 @@ class Step:
 
 def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Verdict, tuple[Step, ...]]:
     """The gate's verdict, and all it looked at on the way; exactly one step decides."""
+    verdict = judge(tool, arguments, place)
     steps: list[Step] = []
     for rule in place.policy.rules:
-        try:
-            key = mismatch(rule, tool, arguments, place)
-        except Undecided:
-            steps.append(Step(say(rule), True, "its pattern takes too long to tell"))
-            return judge(tool, arguments, place), tuple(steps)
-        why = "matches" if key is None else _why_not(rule, key, tool, arguments, place)
-        steps.append(Step(say(rule), key is None, why))
-        if key is None:
-            return judge(tool, arguments, place), tuple(steps)
-    steps.extend(_hints(tool, place))
-    return judge(tool, arguments, place), tuple(steps)
+        fits = fit(rule, tool, arguments, place)
+        decides = matches(rule, fits)
+        why = "matches" if fits.key is None else _why(rule, fits, tool, arguments, place)
+        steps.append(Step(say(rule), decides, why))
+        if decides:
+            break
+    else:
+        steps.extend(_hints(tool, place))
+    if verdict.rule.endswith(UNDECIDED):
+        steps = [attrs.evolve(step, decides=False) for step in steps]
+        steps.append(
+            Step(verdict.rule, True, "the call asks: a rule that runs calls may or may not match")
+        )
+    return verdict, tuple(steps)
 
 
-def _why_not(rule: Rule, key: str, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str:
-    match key:
+def _why(rule: Rule, fits: Fit, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str:
+    match fits.key:
         case "server":
             return f"the server is {_quoted(tool.server)}"
         case "tool":
@@ -51,20 +66,35 @@ def _why_not(rule: Rule, key: str, tool: Tool, arguments: Mapping[str, Any], pla
         case "effect":
             return f"the tool's effect is {effect_class(tool, approved=False)}"
         case _:
-            path = key.removeprefix("arguments.")
-            return _unmet(key, rule.arguments[path], look_up(arguments, path))
+            path = str(fits.key).removeprefix("arguments.")
+            condition, found = rule.arguments[path], readings(arguments, path)
+            value = next((each for each in found if answer(condition, each) is fits.answer), found[0])
+            if fits.answer is Answer.FAILS:
+                return _unmet(fits.key, condition, value)
+            outcome = "matches" if matches(rule, fits) else "does not match"
+            return f"{outcome}, undecided: {_undecided(fits.key, condition, value)}"
 
 
-def _unmet(key: str, condition: Condition, value: Any) -> str:
+def _unmet(key: str | None, condition: Condition, value: Any) -> str:
     if value is MISSING:
         return f"{key} is missing"
-    wanted = [
-        f"{field.name} {_quoted(wish)}"
-        for field in attrs.fields(Condition)
-        if (wish := getattr(condition, field.name)) is not None
-        and not holds(Condition(**{field.name: wish}), value)
-    ]
-    return f"{key} is {_quoted(value)}, which does not fit {' and '.join(wanted)}"
+    unmet = " and ".join(_parts(condition, value, Answer.FAILS))
+    return f"{key} is {_quoted(value)}, which does not fit {unmet}"
+
+
+def _undecided(key: str | None, condition: Condition, value: Any) -> str:
+    if value is BLOCKED:
+        return f"the way to {key} leads through a value that has no names"
+    parts = " and ".join(_parts(condition, value, Answer.UNDECIDED))
+    return f"{key} is {_quoted(value)}, for which {parts} cannot be decided"
+
+
+def _parts(condition: Condition, value: Any, wanted: Answer) -> Iterator[str]:
+    """The parts of a condition to which a value has this answer."""
+    for field in attrs.fields(Condition):
+        wish = getattr(condition, field.name)
+        if wish is not None and answer(Condition(**{field.name: wish}), value) is wanted:
+            yield f"{field.name} {_quoted(wish)}"
 
 
 def _hints(tool: Tool, place: Place) -> Iterator[Step]:

@@ -4,11 +4,17 @@ Order, first match wins: the rules of the nodes above the call, the nearest firs
 `approval`; `readOnlyHint: true` runs; `destructiveHint: true` asks; `destructiveHint: false` runs; a tool
 that says nothing does what `unannotated` says. What would ask by these last two runs below a parallel node
 or a loop, unless `in_parallel` or `in_loop` says otherwise; below both, each of them has to agree.
+
+A rule's condition looks at every value that its path may mean (`readings`), and may be undecided:
+
+* `ask` and `deny` match when, for every path, one reading holds or is undecided;
+* `run` matches when, for every path, all readings hold. A `run` that is undecided (no path fails, and one
+  reading cannot be decided) does not match, and the call asks if what decides next would run it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
@@ -27,7 +33,7 @@ from ...config.nodes import (
 )
 from ...config.wildcards import is_named
 from ..tools.tool import EffectClass, Tool
-from .conditions import Undecided, first_failing
+from .conditions import Answer, answer, readings
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -128,19 +134,63 @@ def _is_called(tool: Tool, pattern: str) -> bool:
     return any(is_named(name, pattern) for name in tool.names)
 
 
+UNDECIDED = ", undecided"
+"""What follows the words of a `run` rule because of which a call asks."""
+
+
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
     """What a call does. Whether the node may see the tool at all is for `offered` to say."""
+    undecided: Rule | None = None
+    verdict: Verdict | None = None
     for rule in place.policy.rules:
-        try:
-            if mismatch(rule, tool, arguments, place) is None:
-                return Verdict(rule.then, say(rule))
-        except Undecided:
-            return Verdict("ask", f"{say(rule)}: its pattern took too long to tell")
-    return by_hints(tool, place)
+        fits = fit(rule, tool, arguments, place)
+        if matches(rule, fits):
+            verdict = Verdict(rule.then, say(rule))
+            break
+        if fits.answer is Answer.UNDECIDED and undecided is None:
+            undecided = rule
+    verdict = verdict or by_hints(tool, place)
+    if undecided is not None and verdict.action == "run":
+        return Verdict("ask", say(undecided) + UNDECIDED)
+    return verdict
 
 
-def mismatch(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str | None:
-    """The first key of a rule that does not fit a call; None when the rule matches."""
+@attrs.frozen
+class Fit:
+    """How a rule fits a call."""
+
+    answer: Answer
+    key: str | None = None
+    """The first key that fails, else the first that is undecided: `server`, or the path of an argument after
+    ``arguments.``."""
+
+
+def matches(rule: Rule, fits: Fit) -> bool:
+    """Whether a rule decides about a call that it fits like this."""
+    return fits.answer is Answer.HOLDS or (fits.answer is Answer.UNDECIDED and rule.then != "run")
+
+
+def fit(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> Fit:
+    """How a rule fits a call: each path is looked at by itself, and all of them have to hold."""
+    if (key := misfit(rule, tool, place)) is not None:
+        return Fit(Answer.FAILS, key)
+    found = Fit(Answer.HOLDS)
+    for path, condition in rule.arguments.items():
+        of_path = strictest(rule)(answer(condition, value) for value in readings(arguments, path))
+        if of_path < found.answer:
+            found = Fit(of_path, f"arguments.{path}")
+        if of_path is Answer.FAILS:
+            break
+    return found
+
+
+def strictest(rule: Rule) -> Callable[[Iterable[Answer]], Answer]:
+    """Which of the answers for several readings of a path counts."""
+    return min if rule.then == "run" else max
+
+
+def misfit(rule: Rule, tool: Tool, place: Place) -> str | None:
+    """The first key of a rule that is not about this tool at this place; None if the rule is about it."""
     if rule.server is not None and not is_named(tool.server, rule.server):
         return "server"
     if rule.tool is not None and not _is_called(tool, rule.tool):
@@ -149,8 +199,7 @@ def mismatch(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place)
         return "node"
     if rule.effect is not None and rule.effect != effect_class(tool, approved=False):
         return "effect"
-    path = first_failing(rule.arguments, arguments)
-    return None if path is None else f"arguments.{path}"
+    return None
 
 
 def by_hints(tool: Tool, place: Place) -> Verdict:
@@ -241,7 +290,7 @@ def _laxest(tool: Tool, place: Place) -> tuple[Verdict, bool]:
     stricter = False
     last = by_hints(tool, place)
     for rule in place.policy.rules:
-        if mismatch(attrs.evolve(rule, arguments={}), tool, {}, place) is not None:
+        if misfit(rule, tool, place) is not None:
             continue
         if not rule.arguments:
             last = Verdict(rule.then, say(rule))

@@ -16,7 +16,8 @@ from ...config.nodes import LlmNode
 from ...runtime.journal.errors import QuestionTaken
 from ...runtime.journal.protocol import SettleIntent
 from ..gate.approvals import tool_question
-from ..gate.gate import Place, effect_class, judge, offered, stricter
+from ..gate.gate import Place, effect_class, offered, stricter
+from ..gate.search import judged
 from ..log import events as e
 from ..log.head import is_rejection
 from ..log.log import ConversationLog
@@ -151,7 +152,7 @@ class Calls:
                     await self._unsent(key, "invalid", _invalid("; ".join(fit.mistakes)))
                     return None
                 arguments = fit
-            verdict = judge(found.tool, arguments, self.place)
+            verdict = await judged(found.tool, arguments, self.place)
             if id is not None and log.state.approvals[id].state == "void":
                 asked, replaces = asked + 1, id
                 continue

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import regex
-import trio
 
-from ...config.nodes import ROUTER_PROMPT, Node, RouterNode
+from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
-from ..gate.conditions import Undecided, all_hold
+from ..gate.conditions import Answer, answer, readings
 from ..gate.gate import children_place
+from ..gate.search import aside
 from ..log.step import step
 from ..models.messages import UserMessage
 from .ask_model import ask_model
 from .child import run_child
 from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, fill
+
+logger = logging.getLogger(__name__)
 
 
 def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
@@ -45,9 +48,7 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
 
 async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
     if spec.routes is not None:
-        await trio.lowlevel.checkpoint()
-        name = _by_routes(spec, execute.values(scope.user))
-        return [child.name for child in spec.agents].index(name)
+        return await _by_routes(spec, spec.routes, execute.values(scope.user), scope.log.state.id)
     system = fill(spec.prompt or ROUTER_PROMPT, execute.values(scope.user))
     recorded = await ask_model(
         scope,
@@ -62,16 +63,43 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
     return named_in(recorded["text"], spec)
 
 
-def _by_routes(spec: RouterNode, values: Mapping[str, str]) -> str:
-    for route in spec.routes or ():
-        try:
-            if all_hold(route.when, values):
-                return route.agent
-        except Undecided:
-            raise NodeFailed("no_route", f'a pattern of "{spec.name}" took too long to tell') from None
-    if spec.default is None:
-        raise NodeFailed("no_route", f'no route of "{spec.name}" holds, and it has no default')
-    return spec.default
+async def _by_routes(
+    spec: RouterNode, routes: Sequence[Route], values: Mapping[str, str], conversation: str
+) -> int:
+    conditions = [condition for route in routes for condition in route.when.values()]
+    route, undecided = await aside(conditions, first_route, routes, values)
+    for each, key in undecided:
+        logger.warning(
+            'a route of "%s" to "%s" counts as not matching: its condition on "%s" cannot be decided'
+            " conversation=%s",
+            spec.name,
+            each.agent,
+            key,
+            conversation,
+        )
+    name = spec.default if route is None else route.agent
+    if name is None:
+        unclear = f", {len(undecided)} of them undecided" if undecided else ""
+        raise NodeFailed("no_route", f'no route of "{spec.name}" holds{unclear}, and it has no default')
+    return [child.name for child in spec.agents].index(name)
+
+
+def first_route(
+    routes: Sequence[Route], values: Mapping[str, str]
+) -> tuple[Route | None, list[tuple[Route, str]]]:
+    """The first route whose conditions all hold, and those before it that are undecided, each with the key
+    of such a condition. Of several readings of a key, the first counts."""
+    undecided: list[tuple[Route, str]] = []
+    for route in routes:
+        answers = {key: answer(condition, readings(values, key)[0]) for key, condition in route.when.items()}
+        match min(answers.values(), default=Answer.HOLDS):
+            case Answer.HOLDS:
+                return route, undecided
+            case Answer.UNDECIDED:
+                undecided.append((route, min(answers, key=answers.__getitem__)))
+            case Answer.FAILS:
+                pass
+    return None, undecided
 
 
 def _described(children: Sequence[Node]) -> str:
