@@ -84,7 +84,7 @@ def _unmet(key: str | None, condition: Condition, value: Any) -> str:
 
 def _undecided(key: str | None, condition: Condition, value: Any) -> str:
     if value is BLOCKED:
-        return f"the way to {key} leads through a value that has no names"
+        return f"{key} leads through a value that has no names"
     parts = " and ".join(_parts(condition, value, Answer.UNDECIDED))
     return f"{key} is {_quoted(value)}, for which {parts} cannot be decided"
 

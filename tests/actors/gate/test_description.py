@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.gate.description import MAX_ARGUMENTS, MAX_VALUE, describe
+from stopgo.actors.gate.description import MAX_ARGUMENTS, describe
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,15 @@ def test_a_text_is_shown_as_it_is_and_formats_nothing(name: str, shown: str) -> 
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    shown = describe("resources_add", {"name": "x" * 12_345, "value": 1})
-    assert f"Name: {'x' * MAX_VALUE}… (12,345 characters; see tool_args)\nValue: 1" in shown
+    shown = describe("resources_add", {"name": "x" * 12_344 + "!", "value": 1})
+    assert f"Name: {'x' * 200}… (12,345 characters; see tool_args) …{'x' * 99}!\nValue: 1" in shown
     shown = describe("write", {"a": "x" * 5000, "z": "last"})
     assert "… (5,000 characters; see tool_args)" in shown
     assert '"z": "last"' in shown
     many = {f"key{number:04}": number for number in range(1000)}
     shown = describe("write", many)
-    assert shown.endswith(f"… ({len(json.dumps(many)):,} characters; see tool_args)")
+    assert f"… ({len(json.dumps(many)):,} characters; see tool_args) …" in shown
+    assert shown.endswith('"key0999": 999}')
 
 
 JSON: Any = st.recursive(

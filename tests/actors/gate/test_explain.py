@@ -78,14 +78,14 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
             Rule(then="deny", node="x"),
             Rule(then="deny", effect="read"),
             Rule(then="deny", arguments={"no": Condition(equals=1)}),
-            Rule(then="deny", arguments={"n": Condition(equals=1, above=0.5, matches="^w")}),
+            Rule(then="deny", arguments={"m": Condition(equals=1, above=3.5, exists=True)}),
             Rule(then="deny", arguments={"n": Condition(exists=False)}),
             Rule(then="ask", arguments={"n": Condition(equals="web")}),
             Rule(then="deny"),
         )
     )
     tool = Tool("t", "", {}, "s", hints=Hints(read_only=False))
-    verdict, steps = explain(tool, {"n": "web"}, Place(node="n", policy=policy))
+    verdict, steps = explain(tool, {"n": "web", "m": 2}, Place(node="n", policy=policy))
     assert verdict.action == "ask"
     assert [step.why for step in steps] == [
         'the server is "s"',
@@ -93,7 +93,7 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
         'the node is "n"',
         "the tool's effect is once",
         "arguments.no is missing",
-        'arguments.n is "web", which does not fit equals 1 and above 0.5',
+        "arguments.m is 2, which does not fit equals 1 and above 3.5",
         'arguments.n is "web", which does not fit exists false',
         "matches",
     ]
@@ -135,13 +135,33 @@ def test_a_long_value_is_cut() -> None:
     assert len(steps[0].why) < 200
 
 
-def test_a_pattern_that_takes_too_long_is_what_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undecided_condition_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditions, "PATIENCE", 0.01)
     slow = Rule(then="run", arguments={"n": Condition(matches="^(?:a|aa)+$")})
-    policy = ApprovalConfig(rules=(Rule(then="deny", tool="x"), slow, Rule(then="deny")))
-    verdict, steps = explain(Tool("t", "", {}, "s"), {"n": "a" * 60 + "!"}, Place(policy=policy))
-    assert (verdict.action, [step.decides for step in steps]) == ("ask", [False, True])
-    assert "too long" in steps[-1].why
+    hidden = Rule(then="run", arguments={"list.x": Condition(equals=1)})
+    big = Rule(then="deny", arguments={"amount": Condition(above=1000)})
+    arguments = {"n": "a" * 60 + "!", "list": [], "amount": "5,000"}
+
+    def why(*rules: Rule) -> tuple[str, list[tuple[bool, str]]]:
+        verdict, steps = explain(Tool("t", "", {}, "s"), arguments, Place(policy=ApprovalConfig(rules=rules)))
+        return verdict.action, [(step.decides, step.why) for step in steps]
+
+    n = f'arguments.n is "{"a" * 60}!"'
+    assert why(slow, hidden, Rule(then="run")) == (
+        "ask",
+        [
+            (False, f'does not match, undecided: {n}, for which matches "^(?:a|aa)+$" cannot be decided'),
+            (
+                False,
+                "does not match, undecided: arguments.list.x leads through a value that has no names",
+            ),
+            (False, "matches"),
+            (True, "the call asks: a rule that runs calls may or may not match"),
+        ],
+    )
+    assert why(slow, big)[1][1:] == [
+        (True, 'matches, undecided: arguments.amount is "5,000", for which above 1000 cannot be decided')
+    ]
 
 
 def test_a_number_is_told_as_it_is_written() -> None:

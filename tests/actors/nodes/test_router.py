@@ -54,15 +54,16 @@ def test_an_answer_that_names_none_or_several_is_no_route(
     assert failed.value.failure == "no_route"
 
 
-async def test_a_route_whose_pattern_takes_too_long_is_none(
-    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+async def test_a_route_that_cannot_be_decided_does_not_match_and_the_log_says_so(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(conditions, "PATIENCE", 0.01)
     slow = {"when": {"user_message": {"matches": "^(?:a|aa)+$"}}, "agent": "one"}
-    routes = {"routes": [slow], "default": "one", "agents": [llm("one")]}
-    world.settings["agent"] = {"type": "router", "name": "pick", **routes}
+    agents = [llm("one"), llm("two")]
+    world.settings["agent"] = {"type": "router", "name": "pick", "routes": [slow], "agents": agents}
     async with world.agent() as agent:
         turn = await agent.start_conversation("a" * 60 + "!")
     assert (answer(turn).state, answer(turn).code) == ("failed", "no_route")
-    assert 'a pattern of "pick" took too long' in answer(turn).response
+    assert 'no route of "pick" holds, 1 of them undecided' in answer(turn).response
+    assert 'a route of "pick" to "one" counts as not matching' in caplog.text
     assert world.requests == []
