@@ -43,6 +43,9 @@ TREES = "tests/crash/test_matrix_trees.py"
 NEEDS = "tests/crash/test_matrix_needs.py"
 SEEDS = "tests/simulation/test_smoke.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
+ORACLE = "tests/actors/gate/test_oracle.py"
+SEARCH_TESTS = "tests/actors/gate/test_search.py"
+ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 
@@ -56,6 +59,8 @@ CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 BRANCHES = "actors/log/activity.py"
 DECISIONS = "actors/gate/check_decision.py"
+GATE = "actors/gate/gate.py"
+CONDITIONS = "actors/gate/conditions.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/conversation/run.py"
 COMMANDS = "actors/conversation/commands.py"
@@ -548,6 +553,136 @@ MUTANTS = (
             ),
         ),
         (NEEDS,),
+    ),
+    Mutant(
+        "the gate looks at the first value of a path only",
+        (
+            Edit(
+                CONDITIONS,
+                "return tuple(_found(values, path)) or (MISSING,)",
+                "return tuple(_found(values, path))[:1] or (MISSING,)",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate runs a call when one value of a path fits",
+        (Edit(GATE, 'return min if rule.then == "run" else max', "return max"),),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate asks only when all values of a path fit",
+        (Edit(GATE, 'return min if rule.then == "run" else max', "return min"),),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate takes a value inside of a text for missing",
+        (
+            Edit(
+                CONDITIONS,
+                "        case _:\n            yield BLOCKED\n",
+                "        case _:\n            return\n",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate passes over an undecided deny",
+        (Edit(GATE, 'and rule.then != "run")', 'and rule.then == "ask")'),),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate lets annotations run what an undecided rule left over",
+        (
+            Edit(
+                GATE,
+                "    verdict = verdict or by_hints(tool, place)\n",
+                "    if verdict is None:\n        return by_hints(tool, place)\n",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate lets a later rule run what an undecided rule left over",
+        (
+            Edit(
+                GATE,
+                "            verdict = Verdict(rule.then, say(rule))\n            break\n",
+                "            return Verdict(rule.then, say(rule))\n",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate finds nothing where a search takes too long",
+        (
+            Edit(
+                CONDITIONS,
+                "    except TimeoutError:\n        return Answer.UNDECIDED\n",
+                "    except TimeoutError:\n        return Answer.FAILS\n",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate cuts a long text before it searches it",
+        (
+            Edit(
+                CONDITIONS,
+                "    if text is None or _is_long(text):\n        return Answer.UNDECIDED\n",
+                "    if text is None:\n        return Answer.UNDECIDED\n    text = text[:MAX_TEXT]\n",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate takes what is no number for one that is not above the limit",
+        (
+            Edit(
+                CONDITIONS,
+                "    if number is None or bound is None:\n        return Answer.UNDECIDED\n",
+                "    if number is None or bound is None:\n        return Answer.FAILS\n",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate reads numbers as floats",
+        (Edit(CONDITIONS, "return Decimal(text.strip()) if", "return Decimal(float(text.strip())) if"),),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate searches lists as text",
+        (
+            Edit(
+                CONDITIONS,
+                "if isinstance(value, bool | int | float) else None",
+                "if value is not None else None",
+            ),
+        ),
+        (ORACLE,),
+    ),
+    Mutant(
+        "the gate keeps the event loop waiting for a search",
+        (
+            Edit(
+                "actors/gate/search.py",
+                "return await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_ONE)",
+                "return decide(*args)",
+            ),
+        ),
+        (SEARCH_TESTS,),
+    ),
+    Mutant(
+        "a router takes a route that is undecided",
+        (
+            Edit(
+                "actors/nodes/router.py",
+                "            case Answer.HOLDS:\n",
+                "            case Answer.HOLDS | Answer.UNDECIDED:\n",
+            ),
+        ),
+        (ROUTER_TESTS,),
     ),
 )
 
