@@ -16,11 +16,45 @@ from .approval import ApprovalConfig
 from .mcp import McpServerConfig
 from .models import ContextConfig, LlmConfig, ModelConfig
 from .nodes import Node
-from .shape import NO_TILDE, about
+from .shape import NO_TILDE, About, about
 
 DEFAULT_NAME = "agent"
 
 _DAY = 86_400.0
+
+
+_HOST_NAME = r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?"
+_ORIGIN = rf"https?://({_HOST_NAME}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?"
+
+
+@attrs.frozen
+class ServerConfig:
+    """Under which names clients reach the HTTP server, and which pages may use it."""
+
+    allowed_hosts: tuple[str, ...] = attrs.field(
+        default=(),
+        metadata=about(
+            "Names that clients may call the server by, beside IP addresses, `localhost` and the host of "
+            "`public_url`.",
+            items=About("", pattern=_HOST_NAME, meaning="a host name without scheme and port"),
+        ),
+    )
+    public_url: str | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Address at which browsers reach the server, if that is not the one it listens on, for instance "
+            "that of a proxy.",
+            pattern=rf"{_ORIGIN}(/[^\s?#]*)?",
+            meaning="an address such as https://agents.example",
+        ),
+    )
+    allowed_origins: tuple[str, ...] = attrs.field(
+        default=(),
+        metadata=about(
+            "Further origins at which browsers reach the server, such as `https://agents.example`.",
+            items=About("", pattern=_ORIGIN, meaning="scheme and host, such as https://agents.example"),
+        ),
+    )
 
 
 @attrs.frozen
@@ -110,6 +144,10 @@ class AgentConfig:
     port: int = attrs.field(
         default=8080,
         metadata=about("Port the HTTP server listens on; 0 picks a free one.", minimum=0, maximum=65535),
+    )
+    server: ServerConfig = attrs.field(
+        default=ServerConfig(),
+        metadata=about("Under which names clients reach the HTTP server, and which pages may use it."),
     )
     data_dir: Path = attrs.field(
         default=Path("data"),

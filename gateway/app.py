@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec, cast
 
-from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
-from quart import Response, request
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
+from quart import Response
 from quart.ctx import RequestContext
 from quart.globals import _cv_request, request_ctx
 from quart.sessions import NullSession
@@ -24,7 +24,7 @@ from . import errors
 from .approval_routes import Approvals
 from .body import Request
 from .conversation_routes import Conversations
-from .headers import refuse_other_hosts
+from .host_and_origin import Allowed, allowed_by, refuse_strangers
 from .openapi import document
 from .operations import OPERATIONS
 from .responses import nothing
@@ -66,8 +66,17 @@ class Application(QuartTrio):
 
     asgi_http_class = ASGIRequest
     request_class = Request
-    local = False
-    """Whether it is for its own machine alone."""
+    allowed: Allowed
+
+    async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Every request and every handshake of a websocket passes here, before there are routes."""
+        if scope["type"] != "lifespan":
+            try:
+                refuse_strangers(scope, self.allowed)
+            except errors.RequestError as error:
+                await errors.send_refusal(scope, send, error)
+                return
+        await super().asgi_app(scope, receive, send)
 
     def request_context(self, request: AnyRequest) -> Context:
         return Context(self, request, _NO_SESSION)
@@ -88,20 +97,15 @@ class Application(QuartTrio):
 
     async def full_dispatch_request(self, request_context: RequestContext | None = None) -> Any:
         try:
-            if self.local:
-                refuse_other_hosts(request.headers)
             return await self.dispatch_request(request_context)
         except Exception as error:
             return await self.handle_user_exception(error)
 
 
-def make_app(agent: Agent, *, local: bool = False) -> QuartTrio:
-    """Every route of the contract, and nothing that answers anything but JSON when it fails.
-
-    `local`: it listens to its own machine alone, and answers nobody who calls it by another name.
-    """
+def make_app(agent: Agent) -> QuartTrio:
+    """Every route of the contract, and nothing that answers anything but JSON when it fails."""
     app = Application(__name__, static_folder=None)
-    app.local = local
+    app.allowed = allowed_by(agent.config.server)
     # A redirect to a tidied path would be HTML.
     app.url_map.merge_slashes = False
 

@@ -8,14 +8,16 @@ import secrets
 from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
+from hypercorn.typing import ASGISendCallable, ASGISendEvent, WWWScope
 from quart import Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from ..actors.common.errors import AgentError
 from ..runtime.journal.errors import JournalBroken
-from .responses import current, reply
+from . import chunked_json
+from .responses import SAFE_HEADERS, current, reply
 
 log = logging.getLogger(__name__)
 
@@ -83,14 +85,29 @@ def error_reply(
     details: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
+    if code in RETRY_AFTER:
+        headers = {"Retry-After": str(RETRY_AFTER[code]), **(headers or {})}
+    return reply(_body(code, message, hint, details), status, headers)
+
+
+def _body(code: str, message: str, hint: str | None, details: Mapping[str, Any] | None) -> dict[str, Any]:
     body: dict[str, Any] = {"error": message, "code": code}
     if hint is not None:
         body["hint"] = hint
     for key, value in (details or {}).items():
         body.setdefault(key, value)
-    if code in RETRY_AFTER:
-        headers = {"Retry-After": str(RETRY_AFTER[code]), **(headers or {})}
-    return reply(body, status, headers)
+    return body
+
+
+async def send_refusal(scope: WWWScope, send: ASGISendCallable, error: RequestError) -> None:
+    """The answer to a request, or the handshake of a websocket, that gets no further than this."""
+    data = chunked_json.encode(_body(error.code, error.message, error.hint, error.details)) + b"\n"
+    headers = {**SAFE_HEADERS, "Content-Type": "application/json", "Content-Length": str(len(data))}
+    kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    start = {"type": f"{kind}.start", "status": error.status, "headers": raw}
+    await send(cast("ASGISendEvent", start))
+    await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": data, "more_body": False}))
 
 
 def bare_error(status: int, code: str, message: str) -> bytes:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from functools import lru_cache
 
 
-@lru_cache(64)
 def is_loopback(host: str) -> bool:
     """Whether a name or an address, without a port, is that of the machine itself.
 

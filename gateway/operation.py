@@ -67,15 +67,14 @@ ACCEPTED = Answer(
     headers={**LOCATION, "Preference-Applied": "`respond-async`"},
 )
 INVALID = error(400, "`invalid_request`, or `invalid_cursor`; `field` names the parameter")
-CROSS_SITE = error(403, "`cross_site`: a page of another site made a browser send it")
 NO_CONVERSATION = error(404, "`conversation_not_found`")
 NO_APPROVAL = error(404, "`approval_not_found`")
 STOPPING = error(
     503, "`shutting_down`; `accepted` says whether the request is on disk. `stopped`: nobody knows"
 )
 OTHERWISE = (
-    "Any route: `wrong_host` (421), `internal_error` or `conversation_broken` (500), `too_many_connections` "
-    "or `stopped` (503); with a body: `request_timeout` (408). What is no HTTP/1: 400, 431, 501"
+    "Any route: `cross_site` (403), `wrong_host` (421), `internal_error` or `conversation_broken` (500), "
+    "`too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). What is no HTTP/1: 400, 431, 501"
 )
 """What the other answers leave out."""
 
@@ -83,7 +82,6 @@ MALFORMED = "`invalid_request_body`, `invalid_idempotency_key` or `invalid_token
 REUSED = "`idempotency_key_reused`: the key came with another body before"
 _POST = (
     error(400, MALFORMED),
-    CROSS_SITE,
     error(413, "`body_too_large`: more than 1 MiB"),
     error(422, REUSED),
     STOPPING,

@@ -7,7 +7,6 @@ import attrs
 from . import examples as ex
 from .operation import (
     ACCEPTED,
-    CROSS_SITE,
     INVALID,
     LOCATION,
     MALFORMED,
@@ -246,7 +245,7 @@ CONVERSATIONS = (
         "/conversations/{id}",
         "conversations",
         "Stop it and forget everything about it",
-        (Answer(204, "Nothing of it is left"), CROSS_SITE, NO_CONVERSATION, STOPPING),
+        (Answer(204, "Nothing of it is left"), NO_CONVERSATION, STOPPING),
         (CONVERSATION,),
     ),
     Operation(

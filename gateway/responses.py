@@ -24,6 +24,8 @@ STRETCH = 2**16
 """Bytes of an answer that are made, and sent, before others have their turn."""
 
 SESSION_HEADER = "X-Session-ID"
+SAFE_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+"""In every answer of the application."""
 
 
 def current() -> Request | Websocket:
@@ -123,8 +125,7 @@ def answer(
 ) -> Response:
     response = Response(data, status, content_type=content_type)
     response.headers[SESSION_HEADER] = session_id()
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Cache-Control"] = "no-store"
+    response.headers.update(SAFE_HEADERS)
     if headers is not None:
         response.headers.update(headers)
     return response

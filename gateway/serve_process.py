@@ -25,7 +25,6 @@ from ..runtime.journal.errors import JournalError
 from .app import make_app
 from .http_server import BindError, Server, bind, open_server
 from .log_lines import configure
-from .loopback import is_loopback
 from .signals import until_the_end, wishes
 
 log = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
             nursery.start_soon(shutdown.listen, signals)
             async with (
                 open_agent(config, record=record) as agent,
-                open_server(make_app(agent, local=is_loopback(host)), sockets) as server,
+                open_server(make_app(agent), sockets) as server,
             ):
                 _settle_memory()
                 _announce(config, server)

@@ -80,6 +80,12 @@ def _say_what_is_served(config: AgentConfig, host: str) -> None:
             "authentication: whoever reaches it can talk to the agent and approve what it asks for",
             file=sys.stderr,
         )
+        if not config.server.allowed_hosts and config.server.public_url is None:
+            print(
+                "stopgo serve: warning: clients can reach it by its IP addresses only; for another name add "
+                "to the agent file: `server: {allowed_hosts: [NAME]}`",
+                file=sys.stderr,
+            )
 
 
 def _host(text: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig, LimitsConfig, ToolsConfig
+from stopgo.config.agent_config import AgentConfig, LimitsConfig, ServerConfig, ToolsConfig
 from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.load import MAX_BYTES, load_config
@@ -46,6 +46,7 @@ description: knows all
 prompt: Be good.
 host: 0.0.0.0
 port: 0
+server: {allowed_hosts: [agent.lan], public_url: "https://a.example/x", allowed_origins: ["http://[::1]:80"]}
 data_dir: /var/lib/agent
 shutdown_grace: 2.5
 llm: {model: offline:rules}
@@ -68,6 +69,7 @@ agent:
     )
     assert (config.name, config.description, config.prompt) == ("boss", "knows all", "Be good.")
     assert (config.host, config.port, config.shutdown_grace) == ("0.0.0.0", 0, 2.5)
+    assert config.server == ServerConfig(("agent.lan",), "https://a.example/x", ("http://[::1]:80",))
     assert config.data_dir == Path("/var/lib/agent")
     a, b = config.mcp_servers
     assert a == McpServerConfig(

@@ -70,6 +70,25 @@ def said(problem: Problem) -> str:
             "2:24: agent.a2a: the key a2a is not supported by this version",
         ),
         ("name: a\nname: b", "duplicate_key", '2:1: duplicate key "name", first on line 1'),
+        # Hosts and origins
+        *(
+            (f"server: {{{key}: [{text!r}]}}", "bad_format", None)
+            for key, texts in (
+                (
+                    "allowed_hosts",
+                    ("", "*", "*.example", "a:80", "http://a", "a.", "-a", "[::1]", "b\u00fc.example"),
+                ),
+                (
+                    "allowed_origins",
+                    ("", "*", "null", "a", "http://a/", "http://u@a", "ftp://a", "http://*.a"),
+                ),
+            )
+            for text in texts
+        ),
+        *(
+            (f"server: {{public_url: {text!r}}}", "bad_format", None)
+            for text in ("", "a.example", "http://u@a", "http://a?b", "http://a/b c", "//a")
+        ),
         # Types
         ("name: 5", "wrong_type", "1:7: name: expected text, found a whole number (put it in quotes)"),
         ("name: no", "wrong_type", "1:7: name: expected text, found a boolean (put it in quotes)"),

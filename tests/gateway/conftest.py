@@ -209,9 +209,9 @@ class FakeAgent:
 
 
 @asynccontextmanager
-async def served(agent: Any, *, local: bool = False) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+async def served(agent: Any) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
     async with (
-        open_server(make_app(agent, local=local), bind("127.0.0.1", 0)) as server,
+        open_server(make_app(agent), bind("127.0.0.1", 0)) as server,
         httpx2.AsyncClient(
             base_url=server.url, timeout=None, verify=False, event_hooks={"response": [hold_async]}
         ) as client,

@@ -149,7 +149,9 @@ async def test_a_body_of_1_mib_is_accepted(client: httpx2.AsyncClient, agent: An
 
 
 async def test_a_body_without_end_is_cut_off(raw: Any) -> None:
-    stream = await raw(b"POST /conversations HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    stream = await raw(
+        b"POST /conversations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     sent = 0
     with contextlib.suppress(trio.BrokenResourceError):
@@ -162,7 +164,7 @@ async def test_a_body_without_end_is_cut_off(raw: Any) -> None:
 async def test_a_body_that_does_not_come_in_time_is_not_waited_for(
     raw: Any, mock_clock: trio.testing.MockClock
 ) -> None:
-    stream = await raw(b"POST /conversations HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+    stream = await raw(b"POST /conversations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
     await trio.testing.wait_all_tasks_blocked(0.05)
     mock_clock.jump(40)
     await stream.send_all(b" ")  # it may come in drops, and has no longer for that
@@ -252,7 +254,7 @@ async def test_options_are_the_methods(client: httpx2.AsyncClient, path: str, me
 @pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/health", 400)])
 async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int) -> None:
     stream = await raw(
-        f"GET {path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
     answer = b""
@@ -273,7 +275,7 @@ async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int)
 )
 async def test_a_handshake_that_is_none_ends_its_connection(raw: Any, rest: bytes) -> None:
     stream = await raw(
-        b"GET /health HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" + rest
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" + rest
     )
     assert (await whole_answer(stream)).startswith(b"HTTP/1.1 400 ")
 
@@ -288,18 +290,18 @@ GET = b"GET /health HTTP/1.1\r\n"
         (b"GET / HTTP/9\r\n\r\n", "bad_request"),
         (b"GET /" + b"x" * 70_000, "request_header_fields_too_large"),
         (GET + b"\r\n", "bad_request"),
-        (GET + b"Host: x\r\nno header\r\n\r\n", "bad_request"),
-        (GET + b"Host: x\r\nTransfer-Encoding: gzip\r\n\r\n", "not_implemented"),
+        (GET + b"Host: localhost\r\nno header\r\n\r\n", "bad_request"),
+        (GET + b"Host: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", "not_implemented"),
         (
-            b"POST /conversations HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            b"POST /conversations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             "bad_request",
         ),
-        (b"HEAD /health HTTP/2.0\r\nHost: x\r\n\r\n", "http_version_not_supported"),
-        (b"GET ?limit=1 HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
-        (b"GET http://[/health HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
-        (b"GET http://%5B/health HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
-        (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
-        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "bad_request"),
+        (b"HEAD /health HTTP/2.0\r\nHost: localhost\r\n\r\n", "http_version_not_supported"),
+        (b"GET ?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", "bad_request"),
+        (b"GET http://[/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "bad_request"),
+        (b"GET http://%5B/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "bad_request"),
+        (b"CONNECT x:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "bad_request"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "bad_request"),
     ],
 )
 async def test_what_is_no_request_is_refused_in_json_with_its_connection(
@@ -314,7 +316,9 @@ async def test_what_is_no_request_is_refused_in_json_with_its_connection(
 
 
 async def test_a_request_may_name_its_host_as_one_asks_a_proxy(raw: Any) -> None:
-    stream = await raw(b"GET http://other:80/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    stream = await raw(
+        b"GET http://127.0.0.1:80/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
     assert (await whole_answer(stream)).startswith(b"HTTP/1.1 200 ")
 
 

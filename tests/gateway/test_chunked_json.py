@@ -119,7 +119,9 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(
         agent.grow(events.message_added("x" * 2**20, f"c{number}"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        stream = await raw(f"GET /conversations/{ex.CONVERSATION_ID} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        stream = await raw(
+            f"GET /conversations/{ex.CONVERSATION_ID} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        )
         await stream.receive_some(1000)
         await stream.aclose()
         await trio.testing.wait_all_tasks_blocked(0.05)

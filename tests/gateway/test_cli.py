@@ -319,11 +319,25 @@ def test_the_packaged_agent_is_said_aloud(serve: Callable[..., Served]) -> None:
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
 
 
-def test_an_open_address_is_warned_about_and_has_any_name(serve: Callable[..., Served]) -> None:
-    served = serve("--host", "0.0.0.0")
-    url = served.url().replace("0.0.0.0", "127.0.0.1")
-    assert httpx2.get(f"{url}/health", headers={"Host": "example.org"}).status_code == 200
-    assert "no authentication" in served.stderr()
+def test_an_open_address_is_warned_about_and_answers_to_listed_names_alone(
+    serve: Callable[..., Served], agent_dir: Path
+) -> None:
+    line = "server: {allowed_hosts: [NAME]}"
+    for config, name, status in (
+        (BARE, "example.org", 421),
+        (f"{BARE}{line.replace('NAME', 'example.org')}\n", "example.org", 200),
+        (f"{BARE}server: {{public_url: 'https://example.org/x'}}\n", "example.org", 200),
+    ):
+        (agent_dir / "agent.yaml").write_text(config)
+        served = serve("--host", "0.0.0.0")
+        url = served.url().replace("0.0.0.0", "127.0.0.1")
+        assert httpx2.get(f"{url}/health").status_code == 200
+        assert httpx2.get(f"{url}/health", headers={"Host": name}).status_code == status
+        warned = served.stderr()
+        assert "no authentication" in warned
+        assert (line in warned) == (status == 421)
+        served.process.terminate()
+        assert served.end() == 0
 
 
 def test_options_win_over_the_file(serve: Callable[..., Served], agent_dir: Path) -> None:
@@ -353,12 +367,10 @@ def test_clients_leave_the_agent_files_to_open(serve: Callable[..., Served], age
     url = httpx2.URL(served.url())
     with httpx2.Client(base_url=url, timeout=PATIENCE) as client, ExitStack() as others:
         assert client.get("/health").status_code == 200
-        answers = []
-        for _ in range(90):
+        for _ in range(90):  # 49 may be open; for one more, the one that has been idle for longest is closed
             other = others.enter_context(socket.create_connection((url.host, url.port), PATIENCE))
             other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            answers.append(other.recv(2**16).split()[1])
-        assert answers == [b"200"] * 49 + [b"503"] * 41
+            assert other.recv(2**16).split()[1] == b"200"
         [tools] = psutil.Process(served.process.pid).children()
         tools.kill()  # to be started again, which takes pipes
         psutil.wait_procs([tools], PATIENCE)

@@ -109,7 +109,7 @@ async def test_what_is_there_leaves_in_few_pieces(agent: Any, raw: Any) -> None:
     """A replay of thousands of events costs a send for each stretch of them, and no fold."""
     for number in range(2000):
         agent.grow(events.message_added(f"message {number}", "c"))
-    stream = await raw(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    stream = await raw(f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     received = b""
     while f"\nid: {len(agent.log)}\n".encode() not in received:
         received += await stream.receive_some(2**20)
@@ -184,7 +184,7 @@ async def test_a_client_that_stops_reading_is_closed(
 ) -> None:
     for _ in range(200):
         agent.grow(events.message_added("x" * 100_000, "c"))
-    await raw(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    await raw(f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert agent.following == 1
     assert agent.told < len(agent.log)  # what it does not take waits in the journal, not in memory

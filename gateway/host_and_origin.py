@@ -1,0 +1,157 @@
+"""Which requests come in: the rules for `Host`, `Origin` and `Sec-Fetch-Site`. Pure.
+
+A browser lets every page send requests to every address that it can reach. It sets these three headers
+itself, so they tell the agent's own pages from others. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+
+Host (421 `wrong_host`). A page may have its own name lead to the agent's address (DNS rebinding). To the
+browser the agent is then part of that page's site: the page could read everything, and approve.
+
+1. Every host that the request names has to be allowed: that of `Host`, and that of a target such as
+   `GET http://name/path`.
+2. Allowed are IP addresses, because rebinding needs a name; `localhost`; the host of `server.public_url`; and
+   the names in `server.allowed_hosts`. Case and port do not matter. `localhost.` and `agent.localhost` are
+   other names.
+3. A value that is not one host, with or without a port, is refused: user information, two names, an empty
+   value. A request without `Host` names no host. Only HTTP/1.0 has such requests; browsers send none.
+
+Origin (403 `cross_site`). It makes no difference here which hosts are allowed.
+
+4. `Sec-Fetch-Site`, if sent, has to be `same-origin` or `none`, even with an origin that rule 5 allows.
+5. `Origin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
+   `server.allowed_origins`, or of the address that the connection came to: `http`, that address and its port.
+   For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port will do as well. `null`, and
+   everything else that is no origin of http or https, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import attrs
+from hypercorn.typing import WWWScope
+
+from ..config.agent_config import ServerConfig
+from .errors import RequestError
+
+_HOST_AND_PORT = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+(?:%[a-z0-9._-]+)?\])(?::([0-9]{0,5}))?")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_NO_LINKS = (
+    "A page has to come from the agent's own origin, for instance through a proxy. In place of following a "
+    "link, enter the address in the browser."
+)
+_SHOWN = 100
+"""Characters of a refused value that the answer repeats."""
+
+
+@attrs.frozen
+class Origin:
+    scheme: str
+    host: str
+    """In lower case, an IPv6 address in brackets and in its shortest form."""
+    port: int
+
+
+@attrs.frozen
+class Allowed:
+    """What the agent file allows beside what is always allowed."""
+
+    hosts: frozenset[str]
+    origins: frozenset[Origin]
+
+
+def allowed_by(server: ServerConfig) -> Allowed:
+    public = _origin_of_url(server.public_url or "")
+    listed = map(_origin_of_url, server.allowed_origins)
+    return Allowed(
+        frozenset(name.lower() for name in (*server.allowed_hosts, *([public.host] if public else []))),
+        frozenset(origin for origin in (public, *listed) if origin),
+    )
+
+
+def refuse_strangers(scope: WWWScope, allowed: Allowed) -> None:
+    """Raises `RequestError` for a request, or the handshake of a websocket, that may not come in."""
+    for text in _named_hosts(scope):
+        host, _ = _host_and_port(text)
+        if not host or not (host in allowed.hosts or host == "localhost" or _is_address(host)):
+            raise _wrong_host(text, host)
+    if not {*_values(scope, b"sec-fetch-site")} <= {"same-origin", "none"}:
+        raise _cross_site(_NO_LINKS)
+    for text in _values(scope, b"origin"):
+        origin = _origin(text)
+        if origin is None or not (origin in allowed.origins or origin in _own_origins(scope)):
+            raise _cross_site(_how_to_allow(f"allowed_origins: ['{text[:_SHOWN]}']") if origin else None)
+
+
+def _values(scope: WWWScope, name: bytes) -> list[str]:
+    """Every value that a header is sent with."""
+    return [value.decode("latin-1").lower() for key, value in scope["headers"] if key.lower() == name]
+
+
+def _named_hosts(scope: WWWScope) -> Iterator[str]:
+    yield from _values(scope, b"host")
+    target = scope["raw_path"].decode("latin-1").lower()
+    if not target.startswith("/"):
+        yield target.partition("://")[2].partition("/")[0]
+
+
+def _host_and_port(text: str) -> tuple[str, int | None]:
+    """A host and its port, where it is told; an empty host for what is none."""
+    found = _HOST_AND_PORT.fullmatch(text)
+    host = found[1] if found else ""
+    if host.startswith("["):
+        try:
+            host = f"[{IPv6Address(host[1:-1])}]"
+        except ValueError:
+            host = ""
+    return host, int(found[2]) if found and found[2] else None
+
+
+def _is_address(host: str) -> bool:
+    if host.startswith("["):
+        return True
+    try:
+        IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _origin(text: str) -> Origin | None:
+    scheme, _, rest = text.partition("://")
+    host, port = _host_and_port(rest)
+    if not host or scheme not in _DEFAULT_PORTS:
+        return None
+    return Origin(scheme, host, _DEFAULT_PORTS[scheme] if port is None else port)
+
+
+def _origin_of_url(url: str) -> Origin | None:
+    return _origin("/".join(url.lower().split("/")[:3]))
+
+
+def _own_origins(scope: WWWScope) -> Iterator[Origin]:
+    """Those of the address that the connection came to."""
+    host, port = scope["server"] or ("", None)
+    if port is None:
+        return
+    address = ip_address(host.partition("%")[0])
+    names = (f"[{address}]" if address.version == 6 else str(address),)
+    for name in (*names, *(("localhost", "127.0.0.1", "[::1]") if address.is_loopback else ())):
+        yield Origin("http", name, port)
+
+
+def _wrong_host(text: str, host: str) -> RequestError:
+    hint = "Use an IP address, `localhost`, or a name that the agent file allows."
+    if host:
+        line = _how_to_allow(f"allowed_hosts: [{host[:_SHOWN]}]")
+        hint = f"{line} A proxy may send `Host: localhost` instead."
+    return RequestError(421, "wrong_host", f"{text[:_SHOWN]!r} is not a host of this agent", hint=hint)
+
+
+def _cross_site(hint: str | None) -> RequestError:
+    return RequestError(403, "cross_site", "the request comes from a page of another site", hint=hint)
+
+
+def _how_to_allow(setting: str) -> str:
+    return f"If it is yours, add to the agent file: `server: {{{setting}}}`."
