@@ -12,6 +12,7 @@ for locks nobody holds, and sends head and body apart. And it has to be guarded:
 4. A request that is answered before its body has come costs the connection, and its client finds out with
    the next request. Ours waits for the body a while.
 5. A connection that its client closes while it is idle stays until the idle time is over. Ours ends at once.
+   The head of a request has a deadline, and an idle connection makes room for a new one (`http_server`).
 6. In HTTP/2 a client that lets nothing through has whole answers kept for it, however long, and tasks that
    wait for ever. Ours speaks HTTP/1 alone; a proxy speaks the other better.
 """
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+KEEP_ALIVE = 60.0
+"""Seconds that a connection is kept after an answer, until the next request begins."""
+HEAD_TIMEOUT = 10.0
+"""Seconds that the head of a request may take to arrive, from when the connection or the request begins."""
 SEND_TIMEOUT = 30.0
 """Seconds a client may leave bytes unread before its connection is closed."""
 BODY_TIMEOUT = 60.0
@@ -91,7 +96,9 @@ class Connection:
         self._sending = trio.Lock()
         self._reading = trio.CancelScope()
         self.idle_since = math.inf
-        """trio's time; never, while something is asked or answered."""
+        """trio's time; never, from when the head of a request is complete until it is answered."""
+        self.ends_at = math.inf
+        """When it is closed if it is idle until then."""
         self._holding = False
         self._held = b""
 
@@ -115,16 +122,15 @@ class Connection:
                     server,
                     self._send,
                 )
-                self._rest()
+                self._rest(HEAD_TIMEOUT)
                 await self._read()
             del self._protocol  # it sends by us: both would be left to the garbage collector
         finally:
             await self._close()
 
-    def end_if_idle(self, seconds: float = 0.0) -> None:
-        """Close it if nothing was asked or answered for as long."""
-        if self.idle_since + seconds <= trio.current_time():
-            self.idle_since = math.inf
+    def end_if_idle(self) -> None:
+        if self.idle_since < math.inf:
+            self.idle_since = self.ends_at = math.inf
             self._reading.cancel()
 
     def hold(self) -> None:
@@ -159,12 +165,17 @@ class Connection:
                 except (trio.ClosedResourceError, OSError):
                     break
                 await self._protocol.handle(RawData(data))
+                if (
+                    self.idle_since < math.inf and self._protocol.connection.trailing_data[0]
+                ):  # part of a head
+                    self.ends_at = min(self.ends_at, trio.current_time() + HEAD_TIMEOUT)
                 if not data:
                     break
         await self._protocol.handle(Closed())
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float) -> None:
         self.idle_since = trio.current_time()
+        self.ends_at = self.idle_since + seconds
         if self._context.terminated.is_set():
             self._reading.cancel()
 
@@ -179,9 +190,9 @@ class Connection:
                 await self._write(data)
         elif isinstance(event, Updated):
             if event.idle:
-                self._rest()
+                self._rest(KEEP_ALIVE)
             else:
-                self.idle_since = math.inf
+                self.idle_since = self.ends_at = math.inf
         elif isinstance(event, Closed):
             await self._close()
             self._reading.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import resource
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -19,15 +20,14 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 
 from .errors import bare_error
-from .http_connection import Connection
+from .http_connection import HEAD_TIMEOUT, Connection
 from .log_lines import ServerLog
 
 log = logging.getLogger(__name__)
 
-KEEP_ALIVE = 60.0
-"""Seconds an idle connection is kept."""
 MAX_CONNECTIONS = 1000
-"""Connections at the same time, followers of streams included; one more is turned away."""
+"""Connections at the same time, followers of streams included. For one more, an idle one is closed, or it is
+turned away."""
 OPEN_FILES = 4 * MAX_CONNECTIONS
 """How many files this process would be allowed to have open."""
 BACKLOG = 256
@@ -112,14 +112,25 @@ class Server:
     async def _end_idle(self) -> None:
         """One timer for all connections: one for each would have to be set with every request."""
         while True:
+            now = trio.current_time()
             for connection in self._open:
-                connection.end_if_idle(KEEP_ALIVE)
-            # What becomes idle from now on is kept until we have looked again.
-            idle = (connection.idle_since for connection in self._open)
-            await trio.sleep_until(min([trio.current_time(), *idle]) + KEEP_ALIVE)
+                if connection.ends_at <= now:
+                    connection.end_if_idle()
+            # A connection that opens, or a head that begins, from now on has `HEAD_TIMEOUT` at least.
+            await trio.sleep_until(min([now + HEAD_TIMEOUT, *(each.ends_at for each in self._open)]))
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been idle for longest, if one is.
+
+        So clients that send no request, or never finish its head, keep no other client out.
+        """
+        oldest = min(self._open, key=lambda each: each.idle_since)
+        found = oldest.idle_since < math.inf
+        oldest.end_if_idle()
+        return found
 
     async def _converse(self, stream: trio.SocketStream) -> None:
-        if len(self._open) >= min(MAX_CONNECTIONS, self._files):
+        if len(self._open) >= min(MAX_CONNECTIONS, self._files) and not self._make_room():
             await _turn_away(stream)
             return
         connection = Connection(self._app, self._config, self._context, stream)

@@ -15,7 +15,7 @@ from stopgo.gateway.http_connection import MAX_QUEUED, MAX_RECEIVED, MAX_UNWANTE
 from stopgo.gateway.http_server import MAX_HEAD, bind, open_server
 
 HEALTHY = b'{"status":"ok"}\n'
-POST = b"POST /conversations HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST /conversations HTTP/1.1\r\nHost: localhost\r\n"
 
 
 async def read(stream: trio.SocketStream, *ends: bytes) -> bytes:
@@ -49,9 +49,9 @@ async def test_an_answer_is_one_write(
 
 
 async def test_requests_sent_at_once_are_answered_in_their_order(raw: Any) -> None:
-    asked = b"".join(f"GET /nope{n} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for n in range(20))
+    asked = b"".join(f"GET /nope{n} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for n in range(20))
     stream = await raw(
-        asked + POST + b"Content-Length: 2\r\n\r\n{}" + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        asked + POST + b"Content-Length: 2\r\n\r\n{}" + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     )
     said = await read(stream, *(f"/nope{n}".encode() for n in range(20)), b" 201 ", HEALTHY)
     assert re.findall(rb"HTTP/1.1 (\d+)", said) == [b"404"] * 20 + [b"201", b"200"]
@@ -59,7 +59,10 @@ async def test_requests_sent_at_once_are_answered_in_their_order(raw: Any) -> No
 
 @pytest.mark.parametrize(
     ("asked", "status"),
-    [(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200), (b"no HTTP\r\n\r\n", 400)],
+    [
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200),
+        (b"no HTTP\r\n\r\n", 400),
+    ],
 )
 async def test_a_connection_that_is_closed_is_left_alone(
     raw: Any, caplog: pytest.LogCaptureFixture, asked: bytes, status: int
@@ -91,7 +94,7 @@ async def test_a_body_may_come_byte_by_byte(raw: Any, agent: Any) -> None:
 
 
 async def test_a_head_may_come_in_pieces(raw: Any) -> None:
-    stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Large: ")
+    stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: ")
     for _ in range(6):
         await stream.send_all(b"x" * 10_000)
         await trio.testing.wait_all_tasks_blocked()
@@ -100,7 +103,7 @@ async def test_a_head_may_come_in_pieces(raw: Any) -> None:
 
 
 async def test_a_head_that_is_too_large_is_refused_in_one_piece_as_in_many(raw: Any) -> None:
-    head = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Large: " + b"x" * MAX_HEAD + b"\r\n\r\n"
+    head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"x" * MAX_HEAD + b"\r\n\r\n"
     for size in (len(head), 10_000):
         stream = await raw(b"")
         for at in range(0, len(head), size):
@@ -112,13 +115,13 @@ async def test_a_head_that_is_too_large_is_refused_in_one_piece_as_in_many(raw: 
 
 async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
     size = 4 * MAX_QUEUED * MAX_RECEIVED
-    stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
-    await stream.send_all(b"x" * size + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size)
+    await stream.send_all(b"x" * size + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await read(stream, HEALTHY, HEALTHY)
 
 
 async def test_a_body_nobody_wants_is_not_read_for_ever(raw: Any) -> None:
-    stream = await raw(b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % 2**40)
+    stream = await raw(b"POST /nope HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % 2**40)
     sent = 0
     with suppress(trio.BrokenResourceError):
         while sent < 16 * MAX_UNWANTED:
@@ -131,7 +134,7 @@ async def test_a_body_with_two_lengths_is_refused_with_all_that_follows(raw: Any
     stream = await raw(
         POST
         + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-        + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     )
     answer = await stream.receive_some()
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -152,11 +155,11 @@ async def test_http_2_is_not_spoken(raw: Any, caplog: pytest.LogCaptureFixture) 
 
 async def test_a_client_that_would_like_http_2_is_answered_as_it_asked(raw: Any) -> None:
     stream = await raw(
-        b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
         b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
     )
     assert (await read(stream, HEALTHY)).startswith(b"HTTP/1.1 200 ")
-    await stream.send_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    await stream.send_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await read(stream, HEALTHY)
 
 
@@ -169,7 +172,7 @@ async def test_requests_and_connections_leave_nothing_to_the_garbage_collector(r
     gc.collect()
     gc.disable()
     try:
-        stream = await raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await read(stream, HEALTHY)
         await trio.testing.wait_all_tasks_blocked()
         assert (left(RequestTask), left(Connection)) == (0, 1)
@@ -189,7 +192,7 @@ async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCapt
     async with open_server(app, bind("127.0.0.1", 0)) as server:
         serving = trio.lowlevel.current_statistics().tasks_living
         async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
-            await stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
+            await stream.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size)
             with suppress(trio.BrokenResourceError):
                 await stream.send_all(b"x" * size)
         await trio.testing.wait_all_tasks_blocked(0.02)

@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
@@ -12,8 +13,8 @@ from quart import Response, websocket
 from quart_trio import QuartTrio
 
 from stopgo.gateway import http_connection as module
-from stopgo.gateway.http_connection import BODY_GRACE, SEND_TIMEOUT
-from stopgo.gateway.http_server import KEEP_ALIVE, BindError, Server, bind, open_server
+from stopgo.gateway.http_connection import BODY_GRACE, HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
+from stopgo.gateway.http_server import BindError, Server, bind, open_server
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -215,12 +216,11 @@ async def test_idle_connections_are_closed_in_the_end(
 async def test_an_idle_connection_is_closed_at_the_very_moment_it_is_looked_for(
     server: Server, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
-    """0.3 + 60 - 60 is less than 0.3: who computes it the other way round looks for ever."""
     mock_clock.jump(0.3)
     async with await connect(b"") as stream:
         await settled()
         serving = trio.lowlevel.current_statistics().tasks_living
-        mock_clock.jump(KEEP_ALIVE - 0.3)
+        mock_clock.jump(HEAD_TIMEOUT - 0.3)
         await settled()
         mock_clock.jump(0.3)
         for _ in range(100):
@@ -247,6 +247,24 @@ async def test_a_connection_in_use_is_kept(
         await read_until(stream, b"slow")
         await settled()
         mock_clock.jump(KEEP_ALIVE + 1)
+        assert await stream.receive_some() == b""
+
+
+@pytest.mark.parametrize("before", [b"", get("/quick"), get("/quick") * 3])
+async def test_a_head_has_a_deadline_however_slowly_it_comes(
+    connect: Connect, mock_clock: trio.testing.MockClock, before: bytes
+) -> None:
+    async with await connect(before) as stream:
+        for _ in range(before.count(b"GET")):
+            await read_until(stream, b"quick")
+        for byte in (b"G", b"E"):
+            await stream.send_all(byte)
+            await settled()
+            mock_clock.jump(HEAD_TIMEOUT * 0.49)
+            await settled()
+        await stream.send_all(b"T")
+        await settled()
+        mock_clock.jump(HEAD_TIMEOUT * 0.03)
         assert await stream.receive_some() == b""
 
 
@@ -400,9 +418,8 @@ async def test_one_connection_too_many_is_turned_away(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
     monkeypatch.setattr("stopgo.gateway.http_server.MAX_CONNECTIONS", 2)
-    async with await connect(get("/quick")) as kept, await connect(get("/quick")) as leaving:
-        for stream in (kept, leaving):
-            await read_until(stream, b"quick")
+    async with await connect(get("/slow")), await connect(get("/slow")) as leaving:
+        await settled()
         async with await connect(b"") as refused:
             answer = b"".join([chunk async for chunk in refused])
         assert answer.startswith(b"HTTP/1.1 503")
@@ -412,3 +429,25 @@ async def test_one_connection_too_many_is_turned_away(
         await settled()
         async with await connect(get("/quick")) as next_one:
             await read_until(next_one, b"quick")
+
+
+@pytest.mark.parametrize("said", [b"", get("/quick")[:-1], get("/quick")])
+async def test_idle_connections_and_unfinished_heads_keep_nobody_out(
+    probe: Probe, connect: Connect, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    """The oldest of them make room at once; a connection that is answered never does."""
+    bound = 20
+    monkeypatch.setattr("stopgo.gateway.http_server.MAX_CONNECTIONS", bound)
+    async with AsyncExitStack() as stack:
+        busy = await stack.enter_async_context(await connect(get("/begun")))
+        await settled()
+        others = [await stack.enter_async_context(await connect(said)) for _ in range(bound)]
+        await settled()
+        async with await connect(b"") as client:
+            await settled()
+            await client.send_all(get("/quick"))
+            await read_until(client, b"quick")
+        for oldest in others[:2]:
+            assert b"503" not in b"".join([chunk async for chunk in oldest])
+        probe.go.set()
+        await read_until(busy, b"0\r\n\r\n")
