@@ -74,7 +74,8 @@ STOPPING = error(
 )
 OTHERWISE = (
     "Any route: `cross_site` (403), `wrong_host` (421), `internal_error` or `conversation_broken` (500), "
-    "`too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). What is no HTTP/1: 400, 431, 501"
+    "`too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). What is no HTTP/1: "
+    "400, 431, 501"
 )
 """What the other answers leave out."""
 
