@@ -49,9 +49,7 @@ def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Ver
         steps.extend(_hints(tool, place))
     if verdict.rule.endswith(UNDECIDED):
         steps = [attrs.evolve(step, decides=False) for step in steps]
-        steps.append(
-            Step(verdict.rule, True, "the call asks: a rule that runs calls may or may not match")
-        )
+        steps.append(Step(verdict.rule, True, "the call asks: a rule that runs calls may or may not match"))
     return verdict, tuple(steps)
 
 
