@@ -269,6 +269,11 @@ class Agent:
             each for shelf in self._cast.directory.catalogue.shelves for each in listed(shelf, place)
         )
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences on tools that may do harm unasked, and on names in the file that no tool has."""
+        return self._cast.directory.warnings
+
     def health(self) -> Health:
         """How the servers, the models and the journal are."""
         return health_of(
@@ -333,6 +338,7 @@ async def open_agent(
 
     Raises:
         StartError: a model or a tool server cannot be had.
+        ConfigError: a rule that asks or denies names a tool that no server has.
         JournalBusy, JournalTooNew: the data directory belongs to another process, or version.
         JournalBroken: while running; what is on disk is not known, and the process has to stop.
     """

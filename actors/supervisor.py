@@ -29,7 +29,7 @@ from ..runtime.virtual import VirtualActors
 from .common.errors import StartError
 from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.timers import timers
-from .gate.warnings import review
+from .gate.warnings import Finding, refuse, review
 from .log.activity import Pulse
 from .log.events import tree_id
 from .mcp.bearer import forwards_bearer
@@ -87,6 +87,7 @@ async def open_cast(
 
     Raises:
         StartError: a model or a tool server cannot be had; nothing is left running.
+        ConfigError: a rule names a tool that no server has; nothing is left running, either.
     """
     with closing(EventBus()) as bus:  # who follows from outside learns that this is over
         async with (
@@ -110,9 +111,11 @@ async def _start(
     registry_ref = await kernel.start("registry", registry(config, directory.set_catalogue), mailbox=LOOKUPS)
     await models.check()
     servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
-    await kernel.start("tool lists", tool_lists(directory, registry_ref))
-    for sentence in review(config, directory):
-        logger.warning(sentence)
+    lists = tool_lists(directory, registry_ref, lambda: _warn(directory, _review(config, directory)))
+    await kernel.start("tool lists", lists)
+    findings = _review(config, directory)
+    refuse(findings)
+    _warn(directory, findings)
 
     current = tree_id(config.stored_tree)
 
@@ -141,6 +144,18 @@ async def _start(
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
     await kernel.start("timers", timers(journal, bus, wall, services.wake))
     return Cast(services, directory, conversations, models.names)
+
+
+def _review(config: AgentConfig, directory: ServerDirectory) -> tuple[Finding, ...]:
+    return tuple(review(config, directory.catalogue.tools, directory.listed))
+
+
+def _warn(directory: ServerDirectory, findings: Sequence[Finding]) -> None:
+    """Publish the findings, and log those that are new."""
+    before, directory.warnings = directory.warnings, tuple(finding.text for finding in findings)
+    for sentence in directory.warnings:
+        if sentence not in before:
+            logger.warning(sentence)
 
 
 # ----------------------------------------------------------------- tool servers

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import attrs
 
 from .shape import about
-from .values import Plain
+from .values import Mark, Plain
 
 _YEAR = 366 * 86_400.0
 
@@ -48,6 +48,8 @@ class Condition:
 class Rule:
     """What becomes of the tool calls it matches. A key that is left out matches every call."""
 
+    MARKED: ClassVar = "tool"
+
     then: Literal["run", "ask", "deny"] = attrs.field(
         metadata=about("What a call does: `run` at once, `ask` a human first, or be `deny`-ed.")
     )
@@ -79,9 +81,27 @@ class Rule:
     name: str | None = attrs.field(
         default=None, metadata=about("What the rule is called when it is shown.", not_empty=True)
     )
+    optional: bool = attrs.field(
+        default=False,
+        metadata=about(
+            "Whether it may name a tool, server or node that does not exist. In other rules with `ask` or "
+            "`deny` such a name is a mistake."
+        ),
+    )
     place: str = attrs.field(
         default="", metadata=about("Where it stands in the file, in words.", derived=True)
     )
+    mark: Mark | None = attrs.field(
+        default=None,
+        eq=False,
+        repr=False,
+        metadata=about("Where its `tool` stands in the file.", derived=True),
+    )
+
+    @property
+    def restricts(self) -> bool:
+        """Whether calls would pass that were not meant to, if it named what there is not by mistake."""
+        return self.then != "run" and not self.optional
 
 
 _UNANNOTATED = "What a tool does that does not say whether it is destructive."

@@ -60,17 +60,19 @@ def load_config(
     config = reader.section(AgentConfig, root, ())
     check_tree(reader, root.entries["agent"])
     check_model_names(reader, root, own_providers)
+    warnings: tuple[str, ...] = ()
     if config is not None:
         check_prices(reader, root, config)
+        if isinstance(servers := root.entries.get("mcp_servers"), Table):
+            root = root.with_entries({"mcp_servers": as_list(servers)})
+        named = flag_servers(mcp, [server.name for server in config.mcp_servers])
+        located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent)
+        config = attrs.evolve(config, mcp_servers=(*located, *named))
+        warnings = warnings_of(config, root, reader)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(dict.fromkeys(map(_blamed, sorted(found, key=_place)))))
 
-    if isinstance(servers := root.entries.get("mcp_servers"), Table):
-        root = root.with_entries({"mcp_servers": as_list(servers)})
-    located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent)
-    named = flag_servers(mcp, [server.name for server in located])
-    config = attrs.evolve(config, mcp_servers=(*located, *named))
     stored = plain(root.entries["agent"])
     assert isinstance(stored, dict)
     return attrs.evolve(
@@ -80,7 +82,7 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
-        warnings=(*misspelled(root), *warnings_of(config, root)),
+        warnings=(*misspelled(root), *warnings),
     )
 
 

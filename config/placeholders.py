@@ -78,7 +78,8 @@ def children_with_place(node: Node, written: Value, path: KeyPath) -> Iterator[t
     """The nodes directly below one, each as it is written and with its path."""
     agents = _entry(written, "agents")
     items = agents.items if isinstance(agents, Sequence) else ()
-    for index, (child, item) in enumerate(zip(children_of(node), items, strict=True)):
+    # Not strict: `agents` may stand at a node that has none, which is reported as an unknown key.
+    for index, (child, item) in enumerate(zip(children_of(node), items, strict=False)):
         yield child, item, (*path, "agents", index)
 
 

@@ -37,6 +37,7 @@ from .shape import (
     Variants,
     in_range,
     keys_of,
+    mark_of,
     short_for,
     type_word,
     typed,
@@ -358,7 +359,7 @@ class Reader:
         for misfit in apart:
             at = path if misfit.key is None else (*path, misfit.key)
             self.report(misfit.code, misfit.message, misfit.mark, at)
-        return _BAD if apart or _BAD in given.values() else cls(**given)
+        return _BAD if apart or _BAD in given.values() else cls(**given, **mark_of(cls, value))
 
     def _unknown_key(self, name: str, known: tuple[str, ...], value: Table, path: KeyPath) -> None:
         mark, at = value.key_marks.get(name, value.mark), (*path, name)

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from .values import Plain
+from .values import Mark, Plain, Table
 
 _ABOUT = "stopgo.about"
 
@@ -220,6 +220,12 @@ def short_for(cls: type) -> Key | None:
     """The key that a bare value in place of this section stands for; None when it may not."""
     name = getattr(cls, "SHORT", None)
     return keys_of(cls)[name] if name else None
+
+
+def mark_of(cls: type, value: Table) -> Mapping[str, Mark | None]:
+    """The field `mark` of this section, if it has one: where the key `MARKED` stands in the file."""
+    key = getattr(cls, "MARKED", None)
+    return {"mark": value.entries.get(key, value).mark} if key else {}
 
 
 def _shape_of(hint: Any, said: About) -> Shape:

@@ -10,10 +10,11 @@ from typing import TypeAlias
 import attrs
 
 from .agent_config import DEFAULT_NAME, AgentConfig
+from .approval import Rule
 from .errors import ConfigError
 from .interpolate import escape
 from .models import LlmConfig
-from .nodes import ROUTER_PROMPT, LlmNode, Node, RouterNode
+from .nodes import ROUTER_PROMPT, LlmNode, Node, RouterNode, children_of
 from .reader import Reader
 from .shape import keys_of
 from .values import KeyPath, Scalar, Sequence, Table, Value, from_plain
@@ -69,6 +70,23 @@ def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, 
     if isinstance(agents, Sequence):
         for index, child in enumerate(agents.items):
             yield from nodes_of(child, (*path, "agents", index))
+
+
+def with_paths(node: Node, path: str = "agent") -> Iterator[tuple[Node, str]]:
+    """Every node of a tree with its dotted path, parents first."""
+    yield node, path
+    for index, child in enumerate(children_of(node)):
+        yield from with_paths(child, f"{path}.agents[{index}]")
+
+
+def rules_of(config: AgentConfig) -> Iterator[tuple[str, Rule]]:
+    """The dotted path of every rule, and the rule."""
+    for index, rule in enumerate(config.approval.rules):
+        yield f"approval.rules[{index}]", rule
+    for node, path in with_paths(config.agent):
+        own = node.approval.rules if node.approval is not None else None
+        for index, rule in enumerate(own or ()):
+            yield f"{path}.approval.rules[{index}]", rule
 
 
 def _filled(value: Value, defaults: Defaults, model: Scalar | None) -> Value:

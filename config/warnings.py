@@ -1,5 +1,7 @@
 """What a file may say but surely does not mean: a name that nobody has, a rule that is never reached.
 
+Names that let calls pass, or hide tools, when they are misspelt are mistakes, which are reported beside.
+
 The sentences show what stands in the file, never what a variable holds.
 """
 
@@ -20,8 +22,9 @@ from .placeholders import (
     name_in_file,
     unfilled,
 )
+from .reader import Reader
 from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
-from .wildcards import is_named
+from .wildcards import has_wildcards, is_named
 from .wording import nearest
 
 Placed: TypeAlias = tuple[Node, Value, KeyPath]
@@ -30,8 +33,9 @@ Named: TypeAlias = tuple[str, str]
 """A name, and the same as it is written."""
 
 
-def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
-    """A sentence for everything of the kind; `written` is the same file as it stands there."""
+def warnings_of(config: AgentConfig, written: Table, reader: Reader) -> tuple[str, ...]:
+    """A sentence for everything of the kind; `written` is the same file as it stands there. To `reader` goes
+    every name of a server or node that there is not, where it has to be one."""
     tree = written.entries["agent"]
     nodes = list(_nodes(config.agent, tree, ("agent",)))
     entries = _items(written.entries.get("mcp_servers"))
@@ -40,13 +44,16 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
     as_written = [*map(name_in_file, entries), *beyond]
     servers = [(server.name, text) for server, text in zip(config.mcp_servers, as_written, strict=True)]
     approval = written.entries.get("approval")
+    for each in nodes:
+        _check_servers(reader, *each, servers)
     return (
         *unfilled(config.agent, tree),
-        *(line for each in nodes for line in _unknown_servers(*each, servers)),
         *(line for each in nodes for line in _overshadowed(*each)),
         *(line for each in nodes for line in _clashes(*each)),
-        *_rules(config.approval.rules, _entry(approval, "rules"), ("approval", "rules"), servers, nodes),
-        *(line for each in nodes for line in _overrides(*each, servers)),
+        *_rules(
+            reader, config.approval.rules, _entry(approval, "rules"), ("approval", "rules"), servers, nodes
+        ),
+        *(line for each in nodes for line in _overrides(reader, *each, servers)),
         *(line for each in nodes for line in _routes(*each)),
     )
 
@@ -57,13 +64,13 @@ def _nodes(node: Node, written: Value, path: KeyPath) -> Iterator[Placed]:
         yield from _nodes(*child)
 
 
-def _unknown_servers(node: Node, written: Value, path: KeyPath, servers: list[Named]) -> Iterator[str]:
+def _check_servers(reader: Reader, node: Node, written: Value, path: KeyPath, servers: list[Named]) -> None:
     names = {name for name, _ in servers}
     entries = _items(_entry(written, "mcp_servers"))
     for index, (server, entry) in enumerate(zip(node.mcp_servers or (), entries, strict=True)):
         if server not in names:
-            where = dotted((*path, "mcp_servers", index))
-            yield f"{where}: no server is called {_quoted(entry)}{_hint(entry, servers)}"
+            message, at = f"no server is called {_quoted(entry)}", (*path, "mcp_servers", index)
+            reader.report("unknown_server", message, entry.mark, at, hint=_nearest(entry, servers))
 
 
 def _overshadowed(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
@@ -95,15 +102,22 @@ def _last_writer(node: Node, written: Value, key: str) -> str:
     return _last_writer(child, at, key)
 
 
-def _overrides(node: Node, written: Value, path: KeyPath, servers: list[Named]) -> Iterator[str]:
+def _overrides(
+    reader: Reader, node: Node, written: Value, path: KeyPath, servers: list[Named]
+) -> Iterator[str]:
     if node.approval is not None and node.approval.rules:
         rules = _entry(_entry(written, "approval"), "rules")
         below = list(_nodes(node, written, path))
-        yield from _rules(node.approval.rules, rules, (*path, "approval", "rules"), servers, below)
+        yield from _rules(reader, node.approval.rules, rules, (*path, "approval", "rules"), servers, below)
 
 
 def _rules(
-    rules: tuple[Rule, ...], written: Value | None, path: KeyPath, servers: list[Named], nodes: list[Placed]
+    reader: Reader,
+    rules: tuple[Rule, ...],
+    written: Value | None,
+    path: KeyPath,
+    servers: list[Named],
+    nodes: list[Placed],
 ) -> Iterator[str]:
     named = [(node.name, name_in_file(at)) for node, at, _ in nodes]
     everything: int | None = None
@@ -111,12 +125,17 @@ def _rules(
         where = dotted((*path, index))
         if everything is not None:
             yield f"{where}: never reached, for {dotted((*path, everything))} matches every call"
-        elif rule == Rule(then=rule.then, name=rule.name):
+        elif rule == Rule(then=rule.then, name=rule.name, optional=rule.optional):
             everything = index
         for key, pattern, known in (("server", rule.server, servers), ("node", rule.node, named)):
-            if pattern is not None and not any(is_named(name, pattern) for name, _ in known):
-                value = _entry(entry, key)
-                yield f"{where}.{key}: no {key} here is called {_quoted(value)}{_hint(value, known)}"
+            if pattern is None or any(is_named(name, pattern) for name, _ in known) or rule.optional:
+                continue
+            value = _entry(entry, key)
+            message, hint = f"no {key} here is called {_quoted(value)}", _nearest(value, known)
+            if rule.restricts and value is not None and not has_wildcards(pattern):
+                reader.report(f"unknown_{key}", message, value.mark, (*path, index, key), hint=hint)
+            else:
+                yield f"{where}.{key}: {message}{f' ({hint})' if hint else ''}"
         for argument, condition in rule.arguments.items():
             if why := _never_holds(condition):
                 yield f"{dotted((*path, index, 'arguments', argument))}: never holds: {why}"
@@ -155,6 +174,6 @@ def _quoted(written: Value | None) -> str:
     return quoted(str(written.value)) if isinstance(written, Scalar) else quoted("")
 
 
-def _hint(written: Value | None, known: list[Named]) -> str:
-    meant = nearest(str(written.value), [text for _, text in known]) if isinstance(written, Scalar) else None
-    return f" ({meant})" if meant else ""
+def _nearest(written: Value | None, known: list[Named]) -> str | None:
+    """A hint at the name that was probably meant."""
+    return nearest(str(written.value), [text for _, text in known]) if isinstance(written, Scalar) else None

@@ -90,7 +90,14 @@ SYSTEM = (
         "/tools",
         "system",
         "Every tool, and whether it runs, asks or is denied",
-        (Answer(200, "The tools", shape({"tools": array(ref("Tool"))}), {"tools": [ex.TOOL]}),),
+        (
+            Answer(
+                200,
+                "The tools",
+                shape({"tools": array(ref("Tool")), "warnings": array(STRING)}),
+                {"tools": [ex.TOOL], "warnings": []},
+            ),
+        ),
     ),
     Operation(
         "getDocs",

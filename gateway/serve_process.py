@@ -19,6 +19,7 @@ import trio
 from ..actors.agent import Agent, open_agent
 from ..actors.common.errors import StartError, sentences
 from ..config.agent_config import AgentConfig
+from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock
 from ..runtime.errors import RestartLimitReached
 from ..runtime.journal.errors import JournalError
@@ -48,6 +49,8 @@ def run_process(
     code = 1
     try:
         code = trio.run(_serve, config, host, port, record, clock=ProcessClock())
+    except* ConfigError as group:
+        failures, code = tuple(sentences(group)), 2  # as for every other mistake in the file
     except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
         failures = tuple(sentences(group))
     return code, failures

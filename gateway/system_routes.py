@@ -70,7 +70,8 @@ class System:
         return reply(health_view(health), 200 if health.ready else 503)
 
     async def tools(self) -> Response:
-        return reply({"tools": [tool_view(listed) for listed in self.agent.tools()]})
+        tools = [tool_view(listed) for listed in self.agent.tools()]
+        return reply({"tools": tools, "warnings": list(self.agent.warnings)})
 
     async def document(self) -> Response:
         return answer(self.openapi, "application/json")

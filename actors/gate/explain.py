@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ...config.approval import Condition, Rule
-from ..tools.tool import Tool
+from ..tools.tool import Hints, Tool
 from .conditions import BLOCKED, MISSING, Answer, answer, readings
 from .gate import (
     UNDECIDED,
@@ -97,7 +97,7 @@ def _parts(condition: Condition, value: Any, wanted: Answer) -> Iterator[str]:
 
 def _hints(tool: Tool, place: Place) -> Iterator[Step]:
     hints, policy = tool.hints, place.policy
-    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said("readOnlyHint", hints.read_only))
+    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said_to_read(hints))
     if hints.read_only:
         return
     said = _said("destructiveHint", hints.destructive)
@@ -120,6 +120,12 @@ def _hints(tool: Tool, place: Place) -> Iterator[Step]:
 
 
 _BELOW = {"in_parallel": "below a parallel node", "in_loop": "below a loop"}
+
+
+def _said_to_read(hints: Hints) -> str:
+    if hints.contradictory:
+        return "the tool contradicts itself: it also says destructiveHint: true"
+    return _said("readOnlyHint", hints.read_only)
 
 
 def _said(name: str, hint: bool | None) -> str:

@@ -1,60 +1,134 @@
-"""What the file says of tools and surely does not mean. It shows when the servers have listed theirs."""
+"""What the file says of tools and surely does not mean. It shows when the servers have listed theirs. Pure.
+
+A rule with `ask` or `deny` whose tool is misspelt lets calls pass that it was written to stop. So it is a
+mistake, with which no agent starts, when
+
+* its `tool` has no wildcards, and the rule does not say `optional: true`,
+* every server that it may be about, by its `server`, has listed its tools, and
+* none of these servers lists a tool of this name.
+
+Every other name that no tool has is a warning. A server that is switched off has not listed its tools; a rule
+that is about such servers alone is not looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import attrs
+import yaml
 
 from ...config.agent_config import AgentConfig
 from ...config.approval import Rule
-from ...config.nodes import Node, children_of
+from ...config.errors import ConfigError, Problem
+from ...config.interpolate import escape
+from ...config.mcp import McpServerConfig
+from ...config.tree import rules_of, with_paths
 from ...config.values import quoted
-from ...config.wildcards import is_named
+from ...config.wildcards import has_wildcards, is_named
 from ...config.wording import nearest
-from ..tools.server_directory import ServerDirectory
+from ..tools.arguments import types_at
+from ..tools.catalogue import one_name
 from ..tools.tool import Tool
 from .gate import unasked
 
 _ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
 """Keywords of a JSON Schema that may name arguments besides its `properties`."""
+_NUMBERS = frozenset({"integer", "number", "null"})
+_MOST_NAMED = 20
+"""Tools that a sentence names."""
+_LONGEST_NAME = 128
+"""Characters of a tool's name that a rule to be copied may have."""
 
 
-def review(config: AgentConfig, directory: ServerDirectory) -> Iterator[str]:
-    """A sentence for each tool that may do harm unasked, and for each name that no tool has."""
-    yield from unasked(config, directory.catalogue.tools)
-    listed = {name: each.tools for name, each in directory.servers.items() if each.state == "connected"}
+@attrs.frozen
+class Finding:
+    text: str
+    """A sentence that says where."""
+    problem: Problem | None = None
+    """The mistake with which no agent starts; None for a warning."""
+    unlisted: bool = False
+    """Whether a server that has not listed its tools may have the one that is missed."""
+
+
+def review(
+    config: AgentConfig, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
+) -> Iterator[Finding]:
+    """Every tool that may do harm unasked or contradicts itself, and every name that no tool has.
+
+    Args:
+        tools: all that can be called.
+        listed: what the servers that have listed their tools list, by server.
+    """
+    tools = tuple(tools)
+    for sentence in (
+        *unasked(config, tools),
+        *_contradictory(config, tools),
+        *_filters(config, tools, listed),
+    ):
+        yield Finding(sentence)
+    for where, rule in rules_of(config):
+        yield from _names_no_tool(config, where, rule, tools, listed)
+        meant = [tool for tool in tools if _is_about(rule, tool)]
+        yield from map(Finding, _not_taken(where, rule, meant))
+        yield from map(Finding, _no_numbers(where, rule, meant))
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raise `ConfigError` for the mistakes among what was found, in the order of the file."""
+    problems = [finding.problem for finding in findings if finding.problem is not None]
+    if problems:
+        raise ConfigError(tuple(sorted(problems, key=lambda problem: problem.line or 0)))
+
+
+# ------------------------------------------------------------------- names
+
+
+def _filters(
+    config: AgentConfig, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
+) -> Iterator[str]:
     for server in config.enabled_servers:
         if (own := listed.get(server.name)) is not None:
             patterns = (*(server.tools.include or ()), *server.tools.exclude)
             yield from _unknown(f'MCP server "{server.name}": tools', patterns, [tool.name for tool in own])
     if all(server.name in listed for server in config.enabled_servers):
-        tools = directory.catalogue.tools
-        for node in _nodes(config.agent):
-            yield from _unknown(f'node "{node.name}": tools', node.tools or (), _names(tools))
-        for where, rule in _rules(config):
-            yield from _rule(where, rule, tools)
+        for node, path in with_paths(config.agent):
+            yield from _unknown(f"{path}.tools", node.tools or (), _names(tools))
 
 
-def _rule(where: str, rule: Rule, tools: Iterable[Tool]) -> Iterator[str]:
-    # A server that there is not is the file's own mistake, and told with it.
-    of_server = [tool for tool in tools if is_named(tool.server, rule.server or "*")]
-    if rule.tool is not None and of_server:
-        yield from _unknown(f"{where}.tool", (rule.tool,), _names(of_server))
-    meant = [tool for tool in of_server if any(is_named(name, rule.tool or "*") for name in tool.names)]
-    if not meant or any(_takes_anything(tool.input_schema) for tool in meant):
+def _names_no_tool(
+    config: AgentConfig, where: str, rule: Rule, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
+) -> Iterator[Finding]:
+    servers = [server for server in config.mcp_servers if is_named(server.name, rule.server or "*")]
+    if rule.tool is None or rule.optional or not any(each.enabled or each.name in listed for each in servers):
         return
-    known = [str(name) for tool in meant for name in tool.input_schema["properties"]]
-    for path in rule.arguments:
-        name = path.partition(".")[0]
-        if path not in known and name not in known:
-            yield f"{where}.arguments: no tool that it is about takes {_named(name, known)}"
+    known = _names_of(servers, tools)
+    if any(is_named(name, rule.tool) for name in known):
+        return
+    unlisted = [server.name for server in servers if server.name not in listed]
+    message = f"no tool is called {quoted(rule.tool)}"
+    left_out = any(is_named(tool.name, rule.tool) for each in servers for tool in listed.get(each.name, ()))
+    if left_out:
+        message = f"{quoted(rule.tool)} is left out by tools.include, tools.exclude or on_duplicate"
+    elif unlisted:
+        message += f" so far; the tools of {_some(unlisted)} are not known"
+    hint = None if left_out else nearest(rule.tool, known)
+    problem = None
+    if rule.restricts and not (has_wildcards(rule.tool) or unlisted or left_out):
+        told = hint or "write optional: true if that is meant"
+        problem = Problem("unknown_tool", message, str(config.source), key=f"{where}.tool", hint=told)
+        if rule.mark is not None:
+            problem = attrs.evolve(problem, line=rule.mark.line, column=rule.mark.column)
+    text = f"{where}.tool: {message}{f' ({hint})' if hint else ''}"
+    yield Finding(text, problem, unlisted=bool(unlisted))
 
 
-def _takes_anything(schema: Mapping[str, Any]) -> bool:
-    """Whether a tool may take arguments that are not among its `properties`."""
-    if not isinstance(schema.get("properties"), Mapping):
-        return True
-    return schema.get("additionalProperties", False) is not False or not _ELSEWHERE.isdisjoint(schema)
+def _names_of(servers: Iterable[McpServerConfig], tools: Iterable[Tool]) -> list[str]:
+    """Whatever the tools of these servers may be called, and a server that is one tool itself."""
+    own = {server.name for server in servers}
+    facades = [one_name(server) for server in servers if server.expose == "server"]
+    return [*_names(tool for tool in tools if tool.server in own), *facades]
 
 
 def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Iterator[str]:
@@ -74,17 +148,90 @@ def _names(tools: Iterable[Tool]) -> list[str]:
     return list(dict.fromkeys(name for tool in tools for name in tool.names))
 
 
-def _rules(config: AgentConfig) -> Iterator[tuple[str, Rule]]:
-    """Every rule, and where it stands."""
-    for index, rule in enumerate(config.approval.rules):
-        yield f"approval.rules[{index}]", rule
-    for node in _nodes(config.agent):
-        own = node.approval.rules if node.approval is not None else None
-        for index, rule in enumerate(own or ()):
-            yield f'node "{node.name}": approval.rules[{index}]', rule
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(map(quoted, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for child in children_of(node):
-        yield from _nodes(child)
+# --------------------------------------------------------------- arguments
+
+
+def _not_taken(where: str, rule: Rule, meant: Sequence[Tool]) -> Iterator[str]:
+    if not meant or any(_takes_anything(tool.input_schema) for tool in meant):
+        return
+    known = [str(name) for tool in meant for name in tool.input_schema["properties"]]
+    for path in rule.arguments:
+        if not _is_property(path, known):
+            name = path.partition(".")[0]
+            yield f"{where}.arguments: no tool that it is about takes {_named(name, known)}"
+
+
+def _no_numbers(where: str, rule: Rule, meant: Sequence[Tool]) -> Iterator[str]:
+    for path, condition in rule.arguments.items():
+        if condition.above is None and condition.below is None:
+            continue
+        lax = [tool.name for tool in meant if _may_be_no_number(tool.input_schema, path)]
+        if lax:
+            yield (
+                f"{where}.arguments.{path}: above and below compare numbers, but the schema of {_some(lax)} "
+                "allows other values"
+            )
+
+
+def _may_be_no_number(schema: Mapping[str, Any], path: str) -> bool:
+    types = types_at(schema, path)
+    if types is not None:
+        return not types <= _NUMBERS
+    return _takes_anything(schema) or _is_property(path, schema["properties"])
+
+
+def _is_property(path: str, known: Iterable[str]) -> bool:
+    return path in known or path.partition(".")[0] in known
+
+
+def _takes_anything(schema: Mapping[str, Any]) -> bool:
+    """Whether a tool may take arguments that are not among its `properties`."""
+    if not isinstance(schema.get("properties"), Mapping):
+        return True
+    return schema.get("additionalProperties", False) is not False or not _ELSEWHERE.isdisjoint(schema)
+
+
+# ------------------------------------------------------------------- hints
+
+
+def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
+    """A sentence for each server with tools that contradict themselves and that no rule lets run."""
+    let_run = [
+        rule
+        for _, rule in rules_of(config)
+        if rule.then == "run" and not rule.arguments and rule.effect in (None, "once")
+    ]
+    by_server: dict[str, list[str]] = {}
+    for tool in tools:
+        if tool.hints.contradictory and not any(_is_about(rule, tool) for rule in let_run):
+            by_server.setdefault(tool.server, []).append(tool.own_name)
+    for server, names in by_server.items():
+        example = next(filter(_may_be_copied, names), None)
+        advice = f"; a rule lets it run: {_let_run(server, example)}" if example else ""
+        yield (
+            f'MCP server "{server}": readOnlyHint and destructiveHint are both true for {_some(names)}, and '
+            f"such a tool counts as destructive{advice}"
+        )
+
+
+def _may_be_copied(name: str) -> bool:
+    """Whether a rule can mean this tool alone: a server may call its tool `*`."""
+    return len(name) <= _LONGEST_NAME and name.isprintable() and not has_wildcards(name)
+
+
+def _let_run(server: str, tool: str) -> str:
+    rule = {"server": escape(server), "tool": escape(tool), "then": "run"}
+    return yaml.safe_dump(
+        rule, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1000
+    ).strip()
+
+
+def _is_about(rule: Rule, tool: Tool) -> bool:
+    return is_named(tool.server, rule.server or "*") and any(
+        is_named(name, rule.tool or "*") for name in tool.names
+    )

@@ -11,7 +11,7 @@ import logging
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -40,9 +40,45 @@ def coerce(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[s
     return brought if isinstance(brought, Mapping) else arguments
 
 
+def types_at(schema: Mapping[str, Any], path: str) -> frozenset[str] | None:
+    """The types of the values that a dotted path leads to, in arguments of this schema; None when it does not
+    say. Names may hold dots."""
+    types = list(map(_types, _Schema(schema).at(schema, path, set())))
+    return frozenset().union(*types) if types and all(types) else None
+
+
 @attrs.frozen
 class _Schema:
     root: Mapping[str, Any]
+
+    def at(self, schema: Any, path: str, seen: set[tuple[int, str]]) -> Iterator[Mapping[str, Any]]:
+        """The schemas of which one is to fit what the path leads to; `seen` bounds the work."""
+        target = self._target(schema)
+        if (id(target), path) in seen:
+            return
+        seen.add((id(target), path))
+        branches = self._branches(target)
+        if branches != [target]:
+            for branch in branches:
+                yield from self.at(branch, path, seen)
+        elif not path:
+            yield target
+        else:
+            steps = path.split(".")
+            for length in range(1, len(steps) + 1):
+                inner = self._named(target, ".".join(steps[:length]))
+                if inner is not None:
+                    yield from self.at(inner, ".".join(steps[length:]), seen)
+
+    def _named(self, schema: Mapping[str, Any], name: str) -> Any:
+        """The schema of a property or, for a number, of an item; None when the schema does not say."""
+        known, first, rest = (schema.get(key) for key in ("properties", "prefixItems", "items"))
+        if isinstance(known, Mapping) and name in known:
+            return known[name]
+        if not (name.isascii() and name.isdigit()) or (first is None and rest is None):
+            return schema.get("additionalProperties")
+        index = int(name[:9])
+        return first[index] if isinstance(first, list) and index < len(first) else rest
 
     def bring(self, value: Any, schema: Any) -> Any:
         branches = self._branches(schema)

@@ -5,7 +5,7 @@ Also the actor that tells the registry of changed lists of tools.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -17,6 +17,7 @@ from ...runtime.ref import ActorRef
 from .catalogue import Catalogue
 from .registry import RegistryMessage, Update
 from .server_status import ServerStatus
+from .tool import Tool
 
 
 @attrs.define(eq=False)
@@ -25,6 +26,8 @@ class ServerDirectory:
     refused: Mapping[str, str] = attrs.field(factory=dict)
     """Servers whose tools have changed in a way that collides with others', and how."""
     servers: dict[str, ServerStatus] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Sentences on tools and rules that fit each other badly, as of what is listed now."""
     changed: dict[str, None] = attrs.field(factory=dict)
     """Servers that have said something since the registry was told."""
     news: trio.Event = attrs.field(factory=trio.Event)
@@ -37,11 +40,27 @@ class ServerDirectory:
         self.changed[status.name] = None
         self.news.set()
 
+    @property
+    def listed(self) -> Mapping[str, tuple[Tool, ...]]:
+        """What each server has listed; those that have not listed anything yet are left out."""
+        registered = {shelf.server.name: shelf.tools for shelf in self.catalogue.shelves if shelf.tools}
+        reported = {
+            name: each.tools for name, each in self.servers.items() if each.state == "connected" or each.tools
+        }
+        return {**registered, **reported}
 
-def tool_lists(directory: ServerDirectory, registry: ActorRef[RegistryMessage]) -> Behaviour[Message[Any]]:
-    """Keeps the registry up to date with what servers list: they report, and must not wait for it."""
+
+def tool_lists(
+    directory: ServerDirectory, registry: ActorRef[RegistryMessage], changed: Callable[[], None]
+) -> Behaviour[Message[Any]]:
+    """Keeps the registry up to date with what servers list: they report, and must not wait for it.
+
+    Args:
+        changed: told when there are other tools, or when a server has listed its own for the first time.
+    """
 
     async def watch() -> None:
+        known = directory.catalogue, directory.listed.keys()
         while True:
             await directory.news.wait()
             directory.news = trio.Event()
@@ -49,5 +68,8 @@ def tool_lists(directory: ServerDirectory, registry: ActorRef[RegistryMessage]) 
                 name = next(iter(directory.changed))
                 del directory.changed[name]
                 await registry.ask(Update(name, directory.servers[name].tools))
+            before, known = known, (directory.catalogue, directory.listed.keys())
+            if known != before:
+                changed()
 
     return background(watch)

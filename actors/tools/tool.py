@@ -18,12 +18,22 @@ EffectClass: TypeAlias = Literal["read", "idempotent", "once"]
 
 @attrs.frozen
 class Hints:
-    """A tool's own annotations; None is "not said" (MCP `ToolAnnotations`)."""
+    """A tool's own annotations; None is "not said" (MCP `ToolAnnotations`).
+
+    No tool both only reads and destroys. Of one that says so, nobody knows whether it only reads.
+    """
 
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
+    contradictory: bool = attrs.field(default=False, kw_only=True)
+    """It says `readOnlyHint: true` and `destructiveHint: true`; `read_only` is None."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.read_only and self.destructive:
+            object.__setattr__(self, "read_only", None)
+            object.__setattr__(self, "contradictory", True)
 
 
 def _same_name(tool: Tool) -> str:
@@ -58,7 +68,8 @@ class Tool:
     def fingerprint(self) -> str:
         """Changes when anything a human was shown or the gate looked at changes, but for what it is called
         here."""
-        shown = [self.own_name, self.description, self.input_schema, self.server, attrs.astuple(self.hints)]
+        hints = attrs.astuple(self.hints, filter=attrs.filters.exclude("contradictory"))
+        shown = [self.own_name, self.description, self.input_schema, self.server, hints]
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 

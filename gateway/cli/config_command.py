@@ -12,6 +12,7 @@ from ...config.errors import ConfigError
 from ...config.load import load_config
 from ...config.models import reachable_models, resolve_model
 from ...config.schema import json_schema
+from ...config.tree import rules_of
 from .options import path
 
 
@@ -48,6 +49,8 @@ def check_file(args: argparse.Namespace) -> int:
         print("\n".join(problems), file=sys.stderr)
         return 1
     print(f"{args.file}: ok")
+    if any(rule.tool for _, rule in rules_of(config)):
+        print(f"{args.file}: the names of tools in rules are checked by stopgo mcp test, and at the start")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,6 +16,7 @@ import trio
 
 from ...actors.gate.description import describe
 from ...actors.gate.gate import Place, descend, judge, root_place
+from ...actors.gate.warnings import refuse, review
 from ...actors.mcp.server import mcp_server
 from ...actors.tools.arguments import Arguments, Unfit
 from ...actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
@@ -30,6 +32,7 @@ from ...actors.tools.tool import (
     ToolUnavailable,
 )
 from ...config.agent_config import AgentConfig
+from ...config.errors import ConfigError
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.event_bus import EventBus
@@ -162,7 +165,27 @@ async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
         print("No MCP servers configured")
     if problem is not None:
         print(printable(problem))
-    return FAILED if problem is not None or any(trial.failure is not None for trial in trials) else 0
+    mistaken = problem is None and _tell_review(config, trials, named)
+    failed = any(trial.failure is not None for trial in trials)
+    return FAILED if problem is not None or mistaken or failed else 0
+
+
+def _tell_review(config: AgentConfig, trials: Sequence[Trial], named: Catalogue) -> bool:
+    """Say what the start would say of these tools, and whether it would refuse."""
+    listed = {trial.server.name: trial.tools for trial in trials if trial.failure is None}
+    findings = list(review(config, named.tools, listed))
+    tried = {trial.server.name for trial in trials}
+    every_server = all(server.name in tried for server in config.enabled_servers)
+    for finding in findings:
+        # Of the tools of servers that were not to be tried, nothing can be said.
+        if finding.problem is None and (every_server or not finding.unlisted):
+            print(printable(f"stopgo mcp test: warning: {finding.text}"), file=sys.stderr)
+    try:
+        refuse(findings)
+    except ConfigError as error:
+        print(printable(str(error)), file=sys.stderr)
+        return True
+    return False
 
 
 def _catalogue(config: AgentConfig, trials: Sequence[Trial]) -> Catalogue:
@@ -197,7 +220,7 @@ def _report(trial: Trial, shelf: Shelf | None, place: Place) -> Iterator[str]:
 
 def _hints(tool: Tool) -> str:
     hints = {
-        "readOnlyHint": tool.hints.read_only,
+        "readOnlyHint": True if tool.hints.contradictory else tool.hints.read_only,
         "destructiveHint": tool.hints.destructive,
         "idempotentHint": tool.hints.idempotent,
         "openWorldHint": tool.hints.open_world,

@@ -15,6 +15,7 @@ import trio
 from ...actors.agent import open_agent
 from ...actors.common.errors import AgentError, StartError, sentences
 from ...config.agent_config import AgentConfig
+from ...config.errors import ConfigError
 from ...runtime.clock import ProcessClock
 from ...runtime.errors import RestartLimitReached
 from ...runtime.journal.errors import JournalError
@@ -46,7 +47,7 @@ def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> in
     code = FAILED
     try:
         code = trio.run(_run, config, message, options, terminal, clock=ProcessClock())
-    except* AgentError as group:
+    except* (AgentError, ConfigError) as group:
         _say_why(terminal, group)
         code = WRONG
     except* (StartError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stopgo.config.agent_config import AgentConfig
-from stopgo.config.errors import Problem
+from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
 
 Load = Callable[..., AgentConfig]
@@ -114,10 +114,10 @@ def test_a_mapping_of_names_is_the_list(load: Load) -> None:
 
 
 def test_the_names_of_a_mapping_are_known_to_nodes(load: Load) -> None:
-    config = load(
-        "mcp_servers: {files: {command: a}}\nagent: {type: llm, name: x, mcp_servers: [filse, files]}"
-    )
-    assert config.warnings == ('agent.mcp_servers[0]: no server is called "filse" (did you mean "files"?)',)
+    servers = "mcp_servers: {files: {command: a}, idle: {command: a, enabled: false}}\n"
+    assert load(servers + "agent: {type: llm, name: x, mcp_servers: [files, idle]}").warnings == ()
+    with pytest.raises(ConfigError, match=r'no server is called "filse" \(did you mean "files"\?\)'):
+        load(servers + "agent: {type: llm, name: x, mcp_servers: [files, filse]}")
 
 
 @pytest.mark.parametrize("env", ["{A: x=y, B: ''}", "['A=x=y', 'B=']", "['${PAIR}', 'B=']"])

@@ -104,13 +104,15 @@ def test_they_are_added_to_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(
         "mcp_servers: {a: {command: x}}\n"
-        "agent: {type: llm, name: n, model: offline:rules, mcp_servers: [fs, a, other]}"
+        "agent: {type: llm, name: n, model: offline:rules, mcp_servers: [fs, a]}"
     )
     config = load_config(path, mcp=["fs:run it"])
     assert [(server.name, server.expose) for server in config.mcp_servers] == [
         ("a", "tools"),
         ("fs", "server"),
     ]
-    assert config.warnings == ('agent.mcp_servers[2]: no server is called "other"',)
+    assert config.warnings == ()
+    with pytest.raises(ConfigError, match=r'mcp_servers\[0\]: no server is called "fs"'):
+        load_config(path)
     with pytest.raises(ConfigError, match="--mcp: a: there is a server of this name already"):
         load_config(path, mcp=["a:run it"])

@@ -294,8 +294,8 @@ def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: s
 
 CHILD = "agents: [{type: llm, name: y}, {type: llm, name: zebra}]"
 ROUTER = f"type: router, name: x, {CHILD}"
-WORDS = "then, server, tool, node, effect, arguments, name"
 CONDITION = "a mapping, text, a number, or true or false"
+SERVERS = "mcp_servers: {files: {command: a}}\n"
 
 
 def rule(text: str) -> str:
@@ -432,6 +432,36 @@ def condition(text: str) -> str:
             rule("then: run, name: n}\n    - {then: ask, name: n"),
             "duplicate_name",
             '4:25: approval.rules: duplicate name "n" (first used on line 3)',
+        ),
+        (rule("then: run, optional: 1"), "wrong_type", None),
+        # Names that have to be known
+        (
+            SERVERS + node(LLM + ", mcp_servers: [filez]"),
+            "unknown_server",
+            '3:38: agent.mcp_servers[0]: no server is called "filez" (did you mean "files"?)',
+        ),
+        (
+            SERVERS + node(LLM + ", mcp_servers: [files, '${NO:-secret}']"),
+            "unknown_server",
+            '3:45: agent.mcp_servers[1]: no server is called "${NO:-secret}"',
+        ),
+        (
+            SERVERS + rule("then: ask, server: filez"),
+            "unknown_server",
+            '4:27: approval.rules[0].server: no server here is called "filez" (did you mean "files"?)',
+        ),
+        (
+            rule("then: deny, node: agnet"),
+            "unknown_node",
+            '3:26: approval.rules[0].node: no node here is called "agnet" (did you mean "agent"?)',
+        ),
+        (
+            node(
+                "type: sequential, name: x, agents: [{type: llm, name: a}, "
+                "{type: llm, name: b, approval: {rules: [{then: ask, node: a}]}}]"
+            ),
+            "unknown_node",
+            None,
         ),
         ("approval: {expires_after: 0}", "out_of_range", None),
         ("approval: {expires_after: 1h}", "wrong_type", None),

@@ -110,7 +110,8 @@ def named(data: dict[str, Any], path: str = "n") -> dict[str, Any]:
 def test_a_stored_tree_comes_back(
     load: Load, data: dict[str, Any] | None, prompt: str, model: str | None
 ) -> None:
-    file = {"prompt": prompt, "llm": {"model": "${NOT:-offline:rules}"}}
+    file: dict[str, Any] = {"prompt": prompt, "llm": {"model": "${NOT:-offline:rules}"}}
+    file["mcp_servers"] = [{"name": name, "command": "c"} for name in ("files", ENVIRON["A"])]
     if data is not None:
         file["agent"] = named(data)
     config = load(yaml.safe_dump(file, allow_unicode=True), ENVIRON, model=model)

@@ -26,15 +26,6 @@ def rules(*texts: str) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # Servers
-        (
-            SERVERS + "agent: " + llm("a", "mcp_servers: [filez]"),
-            'agent.mcp_servers[0]: no server is called "filez" (did you mean "files"?)',
-        ),
-        (
-            SERVERS + "agent: " + llm("a", "mcp_servers: ['${DB}', '${NO:-secret}']"),
-            'agent.mcp_servers[1]: no server is called "${NO:-secret}"',
-        ),
         # Keys
         (
             "agent: " + llm("a", "output_key: user_message"),
@@ -56,19 +47,19 @@ def rules(*texts: str) -> str:
         ),
         # Rules
         (
-            SERVERS + rules("then: ask, server: file"),
+            SERVERS + rules("then: run, server: file"),
             'approval.rules[0].server: no server here is called "file" (did you mean "files"?)',
         ),
         (
-            rules("then: ask, node: agnet"),
-            'approval.rules[0].node: no node here is called "agnet" (did you mean "agent"?)',
+            rules("then: ask, node: 'agnet*'"),
+            'approval.rules[0].node: no node here is called "agnet*" (did you mean "agent"?)',
         ),
         (
-            tree("sequential", llm("a", "approval: {rules: [{then: ask, node: b}]}"), llm("b")),
+            tree("sequential", llm("a", "approval: {rules: [{then: run, node: b}]}"), llm("b")),
             'agent.agents[0].approval.rules[0].node: no node here is called "b"',
         ),
         (
-            rules("then: ask, name: all", "then: run, tool: x"),
+            rules("then: ask, name: all, optional: true", "then: run, tool: x"),
             "approval.rules[1]: never reached, for approval.rules[0] matches every call",
         ),
         (
@@ -114,6 +105,7 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
             more="routes: [{when: {k: {above: 1, below: 2}}, agent: a}], default: b, ",
         ),
         rules("then: ask, arguments: {a: {exists: false}, b: {exists: true, above: 1}}"),
+        SERVERS + rules("then: deny, server: file, optional: true", "then: run, node: b, optional: true"),
     ],
 )
 def test_nothing_to_warn_of(load: Load, text: str) -> None:

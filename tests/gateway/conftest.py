@@ -92,6 +92,7 @@ class FakeAgent:
     more: str | None = None
     """Where the next page of approvals begins."""
     ready: bool = True
+    warnings: tuple[str, ...] = ()
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
     told: int = 0

@@ -247,6 +247,19 @@ def test_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
     assert stopgo("serve", "--config", "none.yaml", cwd=tmp_path).returncode == 2
 
 
+@pytest.mark.parametrize("command", [("serve",), ("run", "hi")])
+def test_a_rule_about_a_tool_that_does_not_exist(agent_dir: Path, command: tuple[str, ...]) -> None:
+    server = f"mcp_servers: [{{name: echo, command: {sys.executable}, args: [-S, {ECHO_SERVER}]}}]\n"
+    (agent_dir / "agent.yaml").write_text(BARE + server + "approval: {rules: [{tool: ecko, then: deny}]}\n")
+    done = stopgo(command[0], "--config", "agent.yaml", *command[1:], cwd=agent_dir)
+    assert done.returncode == 2
+    assert "listening" not in done.stdout
+    assert done.stderr == (
+        f"stopgo {command[0]}: agent.yaml:5:27: approval.rules[0].tool: "
+        'no tool is called "ecko" (did you mean "echo"?)\n'
+    )
+
+
 @pytest.mark.parametrize(
     ("config", "args", "why"),
     [

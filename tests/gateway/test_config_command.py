@@ -28,6 +28,18 @@ def test_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr() == (f"{path}: ok\n", "")
 
 
+@pytest.mark.parametrize("place", ["approval", "agent: {type: llm, name: a, approval"])
+def test_where_the_names_of_tools_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(f"{place}: {{rules: [{{then: run, tool: x}}]}}{'}' * place.count('{')}")
+    assert run("check", str(path)) == 0
+    assert capsys.readouterr().out == (
+        f"{path}: ok\n{path}: the names of tools in rules are checked by stopgo mcp test, and at the start\n"
+    )
+
+
 def test_warnings_do_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text("prompt: Hello {user}")

@@ -156,6 +156,39 @@ def test_test_fails_when_one_fails(stopgo: Stopgo, capsys: pytest.CaptureFixture
     assert "off" not in said
 
 
+@pytest.mark.parametrize(
+    ("words", "more", "code", "told", "quiet"),
+    [
+        (("echo",), {"server": "echo"}, 1, 'no tool is called "ecko" (did you mean "echo"?)', "warning: app"),
+        (
+            (),
+            {},
+            1,
+            'warning: approval.rules[0].tool: no tool is called "ecko" so far; the tools of',
+            "yaml:",
+        ),
+        (("echo",), {}, 0, "", "approval.rules[0]"),
+    ],
+)
+def test_test_makes_the_review_of_the_start(
+    stopgo: Stopgo,
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    more: dict[str, str],
+    code: int,
+    told: str,
+    quiet: str,
+) -> None:
+    config = yaml.safe_load(file.read_text())
+    config["approval"]["rules"][0] |= {"tool": "ecko", **more}
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    assert stopgo("test", *words) == code
+    said = capsys.readouterr().err
+    assert told in said
+    assert quiet not in said
+
+
 def test_test_without_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "none.yaml"
     path.write_text("llm: {model: offline:rules}")

@@ -40,6 +40,13 @@ def explain(*words: str | Path) -> int:
     return code
 
 
+def test_hints_that_contradict_each_other_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("--config", file, "--node", "careful", "--tool", "t", "--read-only", "--destructive") == 3
+    said = capsys.readouterr().out
+    assert "the tool contradicts itself: it also says destructiveHint: true" in said
+    assert "the tool's effect is once" in said
+
+
 def test_the_rule_that_decides_is_marked_and_the_others_say_why_not(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,7 +97,7 @@ def override(*rules: Rule, **more: Any) -> ApprovalOverride:
     ("hints", "unannotated", "action", "rule"),
     [
         (Hints(read_only=True), "ask", "run", "readOnlyHint: true"),
-        (Hints(read_only=True, destructive=True), "ask", "run", "readOnlyHint: true"),
+        (Hints(read_only=True, destructive=True), "run", "ask", "destructiveHint: true"),
         (Hints(destructive=True), "run", "ask", "destructiveHint: true"),
         (Hints(read_only=False, destructive=True), "run", "ask", "destructiveHint: true"),
         (Hints(destructive=False), "ask", "run", "destructiveHint: false"),
@@ -365,6 +365,8 @@ def test_which_tools_a_node_may_see(servers: Any, tools: Any, seen: bool) -> Non
         (Hints(idempotent=True, destructive=False), False, "idempotent"),
         (Hints(idempotent=True, destructive=False), True, "once"),
         (Hints(idempotent=True, destructive=True), False, "once"),
+        (Hints(read_only=True, destructive=True), False, "once"),
+        (Hints(read_only=True, destructive=True, idempotent=True), True, "once"),
         (Hints(destructive=True), True, "once"),
         (Hints(destructive=False), False, "once"),
         (Hints(), False, "once"),

@@ -55,6 +55,30 @@ def test_a_tool_that_says_nothing_has_no_hints() -> None:
     assert (tool.hints, tool.description, tool.title) == (Hints(), "", None)
 
 
+@pytest.mark.parametrize(
+    ("notes", "hints", "fingerprint"),
+    [
+        ({"readOnlyHint": True}, Hints(True), "5990513f6f2a4688"),
+        ({"destructiveHint": True}, Hints(None, True), "a883100889354b7a"),
+        ({"readOnlyHint": False, "destructiveHint": True}, Hints(False, True), "12d863846b9a53b1"),
+        ({"readOnlyHint": True, "destructiveHint": False}, Hints(True, False), None),
+        (
+            {"readOnlyHint": True, "destructiveHint": True, "idempotentHint": True},
+            Hints(None, True, True, contradictory=True),
+            None,
+        ),
+    ],
+)
+def test_of_a_tool_that_reads_and_destroys_nobody_knows_whether_it_only_reads(
+    notes: dict[str, bool], hints: Hints, fingerprint: str | None
+) -> None:
+    """Approvals are stored with fingerprints, so these must stay the same for every other tool."""
+    data = {"name": "drop", "inputSchema": {"type": "object"}, "annotations": notes}
+    tool = tool_from_wire(types.Tool.model_validate(data, by_name=False), "s")
+    assert tool.hints == hints
+    assert fingerprint in (None, tool.fingerprint)
+
+
 def test_text_parts_are_joined_and_every_other_part_leaves_a_line() -> None:
     answer = result_from_wire(
         result(

@@ -456,7 +456,7 @@ async def test_arguments_that_no_tool_takes_are_warned_of(
         {"tool": "read", "arguments": {"text": "x"}},
         {"tool": "*e*", "arguments": {"text": "x", "zzz.a": "x"}},
         {"arguments": {"zzz": "x"}},
-        {"tool": "absent", "arguments": {"zzz": "x"}},
+        {"tool": "absent", "arguments": {"zzz": "x"}, "optional": True},
     ]
     world.settings["approval"] = {"rules": [{"then": "deny", **rule} for rule in rules]}
     async with world.agent():
@@ -502,22 +502,23 @@ async def test_names_that_no_tool_has_are_warned_of(
     world.tool("write", READ_ONLY, server="one")
     world.settings["approval"] = {
         "rules": [
-            {"then": "ask", "tool": "raed"},
+            {"then": "run", "tool": "raed"},
             {"then": "ask", "tool": "r*"},
             {"then": "deny", "server": "one", "tool": "write"},
-            {"then": "deny", "server": "absent", "tool": "write"},
+            {"then": "deny", "server": "absen*", "tool": "write"},
+            {"then": "deny", "tool": "wirte", "optional": True},
         ]
     }
     own = {"rules": [{"then": "deny", "tool": "drop_*"}, {"then": "run"}]}
     world.settings["agent"] = llm("a", tools=["read", "rade", "zzz*", "mcp_*"], approval=own)
     async with world.agent():
         pass
-    assert [record.getMessage() for record in caplog.records if "no tool" in record.getMessage()] == [
+    assert [record.getMessage() for record in caplog.records if "tool" in record.getMessage()] == [
         'MCP server "one": tools: no tool is called "wirte" (did you mean "write"?)',
-        'node "a": tools: no tool is called "rade" (did you mean "read"?)',
-        'node "a": tools: no tool is called "zzz*"',
-        'node "a": tools: no tool is called "mcp_*"',
+        'agent.tools: no tool is called "rade" (did you mean "read"?)',
+        'agent.tools: no tool is called "zzz*"',
+        'agent.tools: no tool is called "mcp_*"',
         'approval.rules[0].tool: no tool is called "raed" (did you mean "read"?)',
-        'approval.rules[2].tool: no tool is called "write"',
-        'node "a": approval.rules[0].tool: no tool is called "drop_*"',
+        'approval.rules[2].tool: "write" is left out by tools.include, tools.exclude or on_duplicate',
+        'agent.approval.rules[0].tool: no tool is called "drop_*"',
     ]

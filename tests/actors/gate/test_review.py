@@ -1,0 +1,305 @@
+"""What the start says of tools and rules: what it refuses, and what it warns of, then and later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stopgo.actors.gate.gate import judge, places, root_place
+from stopgo.actors.gate.warnings import Finding, refuse, review
+from stopgo.actors.tools.arguments import types_at
+from stopgo.actors.tools.catalogue import catalogue
+from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.tools.tool import Hints, Tool
+from stopgo.config.agent_config import AgentConfig
+from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.errors import ConfigError
+from stopgo.config.mcp import McpServerConfig, ToolFilter
+from stopgo.config.nodes import LlmNode
+from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, llm, sequential
+
+Offers = Mapping[str, Sequence[Tool]]
+NODE = LlmNode(name="n", prompt="p", model="m")
+BOTH = Hints(read_only=True, destructive=True)
+
+
+def server(name: str, **more: Any) -> McpServerConfig:
+    return McpServerConfig(name=name, command="c", **more)
+
+
+def tool(name: str, server: str = "a", hints: Hints = READ_ONLY, **properties: Any) -> Tool:
+    schema = {"type": "object", "properties": properties} if properties else {}
+    return Tool(name, "", schema, server, hints=hints)
+
+
+def found(servers: Sequence[McpServerConfig], offers: Offers, *rules: Rule) -> list[Finding]:
+    config = AgentConfig(agent=NODE, mcp_servers=tuple(servers), approval=ApprovalConfig(rules=rules))
+    return list(review(config, catalogue(config, offers).tools, offers))
+
+
+# --------------------------------------------------------------- misspelt tools
+
+A, B, OFF = server("a"), server("b"), server("off", enabled=False)
+ONE = server("one", expose="server", facade="mcp_one")
+PICKY = server("a", tools=ToolFilter(exclude=("wipe",)))
+WIPE, LIST = tool("wipe"), tool("list", "b")
+MISSED = 'approval.rules[0].tool: no tool is called "wiep" (did you mean "wipe"?)'
+
+
+@pytest.mark.parametrize(
+    ("servers", "offers", "rule", "told", "refused"),
+    [
+        ((A,), {"a": [WIPE]}, {"then": "deny"}, MISSED, True),
+        ((A, B), {"a": [WIPE], "b": [LIST]}, {"then": "ask"}, MISSED, True),
+        ((A, B), {"a": [WIPE]}, {"then": "deny", "server": "a"}, MISSED, True),
+        ((A,), {"a": []}, {"then": "deny"}, 'approval.rules[0].tool: no tool is called "wiep"', True),
+        ((A,), {"a": [WIPE]}, {"then": "run"}, MISSED, False),
+        (
+            (A,),
+            {"a": [WIPE]},
+            {"then": "deny", "tool": "wiep*"},
+            'approval.rules[0].tool: no tool is called "wiep*" (did you mean "wipe"?)',
+            False,
+        ),
+        (
+            (A, B),
+            {"a": [WIPE]},
+            {"then": "deny"},
+            'approval.rules[0].tool: no tool is called "wiep" so far; the tools of "b" are not known '
+            '(did you mean "wipe"?)',
+            False,
+        ),
+        (
+            (A, OFF),
+            {"a": [WIPE]},
+            {"then": "deny"},
+            'approval.rules[0].tool: no tool is called "wiep" so far; the tools of "off" are not known '
+            '(did you mean "wipe"?)',
+            False,
+        ),
+        (
+            (PICKY,),
+            {"a": [WIPE]},
+            {"then": "deny", "tool": "wipe"},
+            'approval.rules[0].tool: "wipe" is left out by tools.include, tools.exclude or on_duplicate',
+            False,
+        ),
+        ((A, OFF), {"a": [WIPE]}, {"then": "deny", "server": "off"}, None, False),
+        ((A,), {"a": [WIPE]}, {"then": "deny", "optional": True}, None, False),
+        ((A, B), {"a": [WIPE], "b": []}, {"then": "deny", "tool": "wipe"}, None, False),
+        ((A,), {"a": [WIPE]}, {"then": "deny", "tool": None, "effect": "once"}, None, False),
+        ((ONE,), {"one": []}, {"then": "deny", "tool": "mcp_one"}, None, False),
+        ((), {}, {"then": "deny"}, None, False),
+    ],
+)
+def test_a_rule_names_a_tool_that_exists(
+    servers: Sequence[McpServerConfig], offers: Offers, rule: Any, told: str | None, refused: bool
+) -> None:
+    findings = found(servers, offers, Rule(**{"tool": "wiep", **rule}))
+    assert [finding.text for finding in findings] == ([told] if told else [])
+    assert [finding.problem is not None for finding in findings] == ([refused] if told else [])
+
+
+async def test_a_misspelt_rule_stops_the_start(world: World, autojump_clock: MockClock) -> None:
+    world.tool("resources_remove", DESTRUCTIVE)
+    deny: Any = {"tool": "resources_remov", "then": "deny"}
+    world.settings["approval"] = {"rules": [deny, {"tool": "resources_remove", "then": "run"}]}
+    own = {"rules": [{"then": "ask", "tool": "zzz"}]}
+    world.settings["agent"] = sequential("root", llm("a"), llm("b", approval=own))
+    with pytest.raises(ConfigError) as caught:
+        async with world.agent():
+            pytest.fail("it started")
+    assert world.running == []
+    file = world.folder / "agent.yaml"
+    lines = file.read_text().splitlines()
+    places = [
+        (number + 1, lines[number].index("tool: ") + 7)
+        for word in ("zzz", "resources_remov")
+        for number in [[line.rpartition(" ")[2] for line in lines].index(word)]
+    ]
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == places
+    assert str(caught.value) == (
+        f"{file}:{places[0][0]}:{places[0][1]}: agent.agents[1].approval.rules[0].tool: "
+        'no tool is called "zzz" (write optional: true if that is meant)\n'
+        f"{file}:{places[1][0]}:{places[1][1]}: approval.rules[0].tool: "
+        'no tool is called "resources_remov" (did you mean "resources_remove"?)'
+    )
+    deny["optional"] = own["rules"][0]["optional"] = True
+    async with world.agent() as agent:
+        assert not [line for line in agent.warnings if "is called" in line]
+
+
+class Late(World):
+    """Its server "late" has listed nothing when the agent starts."""
+
+    here = False
+
+    def relist(self, server: str) -> None:
+        if server == "late" and not self.here:
+            self._reports[server](ServerStatus(server, "disconnected", "no answer"))
+        else:
+            super().relist(server)
+
+    def _listed(self, server: str) -> tuple[Tool, ...]:
+        return () if server == "late" and not self.here else super()._listed(server)
+
+
+@pytest.fixture
+def late(tmp_path: Any) -> Late:
+    return Late(tmp_path)
+
+
+async def test_what_shows_after_the_start_is_a_warning(
+    late: Late, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    late.tool("look", READ_ONLY)
+    late.tool("wipe", HARMLESS, server="late")
+    late.settings["approval"] = {
+        "rules": [{"tool": name, "then": "deny"} for name in ("look", "wipe", "wiep")]
+    }
+
+    def said(name: str, index: int, more: str = "") -> str:
+        return f'approval.rules[{index}].tool: no tool is called "{name}"{more}'
+
+    unknown = ' so far; the tools of "late" are not known'
+    missed = said("wiep", 2, ' (did you mean "wipe"?)')
+    async with late.agent() as agent:
+        assert agent.warnings == (said("wipe", 1, unknown), said("wiep", 2, unknown))
+        late.here = True
+        late.relist("late")
+        await wait_all_tasks_blocked()
+        assert agent.warnings == (missed,)
+        late.lists("tools", tool("other", "tools"))
+        await wait_all_tasks_blocked()
+        assert agent.warnings == (said("look", 0), missed)
+        late.relist("tools")
+        await wait_all_tasks_blocked()
+        assert agent.warnings == (missed,)
+    logged = [record.getMessage() for record in caplog.records if "no tool" in record.getMessage()]
+    assert logged == [said("wipe", 1, unknown), said("wiep", 2, unknown), missed, said("look", 0)]
+
+
+# ------------------------------------------------------------------------ hints
+
+
+def contradictions(*tools: Tool, rules: Sequence[Rule] = ()) -> list[str]:
+    offers = {name: [each for each in tools if each.server == name] for name in ("a", "b")}
+    return [finding.text for finding in found((A, B), offers, *rules)]
+
+
+def test_tools_that_contradict_themselves_are_told_with_the_rule_that_lets_one_run() -> None:
+    [line, other] = contradictions(
+        tool("*", hints=BOTH), tool("look: ${HOME}", hints=BOTH), WIPE, tool("peek", "b", BOTH)
+    )
+    assert line == (
+        'MCP server "a": readOnlyHint and destructiveHint are both true for "*", "look: ${HOME}", and such a '
+        "tool counts as destructive; a rule lets it run: {server: a, tool: 'look: $${HOME}', then: run}"
+    )
+    assert other.endswith("{server: b, tool: peek, then: run}")
+    [hostile] = contradictions(tool("*", hints=BOTH), tool("x" * 200, hints=BOTH))
+    assert hostile.endswith("such a tool counts as destructive")
+
+
+def test_the_rule_that_is_told_lets_the_tool_run_and_nothing_more_is_said() -> None:
+    [line] = contradictions(tool("true", hints=BOTH))
+    rule = Rule(**yaml.safe_load(line.partition("lets it run: ")[2]))
+    config = AgentConfig(agent=NODE, approval=ApprovalConfig(rules=(rule,)))
+    [(_, place)] = places(NODE, root_place(config))
+    assert judge(tool("true", hints=BOTH), {}, place).action == "run"
+    assert judge(tool("other", hints=BOTH), {}, place).action == "ask"
+    said = contradictions(tool("true", hints=BOTH), rules=(rule,))
+    assert [text.partition(" runs without")[0] for text in said] == ['destructive tool "true" of server "a"']
+
+
+# ---------------------------------------------------------------------- numbers
+
+REFERENCE = {"$ref": "#/$defs/Amount"}
+DEFS = {
+    "Amount": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+    "Payment": {"type": "object", "properties": {"amount": REFERENCE, "note": {"type": "string"}}},
+    "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "integer"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "told"),
+    [
+        ({"amount": {"type": "number"}}, "amount", False),
+        ({"amount": {"type": ["integer", "null"]}}, "amount", False),
+        ({"amount": REFERENCE}, "amount", False),
+        ({"payment": {"$ref": "#/$defs/Payment"}}, "payment.amount", False),
+        ({"payment": {"$ref": "#/$defs/Payment"}}, "payment.note", True),
+        ({"payment": {"$ref": "#/$defs/Payment"}}, "payment.other", True),
+        ({"payment": {"$ref": "#/$defs/Payment"}, "payment.amount": {}}, "payment.amount", True),
+        ({"lines": {"items": {"type": "integer"}}}, "lines.0", False),
+        ({"lines": {"prefixItems": [{}], "items": {"type": "integer"}}}, "lines.0", True),
+        ({"by": {"additionalProperties": {"type": "integer"}}}, "by.you", False),
+        ({"amount": {"$ref": "#/$defs/Loop"}}, "amount", False),
+        ({"amount": {}}, "amount", True),
+        ({"amount": True}, "amount", True),
+        ({"amount": {"type": "string"}}, "amount", True),
+        ({"amount": {"type": ["number", "string"]}}, "amount", True),
+        ({"amount": {"anyOf": [{"type": "number"}, {}]}}, "amount", True),
+        ({"amount": {"$ref": "#/$defs/Nothing"}}, "amount", True),
+        ({"other": {"type": "string"}}, "amount", False),
+    ],
+)
+@pytest.mark.parametrize("condition", [Condition(above=1000), Condition(below=1)])
+def test_a_condition_on_numbers_meets_numbers(
+    schema: dict[str, Any], path: str, told: bool, condition: Condition
+) -> None:
+    pay = attrs.evolve(tool("pay"), input_schema={"type": "object", "properties": schema, "$defs": DEFS})
+    rule = Rule(then="ask", tool="pay", arguments={path: condition})
+    said = [finding.text for finding in found((A,), {"a": [pay]}, rule)]
+    line = (
+        f"approval.rules[0].arguments.{path}: above and below compare numbers, but the schema of "
+        '"pay" allows other values'
+    )
+    assert (line in said) == told
+
+
+def test_a_tool_whose_schema_names_no_argument_may_take_other_values_too() -> None:
+    rule = Rule(then="ask", arguments={"amount": Condition(above=1), "to": Condition(equals="x")})
+    [finding] = found((A,), {"a": [tool("pay"), tool("look", text={"type": "string"})]}, rule)
+    assert "arguments.amount: " in finding.text
+    assert '"pay"' in finding.text
+    assert '"look"' not in finding.text
+    refuse([finding])
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.sampled_from(["string", "number", "#", "#/a", "a.b"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "properties", "anyOf", "oneOf", "items", "$ref", "prefixItems", "a", "0"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["properties", "anyOf", "a"]), anything), st.sampled_from(["a", "a.0.b"])
+)
+def test_the_types_of_any_schema_can_be_looked_for(schema: dict[str, Any], path: str) -> None:
+    types_at(schema, path)
+
+
+def test_looking_for_types_is_not_for_servers_to_draw_out() -> None:
+    node: dict[str, Any] = {"type": "number"}
+    for _ in range(12):
+        # Each level can be reached in a hundred ways, all of them to the same schema.
+        node = {"anyOf": [{"properties": {"a": node}} for _ in range(100)]}
+    assert types_at(node, ".".join("a" * 12)) == {"number"}
