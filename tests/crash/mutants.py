@@ -48,6 +48,10 @@ SEARCH_TESTS = "tests/actors/gate/test_search.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
+REVIEW = "tests/actors/gate/test_review.py"
+GATE_TESTS = "tests/actors/gate/test_gate.py"
+HINTS = "tests/actors/mcp/test_wire.py"
+MISTAKES = "tests/config/test_mistakes.py"
 
 LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
@@ -67,6 +71,11 @@ COMMANDS = "actors/conversation/commands.py"
 STATE = "actors/log/state.py"
 HEAD = "actors/log/head.py"
 AGENT = "actors/agent.py"
+TOOL = "actors/tools/tool.py"
+WARNINGS = "actors/gate/warnings.py"
+SUPERVISOR = "actors/supervisor.py"
+RULE = "config/approval.py"
+NAMES = "config/warnings.py"
 MEMORY = "runtime/journal/memory.py"
 SQLITE = "runtime/journal/sqlite.py"
 SQL_STREAM = "runtime/journal/sql_stream.py"
@@ -683,6 +692,140 @@ MUTANTS = (
             ),
         ),
         (ROUTER_TESTS,),
+    ),
+    Mutant(
+        "hints: a tool that reads and destroys only reads",
+        (Edit(TOOL, "if self.read_only and self.destructive:", "if False:"),),
+        (GATE_TESTS,),
+    ),
+    Mutant(
+        "hints: a contradiction changes the fingerprints of all tools",
+        (Edit(TOOL, ', filter=attrs.filters.exclude("contradictory")', ""),),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints: nobody is told which tools contradict themselves",
+        (Edit(WARNINGS, "if tool.hints.contradictory and", "if False and"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "hints: a rule to be copied lets more tools run than one",
+        (Edit(WARNINGS, " and not has_wildcards(name)", ""),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a misspelt one stops no start",
+        (Edit(SUPERVISOR, "    refuse(findings)\n", ""),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a misspelt one is warned of with the wrong exit code",
+        (Edit("gateway/serve_process.py", "tuple(sentences(group)), 2", "tuple(sentences(group)), 1"),),
+        ("tests/gateway/test_cli.py::test_a_rule_about_a_tool_that_does_not_exist",),
+    ),
+    Mutant(
+        "rules: `mcp test` accepts a misspelt one",
+        (
+            Edit(
+                "gateway/cli/mcp_session.py", "        return True\n    return False\n", "    return False\n"
+            ),
+        ),
+        ("tests/gateway/test_mcp_command.py::test_test_makes_the_review_of_the_start",),
+    ),
+    Mutant(
+        "rules: a misspelt one that asks stops nothing",
+        (Edit(RULE, 'self.then != "run" and', 'self.then == "deny" and'),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a misspelt one that lets calls run stops the start",
+        (Edit(RULE, 'self.then != "run" and', ""),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: those of nodes are not looked at",
+        (
+            Edit(
+                "config/tree.py",
+                "    for node, path in with_paths(config.agent):",
+                "    for node, path in ():",
+            ),
+        ),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: `optional` says nothing about tools",
+        (Edit(WARNINGS, "rule.tool is None or rule.optional or", "rule.tool is None or"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: `optional` says nothing about servers and nodes",
+        (
+            Edit(RULE, " and not self.optional", ""),
+            Edit(NAMES, " or rule.optional:", ":"),
+        ),
+        ("tests/config/test_warnings.py",),
+    ),
+    Mutant(
+        "rules: a server that has not listed its tools has none",
+        (Edit(WARNINGS, " or unlisted or left_out)", " or left_out)"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a server that is switched off has no tools",
+        (
+            Edit(
+                WARNINGS,
+                "servers if server.name not in listed]",
+                "servers if server.enabled and server.name not in listed]",
+            ),
+        ),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a tool that is left out does not exist",
+        (Edit(WARNINGS, " or unlisted or left_out)", " or unlisted)"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a pattern has to mean a tool",
+        (Edit(WARNINGS, "(has_wildcards(rule.tool) or unlisted", "(unlisted"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: a server that is one tool has no name",
+        (Edit(WARNINGS, "if tool.server in own), *facades]", "if tool.server in own)]"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: nobody looks at lists that change after the start",
+        (Edit("actors/tools/server_directory.py", "                changed()\n", "                pass\n"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: what is warned of is logged anew whenever a list changes",
+        (Edit(SUPERVISOR, "if sentence not in before:", "if True:"),),
+        (REVIEW,),
+    ),
+    Mutant(
+        "rules: GET /tools has no warnings",
+        (Edit("gateway/system_routes.py", "list(self.agent.warnings)", "[]"),),
+        ("tests/gateway/test_with_agent.py::test_tools_come_with_what_is_said_of_them_at_the_start",),
+    ),
+    Mutant(
+        "rules: a misspelt server or node is a warning",
+        (Edit(NAMES, "if rule.restricts and", "if False and"),),
+        (MISTAKES,),
+    ),
+    Mutant(
+        "nodes: a misspelt server hides tools, and nobody is told",
+        (Edit(NAMES, "        if server not in names:", "        if False:"),),
+        (MISTAKES,),
+    ),
+    Mutant(
+        "rules: numbers are compared with whatever comes",
+        (Edit(WARNINGS, "        if lax:\n", "        if False:\n"),),
+        (REVIEW,),
     ),
 )
 

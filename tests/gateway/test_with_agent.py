@@ -69,6 +69,16 @@ async def test_a_client_that_goes_away_takes_nothing_with_it(
         assert messages[-1]["content"] == "at last"
 
 
+async def test_tools_come_with_what_is_said_of_them_at_the_start(run: Any, serve: Any) -> None:
+    rules = "approval: {rules: [{then: run, tool: resources_ad}]}\n"
+    async with open_agent(run(SERVER + rules)) as agent, serve(agent) as (_, client):
+        answer = (await client.get("/tools")).json()
+    assert len(answer["tools"]) == 3
+    assert answer["warnings"] == [
+        'approval.rules[0].tool: no tool is called "resources_ad" (did you mean "resources_add"?)'
+    ]
+
+
 async def test_a_repeat_gets_the_first_answer(run: Any, serve: Any) -> None:
     async with open_agent(run()) as agent, serve(agent) as (_, client):
         key = {"Idempotency-Key": "k"}

@@ -111,7 +111,7 @@ async def test_a_misspelt_rule_stops_the_start(world: World, autojump_clock: Moc
     world.tool("resources_remove", DESTRUCTIVE)
     deny: Any = {"tool": "resources_remov", "then": "deny"}
     world.settings["approval"] = {"rules": [deny, {"tool": "resources_remove", "then": "run"}]}
-    own = {"rules": [{"then": "ask", "tool": "zzz"}]}
+    own: Any = {"rules": [{"then": "ask", "tool": "zzz"}]}
     world.settings["agent"] = sequential("root", llm("a"), llm("b", approval=own))
     with pytest.raises(ConfigError) as caught:
         async with world.agent():
@@ -171,17 +171,17 @@ async def test_what_shows_after_the_start_is_a_warning(
     unknown = ' so far; the tools of "late" are not known'
     missed = said("wiep", 2, ' (did you mean "wipe"?)')
     async with late.agent() as agent:
-        assert agent.warnings == (said("wipe", 1, unknown), said("wiep", 2, unknown))
+        assert list(agent.warnings) == [said("wipe", 1, unknown), said("wiep", 2, unknown)]
         late.here = True
         late.relist("late")
         await wait_all_tasks_blocked()
-        assert agent.warnings == (missed,)
+        assert list(agent.warnings) == [missed]
         late.lists("tools", tool("other", "tools"))
         await wait_all_tasks_blocked()
-        assert agent.warnings == (said("look", 0), missed)
+        assert list(agent.warnings) == [said("look", 0), missed]
         late.relist("tools")
         await wait_all_tasks_blocked()
-        assert agent.warnings == (missed,)
+        assert list(agent.warnings) == [missed]
     logged = [record.getMessage() for record in caplog.records if "no tool" in record.getMessage()]
     assert logged == [said("wipe", 1, unknown), said("wiep", 2, unknown), missed, said("look", 0)]
 
@@ -302,4 +302,4 @@ def test_looking_for_types_is_not_for_servers_to_draw_out() -> None:
     for _ in range(12):
         # Each level can be reached in a hundred ways, all of them to the same schema.
         node = {"anyOf": [{"properties": {"a": node}} for _ in range(100)]}
-    assert types_at(node, ".".join("a" * 12)) == {"number"}
+    assert types_at(node, ".".join("a" * 12)) == frozenset({"number"})
