@@ -271,7 +271,7 @@ class Agent:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on tools that may do harm unasked, and on names in the file that no tool has."""
+        """Sentences on tools that contradict themselves, and on rules that do not fit the tools there are."""
         return self._cast.directory.warnings
 
     def health(self) -> Health:

@@ -29,6 +29,7 @@ from ..runtime.virtual import VirtualActors
 from .common.errors import StartError
 from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.timers import timers
+from .gate.gate import unasked
 from .gate.warnings import Finding, refuse, review
 from .log.activity import Pulse
 from .log.events import tree_id
@@ -115,6 +116,8 @@ async def _start(
     await kernel.start("tool lists", lists)
     findings = _review(config, directory)
     refuse(findings)
+    for sentence in unasked(config, directory.catalogue.tools):
+        logger.warning(sentence)
     _warn(directory, findings)
 
     current = tree_id(config.stored_tree)

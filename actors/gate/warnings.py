@@ -31,7 +31,6 @@ from ...config.wording import nearest
 from ..tools.arguments import types_at
 from ..tools.catalogue import one_name
 from ..tools.tool import Tool
-from .gate import unasked
 
 _ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
 """Keywords of a JSON Schema that may name arguments besides its `properties`."""
@@ -55,19 +54,15 @@ class Finding:
 def review(
     config: AgentConfig, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
 ) -> Iterator[Finding]:
-    """Every tool that may do harm unasked or contradicts itself, and every name that no tool has.
+    """Tools that contradict themselves, names that no tool has, and conditions on numbers that may be none.
 
     Args:
         tools: all that can be called.
         listed: what the servers that have listed their tools list, by server.
     """
     tools = tuple(tools)
-    for sentence in (
-        *unasked(config, tools),
-        *_contradictory(config, tools),
-        *_filters(config, tools, listed),
-    ):
-        yield Finding(sentence)
+    yield from map(Finding, _contradictory(config, tools))
+    yield from map(Finding, _filters(config, tools, listed))
     for where, rule in rules_of(config):
         yield from _names_no_tool(config, where, rule, tools, listed)
         meant = [tool for tool in tools if _is_about(rule, tool)]
