@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
-import attrs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -157,14 +156,19 @@ def applies(rule: Rule, tool: Tool, arguments: dict[str, Any], node: str) -> Tru
     )
 
 
+def only_reads(hints: Hints) -> bool:
+    """A tool that also says that it destroys contradicts itself."""
+    return bool(hints.read_only and not hints.destructive)
+
+
 def effect(hints: Hints) -> str:
-    if hints.read_only:
+    if only_reads(hints):
         return "read"
     return "idempotent" if hints.idempotent and not hints.destructive else "once"
 
 
 def by_annotations(hints: Hints, place: Place) -> str:
-    if hints.read_only or hints.destructive is False:
+    if only_reads(hints) or hints.destructive is False:
         return "run"
     asks = hints.destructive or place.policy.unannotated == "ask"
     above = [place.policy.in_parallel] * place.in_parallel + [place.policy.in_loop] * place.in_loop
@@ -183,11 +187,6 @@ def verdict(tool: Tool, arguments: dict[str, Any], place: Place) -> str:
 
 
 # What is generated.
-
-
-def read(hints: Hints) -> Hints:
-    """To be replaced by the function that reads hints from the wire: a contradiction is nothing said."""
-    return attrs.evolve(hints, read_only=None) if hints.read_only and hints.destructive else hints
 
 
 TEXTS = (
@@ -276,7 +275,7 @@ HINT = st.sampled_from([None, True, False])
 TOOL = st.builds(
     lambda name, hints: Tool(name, "", {}, "t", hints=hints, own_name="own"),
     st.sampled_from(["t", "tool"]),
-    st.builds(Hints, HINT, HINT, HINT).map(read),
+    st.builds(Hints, HINT, HINT, HINT),
 )
 
 
@@ -346,4 +345,4 @@ def test_all_annotations_and_settings() -> None:
         for rules in ((), (undecided,), (undecided, Rule(then="run")), *of_effects)
     ]
     for hints, place in itertools.product(itertools.product((None, True, False), repeat=3), places):
-        agree(Tool("t", "", {}, "s", hints=read(Hints(*hints))), {"a": "5 USD"}, place)
+        agree(Tool("t", "", {}, "s", hints=Hints(*hints)), {"a": "5 USD"}, place)
