@@ -80,7 +80,11 @@ _FIRST: Step = (
         UNIQUE (stream_id, key, attempt))""",
 )
 
-STEPS: Sequence[Step] = (_FIRST,)
+_NOTES: Step = (
+    "CREATE TABLE note (kind TEXT, key TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
+)
+
+STEPS: Sequence[Step] = (_FIRST, _NOTES)
 """Step number n (from 0) brings version n to version n + 1. Published steps never change."""
 
 

@@ -19,6 +19,10 @@ class UnknownStream(JournalError):
     """There is no such stream, or it was deleted."""
 
 
+class NoteTooLong(JournalError):
+    """A note, or its key, is longer than `LONGEST_NOTE`. Nothing was written."""
+
+
 class QuestionTaken(JournalError):
     """A `CloseQuestion` came too late: the question is decided. Nothing was saved; read the inbox."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -13,7 +13,7 @@ import trio
 
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
-from . import json_text
+from . import json_text, note
 from .errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
 from .protocol import (
     MOST_DUE,
@@ -120,6 +120,7 @@ class MemoryJournal:
         self._stream_numbers = count(1)
         self._question_numbers = count(1)
         self._epochs = count(1)
+        self._notes: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
     # ------------------------------------------------------------- commands
 
@@ -248,6 +249,11 @@ class MemoryJournal:
             del self._streams[fence.stream]
             return tuple(command.key for command in kept.waiting())
 
+    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+        texts = note.texts(notes)
+        async with _handed_over():
+            self._notes[kind].update(texts)
+
     def _owned(self, fence: Fence) -> _Stream:
         kept = self._streams.get(fence.stream)
         if kept is None:
@@ -325,9 +331,7 @@ class MemoryJournal:
 
     async def question(self, id: str) -> Question | None:
         async with _handed_over():
-            if id not in self._asked:
-                return None
-            return self._streams[self._asked[id][1]].questions[id]
+            return self._streams[self._asked[id][1]].questions[id] if id in self._asked else None
 
     async def questions(
         self,
@@ -375,6 +379,10 @@ class MemoryJournal:
                 if kept.summary.open or kept.waiting()
             ]
             return tuple(name for _, name in sorted(work))
+
+    async def notes(self, kind: str) -> Mapping[str, Json | None]:
+        async with _handed_over():
+            return note.parsed(self._notes[kind].items())
 
 
 def _row(name: str, kept: _Stream) -> Row:

@@ -2,8 +2,9 @@
 
 A journal holds *streams*. Each has an append-only list of events with a gapless
 ``seq`` from 1, an inbox of commands, questions put to people, intents of work that
-must not run twice, and a summary for lists. Bodies are opaque JSON objects: the
-journal knows nothing of what they mean.
+must not run twice, and a summary for lists. Beside the streams it holds *notes*:
+small objects by kind and key. Bodies are opaque JSON objects: the journal knows
+nothing of what they mean.
 
 Rules every store keeps:
 
@@ -29,6 +30,8 @@ QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
 
 MOST_DUE = 100
 """What `Journal.due` returns at most."""
+LONGEST_NOTE = 4096
+"""Characters of the JSON of a note, and of its key."""
 
 # ------------------------------------------------------------------ what is kept
 
@@ -355,5 +358,17 @@ class Journal(Protocol):
 
         Raises:
             Fenced
+        """
+        ...
+
+    async def notes(self, kind: str) -> Mapping[str, Json | None]:
+        """All notes of a kind by key; None for one that cannot be read."""
+        ...
+
+    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+        """Keep these notes in one commit, each in the place of the one that its key had before.
+
+        Raises:
+            NoteTooLong
         """
         ...

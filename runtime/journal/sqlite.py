@@ -12,7 +12,7 @@ import trio
 
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
-from . import database, json_text, sql_inbox, sql_question, sql_stream
+from . import database, json_text, note, sql_inbox, sql_question, sql_stream
 from .errors import Fenced, JournalBroken, JournalError
 from .files import Presence, locked
 from .protocol import (
@@ -246,6 +246,10 @@ class SqliteJournal:
 
         return await self._writer.submit(write)
 
+    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+        texts = note.texts(notes)
+        await self._writer.submit(lambda db: note.write(db, kind, texts))
+
     # -------------------------------------------------------------- reading
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
@@ -310,6 +314,9 @@ class SqliteJournal:
 
     async def open_work(self) -> tuple[str, ...]:
         return await self._reader.slow(sql_stream.open_work)
+
+    async def notes(self, kind: str) -> Mapping[str, Json | None]:
+        return await self._reader.slow(lambda db: note.read(db, kind))
 
 
 def _content(change: NewQuestion | CloseQuestion) -> Json:

@@ -72,6 +72,7 @@ steps = st.one_of(
     st.tuples(st.just("save"), streams, st.sampled_from([0, 0, 0, 0, 1]), saves),
     st.tuples(st.just("save"), streams, st.just(0), saves),
     st.tuples(st.just("delete"), streams, st.sampled_from([0, 1])),
+    st.tuples(st.just("note"), st.sampled_from(["a", "b"]), st.dictionaries(keys, bodies, max_size=2)),
 )
 
 
@@ -99,6 +100,9 @@ class Driver:
             case ("delete", stream, stale):
                 await self.journal.delete(self.fence(stream, stale))
                 return None
+            case ("note", kind, notes):
+                await self.journal.write_notes(kind, notes)
+                return None
         raise AssertionError(step)
 
     def fence(self, stream: str, stale: int) -> Fence:
@@ -116,6 +120,7 @@ class Driver:
             seen.append((page.rows, dict(page.tally)))
         seen.append(await journal.questions(state=None, limit=2))
         seen.append(await journal.questions(streams=["t"]))
+        seen += [await journal.notes(kind) for kind in ("a", "b", "nobody")]
         return seen
 
 

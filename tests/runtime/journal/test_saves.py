@@ -9,9 +9,17 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.runtime.journal.errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
+from stopgo.runtime.journal.errors import (
+    Fenced,
+    IntentExists,
+    JournalError,
+    NoteTooLong,
+    QuestionTaken,
+    UnknownStream,
+)
 from stopgo.runtime.journal.memory import Intent
 from stopgo.runtime.journal.protocol import (
+    LONGEST_NOTE,
     CloseQuestion,
     Event,
     Fence,
@@ -379,6 +387,8 @@ async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> Non
         lambda: journal.row("s"),
         lambda: journal.due(0.0),
         lambda: journal.open_work(),
+        lambda: journal.write_notes("a", {"x": {}}),
+        lambda: journal.notes("a"),
         lambda: journal.delete(fence),
     ]
     for call in calls:
@@ -427,6 +437,25 @@ async def test_any_text_comes_back_as_it_was(journal: Journal, begin: Any, text:
     assert (await journal.events_since("s", 1))[0].body == body
     (row,) = (await journal.list(q=text)).rows
     assert (row.summary.title, row.summary.body) == (text, body)
+
+
+async def test_the_last_note_of_a_key_stays(journal: Journal) -> None:
+    body: dict[str, Any] = {"n": 1}
+    await journal.write_notes("a", {"x": body, "\ud800 half": {}, "": {"n": 0}})
+    body["n"] = 2
+    await journal.write_notes("a", {"y": body})
+    await journal.write_notes("b", {"x": {"n": 3}})
+    assert await journal.notes("a") == {"x": {"n": 1}, "\ud800 half": {}, "": {"n": 0}, "y": {"n": 2}}
+    await journal.write_notes("a", {"x": body})
+    assert (await journal.notes("a"))["x"] == {"n": 2}
+    assert await journal.notes("nobody") == {}
+
+
+@pytest.mark.parametrize("long", [{"x": {"n": "9" * LONGEST_NOTE}}, {"9" * LONGEST_NOTE: {}}])
+async def test_notes_are_short(journal: Journal, long: Any) -> None:
+    with pytest.raises(NoteTooLong):
+        await journal.write_notes("a", {"short": {}, **long})
+    assert await journal.notes("a") == {}
 
 
 @pytest.mark.parametrize("wrong", [{"x": float("nan")}, {"x": object()}])

@@ -235,7 +235,9 @@ async def test_a_newer_journal_is_left_alone(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / "journal.db")
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(JournalTooNew, match="version 99, this program knows versions up to 1"):
+    with pytest.raises(
+        JournalTooNew, match=f"version 99, this program knows versions up to {len(database.STEPS)}"
+    ):
         async with open_sqlite(tmp_path):
             pass
 
@@ -265,9 +267,39 @@ async def test_an_older_journal_is_brought_up_to_date(
         async with open_sqlite(tmp_path) as journal:
             assert await journal.row("s") == row
     db = sqlite3.connect(tmp_path / "journal.db")
-    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    assert db.execute("PRAGMA user_version").fetchone() == (len(database.STEPS),)
     assert db.execute("SELECT colour FROM stream").fetchall() == [("red",)]
     db.close()
+
+
+async def test_the_first_version_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "STEPS", database.STEPS[:1])
+        async with open_sqlite(tmp_path) as journal:
+            await write(journal)
+    async with open_sqlite(tmp_path) as journal:
+        assert await journal.row("s") is not None
+        await journal.write_notes("a", {"x": {"n": 1}})
+        assert await journal.notes("a") == {"x": {"n": 1}}
+    monkeypatch.setattr(database, "STEPS", database.STEPS[:1])
+    with pytest.raises(JournalTooNew):
+        async with open_sqlite(tmp_path):
+            pass
+
+
+async def test_a_damaged_note_disturbs_no_other(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path) as journal:
+        await journal.write_notes("a", {"x": {"n": 1}, "y": {"n": 2}, "z": {"n": 3}})
+    db = sqlite3.connect(tmp_path / "journal.db")
+    db.execute("UPDATE note SET body = CAST(x'7bff' AS TEXT) WHERE key = '\"x\"'")
+    db.execute("UPDATE note SET body = '7' WHERE key = '\"y\"'")
+    db.execute("INSERT INTO note VALUES ('a', 'no JSON', '{}')")
+    db.commit()
+    db.close()
+    async with open_sqlite(tmp_path) as journal:
+        assert await journal.notes("a") == {"x": None, "y": None, "z": {"n": 3}}
 
 
 async def test_a_migration_that_fails_changes_nothing(
