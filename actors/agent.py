@@ -48,7 +48,7 @@ from .conversation.recorder import Recorder
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
 from .gate.check_decision import checked
-from .gate.gate import descend, root_place
+from .gate.gate import Place, descend, judge, root_place
 from .log.deltas import Passing
 from .log.head import head_of_summary
 from .log.state import Conversation
@@ -57,6 +57,7 @@ from .mcp.server import mcp_server
 from .models.model_actors import OpenModel
 from .supervisor import Cast, OpenServer, open_cast
 from .tools.health import Health, health_of
+from .tools.registry import Accept, NotFound
 
 if TYPE_CHECKING:
     import httpx2
@@ -172,6 +173,25 @@ class Agent:
         reply = await self._sender.command(id, key, "resume", {"token": True}, token=token, wait=wait)
         return await self._turn(id, reply)
 
+    async def accept_tool(self, name: str, hash: str) -> ListedTool:
+        """Let the weaker hints count that a tool's server has listed since it was last known.
+
+        `name` is the one that `tools` shows, `hash` that of the definition that was looked at. To accept what
+        counts already changes nothing. Raises `AgentError` ``tool_not_found``, or ``tool_changed`` when the
+        definition is another by now.
+        """
+        self._sender.refuse_when_draining()
+        try:
+            found = await self._cast.services.registry.ask(Accept(name, hash))
+        except ActorError:
+            self._sender.refuse_when_draining()
+            raise
+        if isinstance(found, NotFound):
+            raise errors.no_tool(found.name, found.nearest)
+        if found == "changed":
+            raise errors.tool_changed(name)
+        return ListedTool(found, judge(found, {}, self._root).action)
+
     async def delete(self, id: str) -> None:
         """Cancel what is going on, then forget the conversation: nothing of it stays in the store."""
         try:
@@ -264,10 +284,12 @@ class Agent:
 
     def tools(self) -> tuple[ListedTool, ...]:
         """What models can call, as registry and servers last published it."""
-        place = descend(root_place(self.config), self.config.agent)
-        return tuple(
-            each for shelf in self._cast.directory.catalogue.shelves for each in listed(shelf, place)
-        )
+        shelves = self._cast.directory.catalogue.shelves
+        return tuple(each for shelf in shelves for each in listed(shelf, self._root))
+
+    @property
+    def _root(self) -> Place:
+        return descend(root_place(self.config), self.config.agent)
 
     @property
     def warnings(self) -> tuple[str, ...]:

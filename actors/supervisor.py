@@ -40,6 +40,7 @@ from .nodes.offers import CurrentMenu
 from .nodes.services import Services, Tokens
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
+from .tools.known import KnownTools
 from .tools.registry import Register, RegistryMessage, Server, registry
 from .tools.server_directory import ServerDirectory, tool_lists
 from .tools.server_status import ServerStartFailed, ServerStatus
@@ -109,7 +110,11 @@ async def _start(
     open_server: OpenServer,
 ) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
-    registry_ref = await kernel.start("registry", registry(config, directory.set_catalogue), mailbox=LOOKUPS)
+    known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
+    await known.load(server.name for server in config.enabled_servers)
+    registry_ref = await kernel.start(
+        "registry", registry(config, directory.set_catalogue, known), mailbox=LOOKUPS
+    )
     await models.check()
     servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
     lists = tool_lists(directory, registry_ref, lambda: _warn(directory, _review(config, directory)))

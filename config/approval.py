@@ -107,6 +107,10 @@ class Rule:
 _UNANNOTATED = "What a tool does that does not say whether it is destructive."
 _IN_PARALLEL = "What a call that would ask by what its tool says of itself does below a parallel node."
 _IN_LOOP = "The same below a loop."
+_ON_WEAKER_HINTS = (
+    "What happens when the hints of a tool are weaker than the data directory knows them: `hold`, the "
+    "stricter ones count until a person accepts the new ones, or `trust`, the new ones count at once."
+)
 _EXPIRES = "Seconds until an approval expires."
 _ON_EXPIRY = "What an approval that expires counts as: a rejection, or a failure of the run."
 _AS_ABOVE = "Default: as above it."
@@ -130,6 +134,7 @@ class ApprovalConfig:
         default=None, metadata=about(f"{_EXPIRES} Default: never.", above=0, maximum=_YEAR)
     )
     on_expiry: Literal["reject", "fail"] = attrs.field(default="reject", metadata=about(_ON_EXPIRY))
+    on_weaker_hints: Literal["hold", "trust"] = attrs.field(default="hold", metadata=about(_ON_WEAKER_HINTS))
 
 
 @attrs.frozen(kw_only=True)

@@ -41,6 +41,8 @@ STATUS: Mapping[str, int] = {
     "queue_full": 429,
     "run_in_progress": 409,
     "shutting_down": 503,
+    "tool_changed": 409,
+    "tool_not_found": 404,
     "void": 410,
 }
 

@@ -112,6 +112,9 @@ TOOL: dict[str, Any] = {
     "destructiveHint": True,
 }
 
+HASH = "9f2c6d1b5a0e4f7788c3d2a1b0e9f8a76b5c4d3e2f1a0b9c8d7e6f5a4b3c2d1e"
+"""Of a definition whose hints have become weaker."""
+
 READINESS: dict[str, Any] = {
     "status": "ready",
     "mcp_servers": [{"name": "resources", "state": "connected"}],

@@ -100,6 +100,24 @@ SYSTEM = (
         ),
     ),
     Operation(
+        "acceptTool",
+        "POST",
+        "/tools/{name}/accept",
+        "system",
+        "Let the weaker hints of a tool count from now on",
+        posted(
+            Answer(200, "They count, or did so before", shape({"tool": ref("Tool")}), {"tool": ex.TOOL}),
+            error(400, f"`invalid_request`: there is no `hash`; {MALFORMED}"),
+            error(404, "`tool_not_found`"),
+            error(409, "`tool_changed`: its definition has another hash by now"),
+        ),
+        (Parameter("name", "path", "Name of the tool, as `GET /tools` has it", example=ex.TOOL["name"]),),
+        shape({"hash": STRING}),
+        {"hash": ex.HASH},
+        "`hash` is that of the definition that was looked at, in `held` of `GET /tools`. To do it again "
+        "changes nothing, so it needs no `Idempotency-Key`.",
+    ),
+    Operation(
         "getDocs",
         "GET",
         "/docs",

@@ -213,12 +213,29 @@ SCHEMAS: Mapping[str, Schema] = {
             "destructiveHint": BOOLEAN,
             "readOnlyHint": BOOLEAN,
             "idempotentHint": BOOLEAN,
+            "held": array(ref("HeldTool")),
+        },
+    ),
+    "HeldTool": {
+        "description": "A tool of which its server says less than before: what counts, what the server says "
+        "now, and the hash that accepts it.",
+        **shape(
+            {"tool": STRING, "hash": STRING, "counts": ref("Hints"), "listed": ref("Hints"), "change": STRING}
+        ),
+    },
+    "Hints": shape(
+        {},
+        {
+            "readOnlyHint": BOOLEAN,
+            "destructiveHint": BOOLEAN,
+            "idempotentHint": BOOLEAN,
+            "openWorldHint": BOOLEAN,
         },
     ),
     "Summary": shape(
         {"total": COUNT, "active": COUNT, "waiting_approval": COUNT, "completed": COUNT},
     ),
-    "PartHealth": shape({"name": STRING, "state": STRING}, {"error": STRING}),
+    "PartHealth": shape({"name": STRING, "state": STRING}, {"error": STRING, "held": array(STRING)}),
     "Readiness": shape(
         {
             "status": words("ready", "not_ready"),

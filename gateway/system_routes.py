@@ -12,6 +12,9 @@ import attrs
 from quart import Response
 
 from ..actors.agent import Agent
+from . import query
+from .body import read_json
+from .conversation_routes import post_key
 from .responses import View, answer, reply
 from .views import health_view, tool_view
 
@@ -58,6 +61,7 @@ class System:
             "getHealth": self.health,
             "getReadiness": self.ready,
             "listTools": self.tools,
+            "acceptTool": self.accept,
             "getOpenApi": self.document,
             "getDocs": self.page,
         }
@@ -72,6 +76,13 @@ class System:
     async def tools(self) -> Response:
         tools = [tool_view(listed) for listed in self.agent.tools()]
         return reply({"tools": tools, "warnings": list(self.agent.warnings)})
+
+    async def accept(self, name: str) -> Response:
+        post_key()
+        hash = (await read_json()).get("hash")
+        if not isinstance(hash, str) or not hash:
+            raise query.invalid("hash", "hash must be that of the definition to accept", "GET /tools has it.")
+        return reply({"tool": tool_view(await self.agent.accept_tool(name, hash))})
 
     async def document(self) -> Response:
         return answer(self.openapi, "application/json")

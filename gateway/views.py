@@ -19,6 +19,8 @@ from ..actors.log.record import Message
 from ..actors.log.state import Conversation
 from ..actors.models.messages import ArgumentsDelta, TextDelta
 from ..actors.tools.health import Health, PartHealth
+from ..actors.tools.known import change
+from ..actors.tools.tool import Tool
 from ..runtime.journal.protocol import Event, Question
 from .chunked_json import PART_ITEMS, PART_SIZE, Many, listed, parted
 
@@ -260,7 +262,19 @@ def tool_view(listed: ListedTool) -> Json:
         ("idempotentHint", tool.hints.idempotent),
     )
     view.update((key, value) for key, value in optional if value is not None)
+    if listed.held:
+        view["held"] = [_held(each) for each in listed.held]
     return view
+
+
+def _held(tool: Tool) -> Json:
+    return {
+        "tool": tool.own_name,
+        "hash": tool.hash,
+        "counts": tool.hints.to_json(),
+        "listed": tool.listed_hints.to_json(),
+        "change": change(tool),
+    }
 
 
 def health_view(health: Health) -> Json:
@@ -273,9 +287,11 @@ def health_view(health: Health) -> Json:
 
 
 def _part(part: PartHealth) -> Json:
-    view = {"name": part.name, "state": part.state}
+    view: Json = {"name": part.name, "state": part.state}
     if part.error is not None:
         view["error"] = part.error
+    if part.held:
+        view["held"] = part.held
     return view
 
 

@@ -27,7 +27,7 @@ STANDS_ON: dict[str, set[str]] = {
     "actors/models": {"actors/gate"},
     "actors/gate": {"actors/tools", "actors/common"},
     "actors/mcp": {"actors/tools", "actors/common"},
-    "actors/tools": {"config", "runtime"},
+    "actors/tools": {"config", "runtime/journal"},
     "actors/common": {"runtime/journal"},
     "runtime/journal": {"runtime"},
     "runtime": set(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, assert_never
 
 from ...runtime.journal.protocol import NotAccepted, Question
@@ -27,6 +27,8 @@ ErrorCode: TypeAlias = Literal[
     "queue_full",
     "run_in_progress",
     "shutting_down",
+    "tool_changed",
+    "tool_not_found",
     "void",
 ]
 
@@ -63,6 +65,19 @@ def no_conversation(id: str) -> AgentError:
 
 def no_approval(id: str) -> AgentError:
     return AgentError("approval_not_found", f"there is no approval {id}")
+
+
+def no_tool(name: str, nearest: Sequence[str]) -> AgentError:
+    hint = f"The nearest: {', '.join(nearest)}." if nearest else None
+    return AgentError("tool_not_found", f"there is no tool {name[:100]}", hint=hint)
+
+
+def tool_changed(name: str) -> AgentError:
+    return AgentError(
+        "tool_changed",
+        f"the definition of {name[:100]} is not the one with this hash",
+        hint="GET /tools shows what its server says of it now.",
+    )
 
 
 def key_reused() -> AgentError:

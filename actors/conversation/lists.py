@@ -21,6 +21,8 @@ class ListedTool:
     policy: Action
     """What a call of it does outside parallel nodes; of a server as one tool: `ask` when that of any of its
     tools asks, else `run` when that of any runs."""
+    held: tuple[Tool, ...] = ()
+    """The tool, or those of its server, whose server says less of them now than what counts."""
 
 
 _TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
@@ -30,10 +32,12 @@ def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
     """What models can call of a server, with what calls do at this place."""
     policies: list[Action] = [judge(tool, {}, place).action for tool in shelf.tools]
     if shelf.facade is None:
-        yield from map(ListedTool, shelf.tools, policies)
+        for tool, policy in zip(shelf.tools, policies, strict=True):
+            yield ListedTool(tool, policy, (tool,) if tool.held else ())
     elif shelf.tools:
         policy = min(policies, key=_TELLING_FIRST.index)
-        yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy)
+        held = tuple(tool for tool in shelf.tools if tool.held)
+        yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy, held)
 
 
 @attrs.frozen

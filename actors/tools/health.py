@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from ...config.agent_config import AgentConfig
+from .known import change
 from .server_directory import ServerDirectory
 
 _AT_WORK = ("connected", "auth_required")
@@ -19,6 +20,8 @@ class PartHealth:
     name: str
     state: str
     error: str | None = None
+    held: tuple[str, ...] = ()
+    """Of a server, the tools of which it says less now than what counts, and what."""
 
 
 @attrs.frozen
@@ -33,8 +36,17 @@ class Health:
 def health_of(
     config: AgentConfig, directory: ServerDirectory, models: Sequence[str], *, stopping: bool
 ) -> Health:
+    held = {
+        shelf.server.name: tuple(f"{tool.own_name}: {change(tool)}" for tool in shelf.tools if tool.held)
+        for shelf in directory.catalogue.shelves
+    }
     servers = tuple(
-        PartHealth(server.name, status.state, status.error or directory.refused.get(server.name))
+        PartHealth(
+            server.name,
+            status.state,
+            status.error or directory.refused.get(server.name),
+            held.get(server.name, ()),
+        )
         for server in config.enabled_servers
         if (status := directory.servers.get(server.name)) is not None
     )

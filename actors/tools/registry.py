@@ -1,13 +1,14 @@
 """The tool registry: the one map from tool names to the servers that offer them.
 
-It serves its mailbox serially and never waits for a server, so a lookup is quick whatever servers do.
+It serves its mailbox serially and never waits for a server, so a lookup is quick whatever servers do. When
+a list of tools has changed, it waits until the journal knows of it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
@@ -17,6 +18,7 @@ from ...runtime.message import Request
 from ...runtime.ref import ActorRef
 from .catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
 from .facade import Malformed, unwrap
+from .known import KnownTools, changes
 from .slots import Slots
 from .tool import ServerMessage, Tool
 
@@ -90,29 +92,44 @@ class Resolve(Request["RegistryMessage", Resolved | NotFound | Unusable]):
     server: str | None = None
 
 
-RegistryMessage: TypeAlias = Register | Update | Resolve
+@attrs.frozen(eq=False)
+class Accept(Request["RegistryMessage", Tool | NotFound | Literal["changed"]]):
+    """A person accepts what a tool's server says of it now: its weaker hints count from here on.
+
+    Answered with the tool as it then is; "changed" when none of this name has this definition.
+    """
+
+    name: str
+    """Any of its names."""
+    hash: str
+
+
+RegistryMessage: TypeAlias = Register | Update | Resolve | Accept
 
 Publish: TypeAlias = Callable[[Catalogue, Mapping[str, str]], None]
 """Told of all tools whenever they change, and of the servers whose change was refused, with the reason."""
 
 
-def registry(config: AgentConfig, publish: Publish) -> Behaviour[RegistryMessage]:
+def registry(config: AgentConfig, publish: Publish, known: KnownTools) -> Behaviour[RegistryMessage]:
     async def behaviour(ctx: Context[RegistryMessage]) -> None:
-        book = _Book(config, publish)
+        book = _Book(config, publish, known)
 
         async def handle(message: RegistryMessage) -> Any:
             match message:
                 case Register(server=server, tools=tools):
-                    return book.register(server, tools)
+                    return await book.register(server, tools)
                 case Update(server=name, tools=tools):
-                    return book.update(name, tools)
+                    return await book.update(name, tools)
                 case Resolve(tool=name, arguments=arguments, server=owner):
                     if owner is None:
                         return book.resolve(name, arguments)
                     return book.resolve_of(owner, name, arguments)
+                case Accept(name=name, hash=hash):
+                    return await book.accept(name, hash)
                 case _:
                     assert_never(message)
 
+        # It waits for the journal alone, and what is on its way there cannot be withdrawn.
         await ctx.serve(handle, waits=False)
 
     return behaviour
@@ -122,21 +139,28 @@ def registry(config: AgentConfig, publish: Publish) -> Behaviour[RegistryMessage
 class _Book:
     _config: AgentConfig
     _publish: Publish
+    _known: KnownTools
     _servers: dict[str, Server] = attrs.field(factory=dict)
     _offers: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict)
+    """As the servers list them."""
     _refused: dict[str, tuple[tuple[Tool, ...], str]] = attrs.field(factory=dict)
     """Changes that collide, with the reason."""
     _catalogue: Catalogue = attrs.field(factory=Catalogue)
+    """Of the tools with the hints that count."""
+    _held: dict[str, frozenset[str]] = attrs.field(factory=dict)
+    """Of each server, the definitions whose weaker hints do not count, as they were last warned of."""
 
-    def register(self, server: Server, tools: tuple[Tool, ...]) -> None:
+    async def register(self, server: Server, tools: tuple[Tool, ...]) -> None:
+        await self._known.take(server.name, tools)
         self._take(server.name, tools)
         self._servers[server.name] = server
         self._tell()
 
-    def update(self, server: str, tools: tuple[Tool, ...]) -> None:
-        refused = self._refused.pop(server, None)
-        if tools == self._offers[server] and refused is None:
+    async def update(self, server: str, tools: tuple[Tool, ...]) -> None:
+        if tools == self._offers[server] and server not in self._refused:
             return
+        await self._known.take(server, tools)
+        self._refused.pop(server, None)
         waiting = {server: tools, **{name: wanted for name, (wanted, _) in self._refused.items()}}
         for name, wanted in waiting.items():
             self._refused.pop(name, None)
@@ -144,6 +168,7 @@ class _Book:
                 self._take(name, wanted)
             except DuplicateTool as error:
                 self._refused[name] = wanted, str(error)
+                self._take(name, self._offers[name])  # what has become stricter counts all the same
         if server in self._refused:
             logger.warning(
                 'the changed tools of MCP server "%s" are refused, the ones before stay: %s',
@@ -154,10 +179,34 @@ class _Book:
 
     def _take(self, server: str, tools: tuple[Tool, ...]) -> None:
         offers = {**self._offers, server: tools}
-        self._catalogue = catalogue(self._config, offers)
+        counting = {name: self._known.counting(listed) for name, listed in offers.items()}
+        self._catalogue = catalogue(self._config, counting)
         self._offers = offers
 
+    async def accept(self, name: str, hash: str) -> Tool | NotFound | Literal["changed"]:
+        found = [tool for tool in self._catalogue.tools if name in tool.names]
+        if not found:
+            return NotFound(name, self._catalogue.nearest(name))
+        meant = next((tool for tool in found if tool.hash == hash), None)
+        if meant is None:
+            return "changed"
+        await self._known.accept(meant, self._offers[meant.server])
+        self._take(meant.server, self._offers[meant.server])
+        self._tell()
+        return attrs.evolve(meant, hints=meant.listed_hints)
+
     def _tell(self) -> None:
+        for shelf in self._catalogue.shelves:
+            held = tuple(tool for tool in shelf.tools if tool.held)
+            known, hashes = self._held.get(shelf.server.name), frozenset(tool.hash for tool in held)
+            self._held[shelf.server.name] = hashes
+            if held and hashes != known:
+                logger.warning(
+                    'MCP server "%s" lists weaker hints; the earlier ones count until a person accepts the '
+                    "new ones (stopgo tools accept): %s",
+                    shelf.server.name,
+                    changes(held),
+                )
         self._publish(self._catalogue, {name: reason for name, (_, reason) in self._refused.items()})
 
     def resolve(self, name: str, arguments: Mapping[str, Any]) -> Resolved | NotFound | Unusable:

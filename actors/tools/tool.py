@@ -35,9 +35,42 @@ class Hints:
             object.__setattr__(self, "read_only", None)
             object.__setattr__(self, "contradictory", True)
 
+    @property
+    def said(self) -> tuple[bool | None, ...]:
+        """The four that the protocol knows."""
+        return self.read_only, self.destructive, self.idempotent, self.open_world
+
+    @property
+    def strictness(self) -> tuple[int, int]:
+        """What the gate makes of them, more for stricter: whether a call asks (0: no, 1: as `unannotated`
+        says, 2: yes), and how often it may be sent (0: `read`, 1: `idempotent`, 2: `once`)."""
+        if self.read_only:
+            return 0, 0
+        asks = 0 if self.destructive is False else 2 if self.destructive else 1
+        return asks, 1 if self.idempotent and not self.destructive else 2
+
+    def to_json(self) -> dict[str, bool]:
+        """What is said, by the names of the protocol."""
+        said = zip(_WIRE_NAMES, self.said, strict=True)
+        return {name: value for name, value in said if value is not None}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Hints:
+        """What `to_json` made. Raises ValueError when it is something else."""
+        if said.keys() - set(_WIRE_NAMES) or any(type(value) is not bool for value in said.values()):
+            raise ValueError("these are no hints")
+        return cls(*map(said.get, _WIRE_NAMES))
+
+
+_WIRE_NAMES = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
 
 def _same_name(tool: Tool) -> str:
     return tool.name
+
+
+def _same_hints(tool: Tool) -> Hints:
+    return tool.hints
 
 
 @attrs.frozen
@@ -51,12 +84,20 @@ class Tool:
     """Name of the server that offers it."""
     title: str | None = None
     hints: Hints = Hints()
+    """Those that count: the server's, or stricter ones while nobody has accepted its weaker ones."""
     own_name: str = attrs.field(default=attrs.Factory(_same_name, takes_self=True))
     """What its server knows it by."""
     facade: str | None = None
     """The one tool that models see of its server, if they see no more."""
     output_schema: Mapping[str, Any] | None = None
     """Of structured results, if the server says."""
+    listed_hints: Hints = attrs.field(default=attrs.Factory(_same_hints, takes_self=True))
+    """What its server says."""
+
+    @property
+    def held(self) -> bool:
+        """Whether its server says less than what counts, and nobody has accepted that."""
+        return self.hints != self.listed_hints
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,9 +109,23 @@ class Tool:
     def fingerprint(self) -> str:
         """Changes when anything a human was shown or the gate looked at changes, but for what it is called
         here."""
-        hints = attrs.astuple(self.hints, filter=attrs.filters.exclude("contradictory"))
-        shown = [self.own_name, self.description, self.input_schema, self.server, hints]
-        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
+        return self._digest()[:16]
+
+    @cached_property
+    def hash(self) -> str:
+        """Of the definition as its server lists it: what a person accepts."""
+        return self._digest(self.title)
+
+    def _digest(self, *more: object) -> str:
+        shown = [
+            self.own_name,
+            self.description,
+            self.input_schema,
+            self.server,
+            self.listed_hints.said,
+            *more,
+        ]
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
 @attrs.frozen

@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         policy_command,
         run_command,
         serve_command,
+        tools_command,
         tree_command,
     )
 
@@ -71,5 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     tree_command.register(commands)
     policy_command.register(commands)
     mcp_command.register(commands)
+    tools_command.register(commands)
     mcp_resources_command.register(commands)
     return parser

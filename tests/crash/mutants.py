@@ -50,8 +50,9 @@ SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 REVIEW = "tests/actors/gate/test_review.py"
 GATE_TESTS = "tests/actors/gate/test_gate.py"
-HINTS = "tests/actors/mcp/test_wire.py"
+WIRE = "tests/actors/mcp/test_wire.py"
 MISTAKES = "tests/config/test_mistakes.py"
+HINTS = "tests/actors/tools/test_known.py"
 
 LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
@@ -81,6 +82,9 @@ SQLITE = "runtime/journal/sqlite.py"
 SQL_STREAM = "runtime/journal/sql_stream.py"
 SQL_QUESTION = "runtime/journal/sql_question.py"
 SQL_INBOX = "runtime/journal/sql_inbox.py"
+KNOWN = "actors/tools/known.py"
+REGISTRY = "actors/tools/registry.py"
+TOOL = "actors/tools/tool.py"
 
 
 @attrs.frozen
@@ -438,6 +442,83 @@ MUTANTS = (
         (STRICTER,),
     ),
     Mutant(
+        "weaker hints of a tool count",
+        (Edit(KNOWN, "return tuple(tools) if self.trust", "return tuple(tools) if True"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "weaker hints of a tool count for the verdict",
+        (Edit(KNOWN, "(False, None, True)[asks]", "(False, None, True)[listed.strictness[0]]"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "weaker hints of a tool count for its effect class",
+        (Edit(KNOWN, "True if sent == 1 else None", "True if listed.strictness[1] == 1 else None"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "weaker hints are what is known from then on",
+        (Edit(KNOWN, "kept = listed if self.trust else counts", "kept = listed"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints count before they are on disk",
+        (
+            Edit(
+                KNOWN,
+                "await self._journal.write_notes(_kind(server), notes)",
+                "from trio.lowlevel import spawn_system_task as soon\n"
+                "            soon(self._journal.write_notes, _kind(server), notes)",
+            ),
+        ),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints that are known are not read at the start",
+        (Edit(KNOWN, "for key, note in notes.items()}", "for key, note in ()}"),),
+    ),
+    Mutant(
+        "hints that cannot be read are none",
+        (
+            Edit(
+                KNOWN,
+                "    except ValueError:\n        return STRICTEST",
+                "    except ValueError:\n        return Hints()",
+            ),
+        ),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints that cannot be remembered count",
+        (Edit(KNOWN, "known.get(keys[0], STRICTEST)", "known.get(keys[0], tool.listed_hints)"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints are known by the own name alone",
+        (Edit(KNOWN, "*([plain] if seen[plain] == 1 else [])", "*[]"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints are remembered without a bound",
+        (Edit(KNOWN, "key not in known and room > 0", "key not in known"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints are accepted that nobody was shown",
+        (Edit(REGISTRY, "if tool.hash == hash)", "if True)"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "hints are accepted with whatever else the tool says by now",
+        (Edit(TOOL, "            self.input_schema,\n            self.server,", "            self.server,"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "stricter hints wait for the names of a change",
+        (Edit(REGISTRY, "                self._take(name, self._offers[name])", "                pass"),),
+        (HINTS,),
+    ),
+    Mutant(
         "a call that nobody approved in time fails nothing",
         (Edit(CALL, "if end.expired and self._is_failure(key):", "if False:"),),
         ("tests/actors/gate/test_expiry.py",),
@@ -700,8 +781,8 @@ MUTANTS = (
     ),
     Mutant(
         "hints: a contradiction changes the fingerprints of all tools",
-        (Edit(TOOL, ', filter=attrs.filters.exclude("contradictory")', ""),),
-        (HINTS,),
+        (Edit(TOOL, "self.listed_hints.said", "attrs.astuple(self.listed_hints)"),),
+        (WIRE,),
     ),
     Mutant(
         "hints: nobody is told which tools contradict themselves",

@@ -31,6 +31,7 @@ from .recovery_scenarios import (
     RESTARTED,
     RESTARTED_IN_FLIGHT,
     UNASKED,
+    WEAKENED,
 )
 from .story import Scenario
 
@@ -57,6 +58,7 @@ SCENARIOS: Sequence[Scenario] = (
     LOST_DONE,
     LOST_FAILED,
     UNASKED,
+    WEAKENED,
 )
 
 MAIN: Sequence[Scenario] = (APPROVED, PARALLEL, EDITED, REJECTED, CANCELLED_WAITING)

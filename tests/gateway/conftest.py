@@ -184,6 +184,10 @@ class FakeAgent:
         tool = Tool("resources_add", "Add", {"type": "object"}, "resources", None, Hints(destructive=True))
         return (ListedTool(tool, "ask"),)
 
+    async def accept_tool(self, name: str, hash: str) -> ListedTool:
+        await self._read("accept_tool", (name, hash), {})
+        return self.tools()[0]
+
     def health(self) -> Health:
         server = PartHealth("resources", "connected" if self.ready else "connecting", None)
         return Health(self.ready, (server,), (), PartHealth("journal", "ready"))

@@ -181,6 +181,27 @@ def test_a_tool_to_the_letter() -> None:
     )
 
 
+def test_a_tool_whose_weaker_hints_do_not_count() -> None:
+    tool = Tool("t", "d", {}, "s", hints=Hints(destructive=True), listed_hints=Hints(read_only=True))
+    view = views.tool_view(ListedTool(tool, "ask", (tool,)))
+    assert (view["destructiveHint"], view["held"]) == (
+        True,
+        [
+            {
+                "tool": "t",
+                "hash": tool.hash,
+                "counts": {"destructiveHint": True},
+                "listed": {"readOnlyHint": True},
+                "change": "destructiveHint true -> not given, readOnlyHint not given -> true",
+            }
+        ],
+    )
+    part = PartHealth("s", "connected", held=("t: worse",))
+    assert views.health_view(Health(True, (part,), (), part))["mcp_servers"] == [
+        {"name": "s", "state": "connected", "held": ("t: worse",)}
+    ]
+
+
 def test_the_tally_counts_what_people_know() -> None:
     assert views.tally_view({"active": 2, "completed": 3, "": 7}) == {
         "total": 5,

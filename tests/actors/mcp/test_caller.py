@@ -23,6 +23,7 @@ from stopgo.actors.mcp.wire import MAX_QUESTIONS, tool_from_wire
 from stopgo.actors.tools.tool import (
     CallTool,
     ElicitationAnswer,
+    Hints,
     Progress,
     Tool,
     ToolChanged,
@@ -110,6 +111,12 @@ async def test_a_call_whose_headers_were_of_yesterday_is_made_again_with_those_o
     server.header = "Area"
     assert (await caller.call(CallTool("move", {"region": "eu"}))).content == "moved"
     assert ["mcp-param-area" in each for each in server.tried] == [False, True]
+
+
+async def test_hints_that_count_in_place_of_the_servers_make_no_other_tool() -> None:
+    server = Strict("Region")
+    shown = attrs.evolve(server.listed(), hints=Hints(destructive=True))
+    assert (await calling(server).call(CallTool("move", {"region": "eu"}, shown=shown))).content == "moved"
 
 
 async def test_it_is_not_when_the_tool_is_another_than_the_call_was_cleared_for() -> None:

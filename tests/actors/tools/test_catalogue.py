@@ -266,7 +266,7 @@ def test_in_which_order_a_server_writes_its_schema_is_no_change_of_the_tool() ->
         {"description": "something else"},
         {"input_schema": {"type": "object", "properties": {"n": {"type": "string"}}}},
         {"server": "b"},
-        *({"hints": Hints(**{name: True})} for name in ("read_only", "destructive", "idempotent")),
+        *({"listed_hints": Hints(**{name: True})} for name in ("read_only", "destructive", "idempotent")),
     ],
 )
 def test_whatever_a_human_is_shown_is_a_change_of_the_tool(change: dict[str, Any]) -> None:

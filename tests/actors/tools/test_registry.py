@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool
+from stopgo.actors.tools.known import KnownTools
 from stopgo.actors.tools.registry import (
     NotFound,
     Register,
@@ -27,6 +28,7 @@ from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.runtime.event_bus import EventBus
+from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervision import open_supervisor
 
@@ -58,7 +60,7 @@ def told() -> Told:
 @pytest.fixture
 async def ref(told: Told) -> AsyncIterator[ActorRef[RegistryMessage]]:
     async with open_supervisor(EventBus()) as supervisor:
-        yield await supervisor.start("registry", registry(CONFIG, told.publish))
+        yield await supervisor.start("registry", registry(CONFIG, told.publish, KnownTools(MemoryJournal())))
 
 
 def tools(server: str, *names: str) -> tuple[Tool, ...]:

@@ -1,0 +1,111 @@
+"""`stopgo tools`: the tools of a running agent, and the acceptance of what has become weaker in them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from ..loopback import is_loopback
+
+FAILED = 1
+SECONDS = 30.0
+"""Until an agent that does not answer is given up."""
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `tools` to the command line."""
+    tools = subparsers.add_parser(
+        "tools", help="look at the tools of a running agent, and accept their weaker hints"
+    )
+    commands = tools.add_subparsers(required=True, metavar="COMMAND")
+    listing = commands.add_parser(
+        "list",
+        help="print the tools",
+        description="Prints what a call of each tool does, and which tools say less of themselves than this "
+        "agent knows of them. Exit code: 1 when the agent cannot be reached.",
+    )
+    accept = commands.add_parser(
+        "accept",
+        help="let the weaker hints of a tool count",
+        description="Lets the hints that a tool has now count, although they are weaker than before. Exit "
+        "code: 1 when the agent refuses, because the tool is not there or has changed once more, or when it "
+        "cannot be reached.",
+    )
+    for command, run in ((listing, list_tools), (accept, accept_tool)):
+        command.add_argument(
+            "--url",
+            type=_url,
+            default="http://127.0.0.1:8080",
+            help="where the agent listens; default: http://127.0.0.1:8080",
+        )
+        command.set_defaults(run=run)
+    accept.add_argument("name", metavar="NAME", help="the tool, as `stopgo tools list` names it")
+    accept.add_argument("hash", metavar="HASH", help="of the definition, from `stopgo tools list`")
+
+
+def list_tools(args: argparse.Namespace) -> int:
+    """Print a line for each tool, and what is held."""
+    answer = _ask("GET", f"{args.url}/tools")
+    lines = [] if answer is None else [line for tool in answer["tools"] for line in _lines(tool)]
+    return _say(answer, lines)
+
+
+def accept_tool(args: argparse.Namespace) -> int:
+    """Accept a definition."""
+    name = quote(args.name, safe="")
+    answer = _ask("POST", f"{args.url}/tools/{name}/accept", {"hash": args.hash})
+    return _say(answer, [] if answer is None else [f"accepted; {next(_lines(answer['tool']))}"])
+
+
+def _say(answer: object, lines: Iterable[str]) -> int:
+    from .terminal import printable
+
+    for line in lines:
+        print(printable(line))
+    return FAILED if answer is None else 0
+
+
+def _lines(tool: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{tool['name']}: {tool['policy']}"
+    for held in tool.get("held", ()):
+        inner = "" if held["tool"] == tool["name"] else f"{held['tool']}: "
+        yield f"  {inner}weaker hints are held: {held['change']}"
+        yield f"  to accept them: stopgo tools accept {tool['name']} {held['hash']}"
+
+
+def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
+    """The answer; None when there is none, which has been said."""
+    import httpx2
+
+    from .terminal import Terminal
+
+    terminal = Terminal.of_this_process()
+    # Environments with a proxy seldom except the own machine.
+    direct = is_loopback(urlsplit(url).hostname or "")
+    try:
+        with httpx2.Client(trust_env=not direct, timeout=SECONDS) as client:
+            answer = client.request(method, url, json=body)
+        told = answer.json()
+        if not isinstance(told, dict):
+            raise ValueError("that is no object")
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        terminal.tell(f"stopgo tools: no agent answers at {url}: {error}", "bad")
+        return None
+    if answer.is_success:
+        return told
+    hint = f" ({told['hint']})" if "hint" in told else ""
+    terminal.tell(f"stopgo tools: {told.get('error', answer.status_code)}{hint}", "bad")
+    return None
+
+
+def _url(text: str) -> str:
+    """The type of the address of an agent."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080")
+    return text.rstrip("/")
