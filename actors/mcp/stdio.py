@@ -1,7 +1,8 @@
 """A stdio server: one child process, its process group, and the messages on its pipes.
 
 The SDK has a transport of its own. This one knows why a child died (exit code, last words on
-stderr), frames in linear time, survives what is not a message, and leaves no grandchild behind.
+stderr), frames in linear time, survives what is not a message, and leaves no grandchild behind,
+even when this process is killed (`watcher`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .incoming import error_reply, parse_message
 from .lines import LineFramer, LineWriter
 from .requests import Outgoing, Requests
 from .stderr import MAX_LINE, Stderr
+from .watcher import watcher
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -148,6 +150,7 @@ class StdioTransport:
                     writes.close()
                     with trio.CancelScope(shield=True):
                         await self._stop(process)
+                    watcher.remove(process.pid)
                     nursery.cancel_scope.cancel()
         finally:
             for stream in (incoming, reads, writes, outgoing):
@@ -157,8 +160,9 @@ class StdioTransport:
         from mcp.client.stdio import get_default_environment
 
         cwd = None if self._cwd is None else str(self._cwd)  # an error has it as it is given
+        await trio.to_thread.run_sync(watcher.start)
         try:
-            return await trio.lowlevel.open_process(
+            process = await trio.lowlevel.open_process(
                 self._argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -175,6 +179,8 @@ class StdioTransport:
             # The file is there, for it was looked up; who is not is the interpreter in its first line.
             why = "its interpreter is not there" if error.errno == errno.ENOENT else error.strerror
             raise OSError(f"{self._argv[0]} cannot be run: {why}") from error
+        watcher.add(process.pid)
+        return process
 
     async def _pump_stdout(self, process: trio.Process, incoming: Incoming) -> None:
         assert process.stdout is not None

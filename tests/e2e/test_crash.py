@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
+
+from tests.e2e.conftest import wait_until_gone
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -66,7 +70,24 @@ replies:
     text: 'the tool said: ${result}'
 """
 
-ECHO_SERVER = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+STUBBORN = """
+name: stubborn
+llm:
+  model: script:replies.yaml
+mcp_servers:
+  - name: first
+    expose: server
+    command: {python}
+    args: ["-S", "{server}"]
+    env: {{UNRULY: "family,stubborn", FAMILY: "${{data_dir}}/first.pids"}}
+  - name: second
+    command: {python}
+    args: ["-S", "{server}"]
+    env: {{UNRULY: "family,stubborn", FAMILY: "${{data_dir}}/second.pids"}}
+"""
+
+SERVERS = Path(__file__).parents[2] / "testdata" / "servers"
+ECHO_SERVER = SERVERS / "echo_server.py"
 
 
 def written(folder: Path, agent: str, replies: str) -> Path:
@@ -133,3 +154,18 @@ def test_a_tool_server_that_crashes_is_told_in_the_conversation(serve: Serve, tm
 
     assert server.say(id, "echo")["result"]["response"] == "the tool said: still here"
     assert server.get("/health/ready")["mcp_servers"] == [{"name": "brittle", "state": "connected"}]
+
+
+@pytest.mark.parametrize("idle", [0.0, pytest.param(60.0, marks=pytest.mark.crash)])
+def test_no_tool_server_survives_the_agent(serve: Serve, tmp_path: Path, idle: float) -> None:
+    """Not even one that ignores the end of its input and SIGTERM, nor what it has started; and the agent's
+    own means against that are as hard to get rid of as the agent."""
+    data = tmp_path / "data"
+    text = STUBBORN.format(python=sys.executable, server=SERVERS / "unruly_server.py")
+    server = serve(data, config=written(tmp_path, text, "replies: [{text: done}]"))
+    time.sleep(idle)
+    family = [psutil.Process(int(pid)) for file in data.glob("*.pids") for pid in file.read_text().split()]
+    assert len(family) == 4
+    assert all(process.is_running() for process in family)
+    server.run.kill()
+    wait_until_gone(family)

@@ -1,0 +1,127 @@
+"""Ends the stdio servers of a process that was killed, by means of a small process that outlives it.
+
+A killed process stops nothing in good order: its servers see the end of their input, and a server
+that ignores this would go on working on a call whose outcome a person is asked about after the
+restart. The watcher process reads a pipe. It is told of each process group that starts or has
+ended, and ends those that are left when the pipe closes, which it does however this process ends.
+
+It is not a parent-death signal, because that exists on Linux alone, follows the thread that started
+the child, and does not reach what the child has started (`npx` starts the server that it is asked
+for). Out of its reach are a process that leaves its server's group, and a server in the moment
+between its start and the message that tells of it; such a server has been sent nothing yet.
+
+This file is the program of the watcher process too, so it imports little, and nothing of the
+package.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+START_TIMEOUT = 10.0
+"""Seconds for the watcher process to start; it takes some hundredths of one."""
+GRACE = 2.0
+
+
+class Watcher:
+    """The process groups that must not outlive this process, and the pipe to the process that ends them."""
+
+    def __init__(self, grace: float = GRACE) -> None:
+        """`grace`: seconds between SIGTERM and SIGKILL for those that are left."""
+        self._grace = grace
+        self._groups: set[int] = set()
+        self._pipe: int | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the watcher process unless it runs. Blocks, for some hundredths of a second. A failure is a
+        warning: the servers are of use without it."""
+        import logging
+        import subprocess
+
+        with self._lock:
+            if self._pipe is not None:
+                return
+            theirs, ours = os.pipe()
+            try:
+                subprocess.run(
+                    [sys.executable, "-I", "-S", __file__, str(self._grace)],
+                    stdin=theirs,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    start_new_session=True,
+                    check=True,
+                    timeout=START_TIMEOUT,
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                os.close(ours)
+                log = logging.getLogger(__name__)
+                log.warning("tool servers may outlive this process should it be killed: %s", error)
+                return
+            finally:
+                os.close(theirs)
+            self._pipe = ours
+            for group in self._groups:
+                os.write(ours, b"+%d\n" % group)
+
+    def add(self, group: int) -> None:
+        """From now on this group must not outlive this process."""
+        self._groups.add(group)
+        self._tell(b"+%d\n" % group)
+
+    def remove(self, group: int) -> None:
+        """Nobody is left in this group: its number may become another's."""
+        self._groups.discard(group)
+        self._tell(b"-%d\n" % group)
+
+    def _tell(self, line: bytes) -> None:
+        if self._pipe is None:
+            return
+        try:
+            os.write(self._pipe, line)
+        except BrokenPipeError:  # somebody has killed it
+            os.close(self._pipe)
+            self._pipe = None
+            self.start()
+
+
+watcher = Watcher()
+"""One for all servers of this process: it is the process whose end matters."""
+
+
+def main() -> None:
+    """The watcher process: an orphan in a session of its own, which only the end of its input ends."""
+    if os.fork():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    groups: set[int] = set()
+    for line in sys.stdin:
+        change = groups.add if line[0] == "+" else groups.discard
+        change(int(line[1:]))
+    deadline = time.monotonic() + float(sys.argv[1])
+    groups = {group for group in groups if _reaches(group, signal.SIGTERM)}
+    while groups and time.monotonic() < deadline:
+        time.sleep(0.05)
+        groups = {group for group in groups if _reaches(group, 0)}
+    for group in groups:
+        _reaches(group, signal.SIGKILL)
+
+
+def _reaches(group: int, number: int) -> bool:
+    """Signal a group; False when nobody is left in it."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Process groups end with the process that started them; `tests/e2e/test_crash.py` kills a real agent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stopgo.actors.mcp.watcher import Watcher
+from tests.e2e.conftest import wait_until_gone
+
+STUBBORN = """
+import signal, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+class Group:
+    """A process group of one process that ignores SIGTERM."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-S", "-c", STUBBORN]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+        assert self._child.stdout is not None
+        self._child.stdout.readline()
+        self.id = self._child.pid
+
+    def killed(self) -> bool:
+        return self._child.wait(10.0) == -signal.SIGKILL
+
+    @property
+    def lives(self) -> bool:
+        return self._child.poll() is None
+
+    def close(self) -> None:
+        self._child.kill()
+        self._child.communicate()
+
+
+@pytest.fixture
+def groups() -> Iterator[list[Group]]:
+    started = [Group(), Group()]
+    yield started
+    for group in started:
+        group.close()
+
+
+def process_of(watcher: Watcher) -> psutil.Process:
+    """The one that reads its pipe."""
+    assert watcher._pipe is not None
+    pipe = f"pipe:[{os.fstat(watcher._pipe).st_ino}]"
+    [found] = [pid for pid in psutil.pids() if pid != os.getpid() and _reads(pid) == pipe]
+    return psutil.Process(found)
+
+
+def _reads(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/0")
+    except OSError:
+        return None
+
+
+def end(watcher: Watcher) -> None:
+    """As the system does for a process that ends."""
+    assert watcher._pipe is not None
+    os.close(watcher._pipe)
+    watcher._pipe = None
+
+
+def test_groups_end_when_the_pipe_closes_and_no_other(
+    groups: list[Group],
+) -> None:
+    watcher = Watcher(grace=0.1)
+    watcher.start()
+    watcher.start()
+    left, over = groups
+    for group in groups:
+        watcher.add(group.id)
+    watcher.remove(over.id)
+    process = process_of(watcher)
+    end(watcher)
+    assert left.killed()
+    wait_until_gone([process])
+    assert over.lives
+
+
+def test_what_ends_a_program_at_a_terminal_or_a_service_does_not_end_it(groups: list[Group]) -> None:
+    watcher = Watcher(grace=0.1)
+    watcher.start()
+    process = process_of(watcher)
+    assert os.getsid(process.pid) not in (os.getsid(0), process.pid)
+    assert process not in psutil.Process().children(recursive=True)
+    assert process.environ() == {} or set(process.environ()) == {"LC_CTYPE"}  # nor has it our secrets
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process.send_signal(number)
+    watcher.add(groups[0].id)
+    end(watcher)
+    assert groups[0].killed()
+    wait_until_gone([process])
+
+
+def test_one_that_was_killed_is_replaced_and_knows_the_groups_of_before(groups: list[Group]) -> None:
+    watcher = Watcher(grace=0.1)
+    watcher.start()
+    watcher.add(groups[0].id)
+    killed = process_of(watcher)
+    killed.kill()
+    wait_until_gone([killed])
+    watcher.add(groups[1].id)
+    end(watcher)
+    assert all(group.killed() for group in groups)
+
+
+def test_one_that_cannot_be_started_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    watcher = Watcher(grace=0.1)
+    watcher.start()
+    watcher.add(1)
+    watcher.remove(1)
+    assert "tool servers may outlive this process" in caplog.text
