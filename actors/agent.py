@@ -21,7 +21,6 @@ import trio
 
 from ..config.agent_config import AgentConfig
 from ..runtime.clock import WallClock, system_clock
-from ..runtime.errors import ActorError
 from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.protocol import (
     Event,
@@ -40,19 +39,17 @@ from .conversation.lists import (
     ConversationPage,
     ListedTool,
     LogEnd,
-    approvals_of,
-    item_of,
     listed,
+    page_of,
 )
 from .conversation.recorder import Recorder
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
 from .gate.check_decision import checked
 from .gate.gate import Place, descend, judge, root_place
+from .log import stored
 from .log.deltas import Passing
-from .log.head import head_of_summary
 from .log.state import Conversation
-from .log.stored import BrokenConversation, read, read_new
 from .mcp.server import mcp_server
 from .models.model_actors import OpenModel
 from .supervisor import Cast, OpenServer, open_cast
@@ -148,13 +145,9 @@ class Agent:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
                 ``denied_by_policy``, ``already_decided``, ``expired``, ``void``, ...
         """
-        self._sender.refuse_when_draining()  # its approval may be out of reach by now
-        question = await self.approval(approval)
-        try:
+        with self._sender.serving():
+            question = await self.approval(approval)
             decided = await checked(question, decision, self.config, self._cast.services.registry)
-        except ActorError:
-            self._sender.refuse_when_draining()
-            raise
         if token is not None:
             decided["token"] = True
         reply = await self._sender.decide(question, decided, key, token=token, wait=wait)
@@ -180,12 +173,8 @@ class Agent:
         counts already changes nothing. Raises `AgentError` ``tool_not_found``, or ``tool_changed`` when the
         definition is another by now.
         """
-        self._sender.refuse_when_draining()
-        try:
+        with self._sender.serving():
             found = await self._cast.services.registry.ask(Accept(name, hash))
-        except ActorError:
-            self._sender.refuse_when_draining()
-            raise
         if isinstance(found, NotFound):
             raise errors.no_tool(found.name, found.nearest)
         if found == "changed":
@@ -205,38 +194,47 @@ class Agent:
         conversation = await self.get(id)
         if isinstance(reply, NotAccepted):
             return Turn(conversation, refused_while_waiting(conversation))
-        result = reply["result"] if reply else None
-        return Turn(conversation, Result.from_json(result) if result else None)
+        if reply is None or reply["result"] is None:
+            return Turn(conversation, None)
+        return Turn(conversation, Result.from_json(reply["result"]))
 
     # ------------------------------------------------------------------ reads
 
     async def get(self, id: str) -> Conversation:
         """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
+        with errors.broken_is_told():
+            return await self._read(id)
+
+    async def _read(self, id: str) -> Conversation:
+        """Raises `AgentError` ``conversation_not_found``, or `StreamDamaged`."""
         store, log = self._journal, self._cast.services.live.get(id)
         if log is not None and (live := log.snapshot()) is not None and live.last_seq:
             return live  # spares reading and folding what its actor has folded
         row = await store.row(id)
         if row is None:
             raise errors.no_conversation(id)
-        try:
-            found = await (read(store, id) if row.last_seq else read_new(store, id, self.config.prompt))
-        except BrokenConversation as error:
-            raise AgentError("conversation_broken", "the conversation's log cannot be read") from error
+        found = await (
+            stored.read(store, id) if row.last_seq else stored.read_new(store, id, self.config.prompt)
+        )
         if found is None or found.last_seq < row.last_seq:  # it was deleted meanwhile
             raise errors.no_conversation(id)
         return found
 
     async def log_end(self, id: str) -> LogEnd:
-        """How far `events` goes by now. Raises `AgentError` ``conversation_not_found``."""
-        row = await self._journal.row(id)
-        if row is None:
-            raise errors.no_conversation(id)
-        return LogEnd(head_of_summary(row.summary).session_id, row.last_seq)
+        """How far `events` goes by now.
 
-    async def _readable(self, id: str) -> Conversation | None:
-        """None for what cannot be shown: it was deleted meanwhile, or its log makes no sense."""
+        Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``.
+        """
+        with errors.broken_is_told():
+            row = await self._journal.row(id)
+            if row is None:
+                raise errors.no_conversation(id)
+            return LogEnd(stored.head_of(row).session_id, row.last_seq)
+
+    async def _in_full(self, id: str) -> Conversation | None:
+        """None when it was deleted meanwhile. Raises `StreamDamaged`."""
         try:
-            return await self.get(id)
+            return await self._read(id)
         except AgentError:
             return None
 
@@ -249,17 +247,16 @@ class Agent:
         cursor: str | None = None,
         full: bool = False,
     ) -> ConversationPage:
-        """Conversations, newest first; `q` is looked for in their titles. `full` folds each of them."""
+        """Conversations, newest first; `q` is looked for in their titles. `full` folds each of them.
+
+        Those that cannot be read are in `ConversationPage.broken` alone. Without `full` no event is read, so
+        damage to events does not show.
+        """
         try:
             page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        approvals = await approvals_of(self._journal, [row.stream for row in page.rows])
-        items = []
-        for row in page.rows:
-            conversation = await self._readable(row.stream) if full else None
-            items.append(item_of(row, approvals[row.stream], conversation))
-        return ConversationPage(tuple(items), page.tally, page.next_cursor)
+        return await page_of(page, self._journal, self._in_full if full else None)
 
     async def approvals(
         self,
@@ -269,15 +266,16 @@ class Agent:
         limit: int = 50,
         cursor: str | None = None,
     ) -> QuestionPage:
-        """Approvals of all conversations, oldest first."""
+        """Approvals of all conversations, oldest first, without those in `QuestionPage.damaged`."""
         try:
-            return await self._journal.questions(state=state, kind=kind, limit=limit, cursor=cursor)
+            return await stored.questions(self._journal, state=state, kind=kind, limit=limit, cursor=cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
 
     async def approval(self, id: str) -> Question:
-        """Raises `AgentError` ``approval_not_found``."""
-        question = await self._journal.question(id)
+        """Raises `AgentError` ``approval_not_found`` or ``conversation_broken``."""
+        with errors.broken_is_told():
+            question = await stored.question(self._journal, id)
         if question is None:
             raise errors.no_approval(id)
         return question
@@ -312,16 +310,17 @@ class Agent:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
         With `deltas`, in between, what models say while they say it and how far calls are; some of it may be
-        missed. Ends with the conversation or the agent. Raises `AgentError` ``conversation_not_found``.
+        missed. Ends with the conversation or the agent. Raises `AgentError` ``conversation_not_found`` or
+        ``conversation_broken``.
         """
-        if (row := await self._journal.row(id)) is None:
-            raise errors.no_conversation(id)
-        after = min(after, row.last_seq)  # who saw more saw it before an older copy took the journal's place
+        # Who saw more saw it before an older copy took the journal's place.
+        after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
-        async with aclosing(found) as events:
-            async for event in events:
-                yield event
+        with errors.broken_is_told():
+            async with aclosing(found) as events:
+                async for event in events:
+                    yield event
 
     # --------------------------------------------------------------- shutdown
 

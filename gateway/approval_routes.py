@@ -39,9 +39,10 @@ class Approvals:
             limit=query.limit(args),
             cursor=query.text(args, "cursor"),
         )
-        body: views.Json = {"approvals": views.approvals_view(page.questions)}
-        if page.next_cursor is not None:
-            body["next_cursor"] = page.next_cursor
+        body: views.Json = {
+            "approvals": views.approvals_view(page.questions),
+            **views.rest_of_page(page.next_cursor, page.damaged),
+        }
         return await reply_in_parts(parted(body))
 
     async def get(self, uuid: str) -> Response:

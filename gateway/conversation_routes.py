@@ -56,9 +56,8 @@ class Conversations:
         body: views.Json = {
             "conversations": views.items_view(page.conversations, tree=tree),
             "summary": views.tally_view(page.tally),
+            **views.rest_of_page(page.next_cursor, page.broken),
         }
-        if page.next_cursor is not None:
-            body["next_cursor"] = page.next_cursor
         return await reply_in_parts(parted(body))
 
     async def get(self, id: str) -> Response:

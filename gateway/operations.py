@@ -61,7 +61,7 @@ SESSION = Parameter(
 TOKEN = Parameter("Authorization", "header", "`Bearer TOKEN`, forwarded to tool servers, never stored")
 
 MESSAGE_BODY = shape({}, {"message": STRING})
-PAGE = {"next_cursor": STRING}
+PAGE = {"next_cursor": STRING, "broken": array(ref("Error"))}
 
 
 SYSTEM = (

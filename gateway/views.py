@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, assert_never, get_args
 
+from ..actors.common import errors
 from ..actors.conversation.lists import ConversationItem, ListedTool
 from ..actors.conversation.result import Result, Turn
 from ..actors.log.deltas import ModelDelta, ToolProgress
@@ -63,6 +64,16 @@ def conversation_view(conversation: Conversation, *, tree: bool) -> Json:
 
 def items_view(items: Sequence[ConversationItem], *, tree: bool) -> Many[ConversationItem]:
     return listed(items, partial(item_view, tree=tree), _size_of_item)
+
+
+def rest_of_page(next_cursor: str | None, broken: Mapping[str, str]) -> Json:
+    """What a page has beside its items: where the next begins, and conversations that cannot be read, by id
+    with the reason."""
+    rest: Json = {} if next_cursor is None else {"next_cursor": next_cursor}
+    if broken:
+        told = {id: errors.broken(why) for id, why in broken.items()}
+        rest["broken"] = [{"id": id, "error": it.message, "code": it.code} for id, it in told.items()]
+    return rest
 
 
 def item_view(item: ConversationItem, *, tree: bool) -> Json:

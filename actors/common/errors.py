@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, assert_never
 
+from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import NotAccepted, Question
 
 ErrorCode: TypeAlias = Literal[
@@ -61,6 +63,23 @@ class StartError(Exception):
 
 def no_conversation(id: str) -> AgentError:
     return AgentError("conversation_not_found", f"there is no conversation {id}")
+
+
+def broken(why: str) -> AgentError:
+    return AgentError(
+        "conversation_broken",
+        f"the conversation cannot be read: {why}",
+        hint="Delete it, or stop the agent and repair its rows in the journal.",
+    )
+
+
+@contextmanager
+def broken_is_told() -> Iterator[None]:
+    """Raises `AgentError` ``conversation_broken`` in the place of `StreamDamaged`."""
+    try:
+        yield
+    except StreamDamaged as error:
+        raise broken(error.why) from error
 
 
 def no_approval(id: str) -> AgentError:

@@ -18,6 +18,7 @@ from ...runtime.journal.errors import JournalError, QuestionTaken
 from ...runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
 from ..common.errors import ErrorCode
 from ..log import events as e
+from ..log import stored
 from ..log.head import RunState
 from ..log.log import ConversationLog
 from ..log.record import Run
@@ -63,7 +64,7 @@ class Commands:
             return  # what is in the inbox stays there for the next start
         waiting: list[Command] = []
         acked = self._log.acked
-        for command in await self._services.journal.inbox(self._log.state.id):
+        for command in await stored.inbox(self._services.journal, self._log.state.id):
             if self.deleted:
                 return
             if command.key in acked:
@@ -316,7 +317,7 @@ class Commands:
 
     async def _take_decisions(self) -> None:
         """A human decided while the run was ending: what was answered stands on record before the end."""
-        for command in await self._services.journal.inbox(self._log.state.id):
+        for command in await stored.inbox(self._services.journal, self._log.state.id):
             if command.kind == "decision":
                 await self._decision(command)
 
@@ -324,7 +325,7 @@ class Commands:
         """Fail the run that keeps crashing this conversation, be it one that did so before its start was on
         disk; without one, it must be the next command."""
         failure = internal_error(crash)
-        first = (await self._services.journal.inbox(self._log.state.id))[:1]
+        first = (await stored.inbox(self._services.journal, self._log.state.id))[:1]
         for command in filter(self._begins_run, first):
             with suppress(JournalError):  # it may be its start that cannot be saved: then it is refused
                 await self._log.save(*self._begun(command), ack=[command.key])

@@ -14,15 +14,15 @@ from functools import partial
 import attrs
 
 from ...runtime.context import Behaviour, Context
-from ...runtime.journal.errors import UnknownStream
+from ...runtime.journal.errors import StreamDamaged, UnknownStream
 from ...runtime.message import Message
+from ..common import errors
+from ..log import stored
 from ..log.log import open_log
-from ..log.stored import BrokenConversation
-from ..log.topics import reply_topic
+from ..log.topics import reply_topic, topic
 from ..nodes.services import Services
-from .commands import Commands, erase
+from .commands import Commands, Idle, erase
 from .result import refusal
-from .run import internal_error
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +54,8 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
         async def behaviour(ctx: Context[Wake]) -> None:
             try:
                 await _live(ctx, services, id, error)
-            except BrokenConversation as unfoldable:
-                internal_error(unfoldable)
-                await _live_broken(ctx, services, id)
+            except StreamDamaged as damage:  # it came while the conversation was in memory
+                await _live_broken(ctx, services, id, damage)
 
         return behaviour
 
@@ -80,6 +79,9 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
     except UnknownStream:  # deleted: whoever woke us comes too late, or makes it anew
         await ctx.serve(partial(_look_again, ctx, services, id), idle_timeout=IDLE)
         return
+    except StreamDamaged as damage:
+        await _live_broken(ctx, services, id, damage)
+        return
     commands = Commands(ctx, log, services)
     services.live[id] = log
     try:
@@ -100,10 +102,12 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
         services.live.pop(id, None)
 
 
-async def _live_broken(ctx: Context[Wake], services: Services, id: str) -> None:
-    """Answer everybody who waits for a conversation whose events do not make sense. It stays as it is, unless
-    somebody deletes it."""
+async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:
+    """Answer everybody who waits for a conversation that cannot be read. It stays as it is, unless somebody
+    deletes it."""
+    logger.error("conversation %s is broken: %s", id, damage.why)
     journal = services.journal
+    told = refusal("conversation_broken", errors.broken(damage.why).message)
     deleted = False
 
     async def look(wake: Wake) -> None:
@@ -113,7 +117,7 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str) -> None:
             await _look_again(ctx, services, id, wake)
             return
         fence = await journal.claim(id, services.owner)
-        inbox = await journal.inbox(id)
+        inbox = await stored.inbox(journal, id, skip_damaged=True)
         if any(command.kind == "delete" for command in inbox):
             await erase(services, fence)
             deleted = True
@@ -122,12 +126,10 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str) -> None:
         services.tokens.drop(id, keys)
         await journal.save(fence, row.last_seq, forget=keys)
         for key in keys:
-            services.bus.publish(reply_topic(id, key), refusal("conversation_broken", _BROKEN))
+            services.bus.publish(reply_topic(id, key), told)
+        services.bus.publish(topic(id), Idle())
 
     await ctx.serve(look, idle_timeout=IDLE)
-
-
-_BROKEN = "the conversation cannot be read; its log has to be repaired, or the conversation be deleted"
 
 
 async def _look_again(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import attrs
 
-from ...runtime.journal.protocol import Journal, Question, Row
+from ...runtime.journal.errors import StreamDamaged
+from ...runtime.journal.protocol import Journal, Page, Question, Row
 from ..gate.gate import Action, Place, judge
-from ..log.head import Head, head_of_summary
+from ..log import stored
+from ..log.head import Head
 from ..log.state import Conversation
 from ..tools.catalogue import Shelf
 from ..tools.facade import facade_tool
@@ -72,25 +74,32 @@ class ConversationPage:
     conversations: tuple[ConversationItem, ...]
     tally: Mapping[str, int]
     next_cursor: str | None
+    broken: Mapping[str, str] = attrs.field(factory=dict)
+    """Those that belong here and cannot be read, and why."""
 
 
-async def approvals_of(journal: Journal, ids: Sequence[str]) -> Mapping[str, tuple[Question, ...]]:
-    """All approvals of some conversations, oldest first."""
-    found: dict[str, list[Question]] = {id: [] for id in ids}
-    cursor: str | None = None
-    while ids:
-        page = await journal.questions(state=None, streams=ids, limit=200, cursor=cursor)
-        for question in page.questions:
-            found[question.stream].append(question)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return {id: tuple(questions) for id, questions in found.items()}
+async def page_of(
+    page: Page, journal: Journal, read: Callable[[str], Awaitable[Conversation | None]] | None
+) -> ConversationPage:
+    """A page of rows with the approvals of their conversations, and with all that `read` finds, if given."""
+    approvals, damaged = await stored.approvals_of(journal, *(row.stream for row in page.rows))
+    items: list[ConversationItem] = []
+    broken = dict(damaged)
+    for row in page.rows:
+        if row.stream in broken:
+            continue
+        try:
+            conversation = None if read is None else await read(row.stream)
+            items.append(_item(row, approvals[row.stream], conversation))
+        except StreamDamaged as error:
+            broken[row.stream] = error.why
+    return ConversationPage(tuple(items), page.tally, page.next_cursor, broken)
 
 
-def item_of(row: Row, approvals: tuple[Question, ...], conversation: Conversation | None) -> ConversationItem:
+def _item(row: Row, approvals: tuple[Question, ...], conversation: Conversation | None) -> ConversationItem:
+    """Raises `StreamDamaged` when the row makes no sense."""
     pending = [approval for approval in approvals if approval.state == "pending"]
-    head = head_of_summary(row.summary)._replace(
+    head = stored.head_of(row)._replace(
         pending=tuple(approval.id for approval in pending),
         in_flight=tuple(approval.id for approval in pending if approval.body.get("in_flight")),
     )

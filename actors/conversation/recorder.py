@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ import trio
 import yaml
 
 from ...runtime.event_bus import EventBus, Subscription
+from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Event, Journal
 from ..common.errors import StartError
 from ..log import events as e
-from ..log.stored import PAGE
+from ..log.stored import pages
 
 # ----------------------------------------------------------------- the text of a script, pure
 
@@ -180,14 +182,12 @@ class Recorder:
 
     async def _write(self, conversation: str) -> None:
         history: list[Event] = []
-        while True:
-            page = await self._journal.events_since(conversation, history[-1].seq if history else 0, PAGE)
-            history += page
-            if len(page) < PAGE:
-                break
         try:
+            async with aclosing(pages(self._journal, conversation)) as found:
+                async for page in found:
+                    history += page
             await trio.to_thread.run_sync(_replace, self._folder / f"{conversation}.yaml", history)
-        except OSError as error:
+        except (OSError, StreamDamaged) as error:
             logger.warning("the recording of conversation %s was not written: %s", conversation, error)
 
 

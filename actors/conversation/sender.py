@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias, assert_never
 
 import attrs
 import trio
 
+from ...runtime.errors import ActorError
 from ...runtime.event_bus import Subscription
 from ...runtime.journal.protocol import (
     Accepted,
@@ -23,6 +25,7 @@ from ...runtime.journal.protocol import (
 )
 from ..common import errors
 from ..common.errors import AgentError
+from ..log.stored import check_reply
 from ..log.topics import reply_topic
 from ..nodes.services import Services
 from . import follow
@@ -79,8 +82,20 @@ class Sender:
         assert not isinstance(reply, NotAccepted)
         return reply
 
-    def refuse_when_draining(self) -> None:
-        """Raises `AgentError` ``shutting_down``."""
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Refuse the block once a shutdown has begun, also if it asks an actor that has stopped meanwhile.
+
+        Raises `AgentError` ``shutting_down``.
+        """
+        self._refuse_when_draining()
+        try:
+            yield
+        except ActorError:
+            self._refuse_when_draining()
+            raise
+
+    def _refuse_when_draining(self) -> None:
         if self._services.pulse.draining.is_set():
             raise errors.shutting_down(accepted=False)
 
@@ -90,13 +105,16 @@ class Sender:
         services = self._services
         # Or it would lend its token for a moment, and take it from another who sends the same with that key.
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.refuse_when_draining()
+        self._refuse_when_draining()
         lent = self._lend(id, key, token)
         # Subscribed first: what is answered between the commit and the wait must not be missed.
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             needed = False
             try:
-                outcome = await put()
+                with errors.broken_is_told():
+                    outcome = await put()
+                    if isinstance(outcome, Repeated) and outcome.reply is not None:
+                        check_reply(id, outcome.reply)
                 needed = _is_open(outcome)
             finally:  # who is cancelled before the command is handed over leaves no token behind, either
                 if lent and not needed:

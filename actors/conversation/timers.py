@@ -17,7 +17,7 @@ import trio
 from ...runtime.clock import WallClock
 from ...runtime.context import Behaviour, background
 from ...runtime.event_bus import EventBus, Subscription
-from ...runtime.journal.protocol import MOST_DUE, Accepted, Journal, Question
+from ...runtime.journal.protocol import MOST_DUE, Accepted, Due, Journal, Question
 from ...runtime.message import Message
 from ..log.topics import EXPIRIES
 
@@ -89,7 +89,7 @@ class _Deadlines:
             if cursor is None:
                 return told, coming
 
-    async def _tell(self, questions: Sequence[Question]) -> tuple[frozenset[str], float]:
+    async def _tell(self, questions: Sequence[Question | Due]) -> tuple[frozenset[str], float]:
         """Those of the questions that are due, now told, and when the next one is."""
         now = self._wall()
         due = [question for question in questions if question.expires is not None and question.expires <= now]

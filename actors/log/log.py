@@ -353,6 +353,7 @@ async def open_log(
 
     Raises:
         UnknownStream: it does not exist (any more).
+        StreamDamaged: it cannot be read.
     """
     fence = await journal.claim(conversation, owner)
     state = await read(journal, conversation)

@@ -1,35 +1,61 @@
-"""Reading a conversation back from the journal."""
+"""Reading a conversation back from the journal: the only place where its rows are believed or found damaged.
+
+Whatever cannot be read, or makes no sense, is `StreamDamaged`.
+"""
 
 from __future__ import annotations
 
-from ...runtime.journal.protocol import Event, Journal
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from ...runtime.journal.errors import StreamDamaged
+from ...runtime.journal.protocol import Command, Event, Journal, Json, Question, QuestionPage, Row
+from ...runtime.journal.rows import Sound
 from . import events as e
+from . import shapes
+from .head import Head, head_of_summary
 from .state import Conversation
 
 PAGE = 500
 """Events read at a time."""
+_QUESTIONS = 200
+"""The same for questions."""
 
 
-class BrokenConversation(Exception):
-    """The events of a conversation do not follow from one another."""
+async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[Event], None]:
+    """All events, in order. Raises `StreamDamaged`."""
+    seq = 0
+    while True:
+        page = await journal.events_since(conversation, seq, PAGE)
+        for event in page:
+            seq = event.seq
+            with Sound(conversation, f"event {seq}"):
+                shapes.check_event(event.type, event.body)
+        yield page
+        if len(page) < PAGE:
+            return
 
 
 async def read(journal: Journal, conversation: str) -> Conversation:
-    """Fold a conversation from the journal.
+    """Fold a conversation from the journal, if everything that belongs to it can be read.
 
     Raises:
-        BrokenConversation
+        StreamDamaged
     """
+    if (row := await journal.row(conversation)) is not None:
+        head_of(row)
+    await inbox(journal, conversation)
+    _, damaged = await approvals_of(journal, conversation)
+    if damaged:
+        raise StreamDamaged(conversation, damaged[conversation])
     state = Conversation(conversation)
-    while True:
-        page = await journal.events_since(conversation, state.last_seq, PAGE)
-        for event in page:
-            try:
-                state.apply(event)
-            except Exception as error:  # whatever the fold stumbles over, it is these events
-                raise BrokenConversation(f"{conversation}: event {event.seq} does not fit") from error
-        if len(page) < PAGE:
-            return state
+    async with aclosing(pages(journal, conversation)) as found:
+        async for page in found:
+            for event in page:
+                with Sound(conversation, f"event {event.seq}"):
+                    state.apply(event)
+    return state
 
 
 async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversation | None:
@@ -37,17 +63,92 @@ async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversa
     None when there is no such command.
 
     Raises:
-        BrokenConversation
+        StreamDamaged
     """
     # Before the events, for it leaves the inbox in the commit of the first of them.
-    inbox = await journal.inbox(conversation)
+    commands = await inbox(journal, conversation)
     state = await read(journal, conversation)
     if state.last_seq:
         return state
-    for command in inbox:
+    for command in commands:
         if command.kind == "create":
             created = e.created_by(command, prompt)
             state.apply(Event(conversation, 1, created.type, command.at, created.body))
             state.last_seq = 0  # it has not happened
             return state
     return None
+
+
+async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
+    """Open commands, oldest first. Raises `StreamDamaged`, unless those that cannot be read are skipped."""
+    commands: list[Command] = []
+    for command in await journal.inbox(conversation, skip_damaged=skip_damaged):
+        try:
+            with Sound(conversation, f"command {command.key}"):
+                shapes.check_command(command.kind, command.body)
+            commands.append(command)
+        except StreamDamaged:
+            if not skip_damaged:
+                raise
+    return tuple(commands)
+
+
+async def question(journal: Journal, id: str) -> Question | None:
+    """Raises `StreamDamaged`."""
+    found = await journal.question(id)
+    if found is not None:
+        _check_question(found)
+    return found
+
+
+async def questions(journal: Journal, **filters: Any) -> QuestionPage:
+    """As `Journal.questions`."""
+    page = await journal.questions(**filters)
+    sound: list[Question] = []
+    damaged = dict(page.damaged)
+    for each in page.questions:
+        try:
+            _check_question(each)
+        except StreamDamaged as error:
+            damaged[error.stream] = error.why
+        else:
+            sound.append(each)
+    return QuestionPage(tuple(sound), page.next_cursor, damaged)
+
+
+async def approvals_of(
+    journal: Journal, *conversations: str
+) -> tuple[Mapping[str, tuple[Question, ...]], Mapping[str, str]]:
+    """All approvals of some conversations, oldest first; and which of these have a damaged one, and why."""
+    found: dict[str, list[Question]] = {id: [] for id in conversations}
+    damaged: dict[str, str] = {}
+    cursor: str | None = None
+    while conversations:
+        page = await questions(journal, state=None, streams=conversations, limit=_QUESTIONS, cursor=cursor)
+        damaged |= page.damaged
+        for each in page.questions:
+            found[each.stream].append(each)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return {id: tuple(questions) for id, questions in found.items()}, damaged
+
+
+def check_reply(conversation: str, reply: Json) -> None:
+    """Raises `StreamDamaged` when it is not one that was kept for a command."""
+    with Sound(conversation, "a reply"):
+        shapes.check(reply, shapes.REPLY)
+
+
+def head_of(row: Row) -> Head:
+    """The head that a row tells, without its approvals. Raises `StreamDamaged`."""
+    with Sound(row.stream, "its summary"):
+        if row.summary is None:
+            raise ValueError("the row is damaged")
+        shapes.check(row.summary.body, shapes.SUMMARY)
+        return head_of_summary(row.summary)
+
+
+def _check_question(found: Question) -> None:
+    with Sound(found.stream, f"question {found.id}"):
+        shapes.check_question(found.kind, found.body)

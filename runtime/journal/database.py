@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from .errors import JournalError, JournalTooNew
+from .rows import text_or_bytes
 
 Step: TypeAlias = Sequence[str]
 """Statements that bring a database from one version to the next."""
@@ -151,6 +152,7 @@ def connect_reader(file: Path) -> sqlite3.Connection:
 def _connect(uri: str) -> sqlite3.Connection:
     # Connections move between threads, but never serve two at once.
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
+    db.text_factory = text_or_bytes
     try:
         db.execute("PRAGMA cache_size = -16384")
     except BaseException:

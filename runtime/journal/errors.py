@@ -35,6 +35,15 @@ class BadCursor(JournalError):
     """The cursor was not made by this journal."""
 
 
+class StreamDamaged(JournalError):
+    """What is stored of a stream cannot be read, or makes no sense. Others are not affected."""
+
+    def __init__(self, stream: str, why: str) -> None:
+        super().__init__(f"{stream}: {why}")
+        self.stream = stream
+        self.why = why
+
+
 class JournalBroken(JournalError, Fatal):
     """A commit failed with an I/O error. What is on disk is not known: the process must stop."""
 

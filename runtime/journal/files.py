@@ -49,7 +49,7 @@ def locked(directory: Path) -> Iterator[Path]:
 
 
 LOOK_EVERY = 1.0
-"""Seconds after which it is looked again, for those who write: that costs a turn nothing."""
+"""Seconds after which it is looked again: doing so for each write would cost a turn something."""
 
 
 class Presence:

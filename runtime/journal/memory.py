@@ -21,6 +21,7 @@ from .protocol import (
     Already,
     CloseQuestion,
     Command,
+    Due,
     Event,
     Fence,
     Json,
@@ -177,7 +178,7 @@ class MemoryJournal:
             kept.inbox[key] = _Delivered(Command(name, key, "decision", body, at))
             return Won(decided)
 
-    async def inbox(self, stream: str) -> tuple[Command, ...]:
+    async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
         async with _handed_over():
             kept = self._streams.get(stream)
             return tuple(kept.waiting()) if kept else ()
@@ -362,10 +363,10 @@ class MemoryJournal:
         for id, (number, name) in self._asked.items():
             yield number, self._streams[name].questions[id]
 
-    async def due(self, now: float) -> tuple[Question, ...]:
+    async def due(self, now: float) -> tuple[Due, ...]:
         async with _handed_over():
             late = [
-                (asked.expires, number, asked)
+                (asked.expires, number, Due(asked.id, asked.stream, asked.expires))
                 for number, asked in self._questions()
                 if asked.state == "pending" and asked.expires is not None and asked.expires <= now
             ]

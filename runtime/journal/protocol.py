@@ -14,6 +14,8 @@ Rules every store keeps:
 * Every write locks the stream's row first, so calls on one stream have one order.
 * ``(stream, seq)`` is the only cursor. There is no order across streams.
 * Times are UTC seconds since the epoch from the store's one clock.
+* Whoever reads or changes one stream gets what was written, or `StreamDamaged`. Lists leave out what is
+  damaged, and say so. Delivering to a damaged stream, claiming and deleting it work.
 """
 
 from __future__ import annotations
@@ -107,6 +109,15 @@ class Question:
 
 
 @attrs.frozen
+class Due:
+    """As much of a question as it takes to tell its stream that its time is up."""
+
+    id: str
+    stream: str
+    expires: float
+
+
+@attrs.frozen
 class NewIntent:
     """Says before the work begins that attempt `attempt` of `key` begins."""
 
@@ -140,7 +151,8 @@ class Row:
     """A stream as lists show it."""
 
     stream: str
-    summary: Summary
+    summary: Summary | None
+    """None when it, or anything else in the row, is damaged."""
     last_seq: int
     created: float
     updated: float
@@ -224,6 +236,8 @@ class Page:
 class QuestionPage:
     questions: tuple[Question, ...]
     next_cursor: str | None
+    damaged: Mapping[str, str] = attrs.field(factory=dict)
+    """Streams with questions that belong here and cannot be read, and why."""
 
 
 # ---------------------------------------------------------------------- protocol
@@ -304,8 +318,11 @@ class Journal(Protocol):
         """
         ...
 
-    async def inbox(self, stream: str) -> tuple[Command, ...]:
-        """Open commands, oldest first. Empty for an unknown stream."""
+    async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
+        """Open commands, oldest first. Empty for an unknown stream.
+
+        `skip_damaged` leaves out those that cannot be read, in place of raising `StreamDamaged`.
+        """
         ...
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
@@ -345,7 +362,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def due(self, now: float) -> tuple[Question, ...]:
+    async def due(self, now: float) -> tuple[Due, ...]:
         """Pending questions with ``expires <= now``, the most overdue first, `MOST_DUE` at most."""
         ...
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from . import json_text
+from . import json_text, rows
+from .errors import StreamDamaged
 from .protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
 from .sql_stream import Streams
 
@@ -41,24 +42,29 @@ def deliver(
         head = head or streams.create(name, now)
         if put(db, head.id, key, kind, body, now):
             return Accepted()
-    known = repeated(db, head.id, key, kind, body) if head else None
+    known = repeated(db, head.id, name, key, kind, body) if head else None
     answer = known or refused
     assert answer is not None
     return answer
 
 
 def repeated(
-    db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str
+    db: sqlite3.Connection, stream_id: int, stream: str, key: str, kind: str, body: str
 ) -> Repeated | KeyReused | None:
-    """What a key that was used before is answered with; None for a new one."""
+    """What a key that was used before is answered with; None for a new one.
+
+    Raises:
+        StreamDamaged
+    """
     first = db.execute(
         "SELECT kind, body, reply FROM inbox WHERE stream_id = ? AND key = ?", (stream_id, key)
     ).fetchone()
     if first is None:
         return None
     first_kind, first_body, reply = first
-    if first_kind == kind and json_text.same(first_body, body):
-        return Repeated(json_text.load(reply) if reply is not None else None)
+    with rows.Sound(stream, f"command {key}"):
+        if first_kind == kind and json_text.same(first_body, body):
+            return Repeated(rows.object_of(reply) if reply is not None else None)
     return KeyReused()
 
 
@@ -99,11 +105,26 @@ def _waiting(db: sqlite3.Connection, stream_id: int) -> list[str]:
 # ------------------------------------------------------------------------ reads
 
 
-def waiting(db: sqlite3.Connection, name: str) -> tuple[Command, ...]:
-    found = db.execute(
-        "SELECT inbox.key, inbox.kind, inbox.body, inbox.at FROM stream"
-        " JOIN inbox ON inbox.stream_id = stream.id AND inbox.open = 1"
-        " WHERE stream.name = ? ORDER BY inbox.id",
-        (name,),
-    )
-    return tuple(Command(name, key, kind, json_text.load(body), at) for key, kind, body, at in found)
+def waiting(db: sqlite3.Connection, name: str, *, skip_damaged: bool) -> tuple[Command, ...]:
+    """The open commands. Raises `StreamDamaged`, unless those that cannot be read are skipped."""
+    commands: list[Command] = []
+    with rows.Sound(name, "the inbox"):
+        found = db.execute(
+            "SELECT inbox.key, inbox.kind, inbox.body, inbox.at FROM stream"
+            " JOIN inbox ON inbox.stream_id = stream.id AND inbox.open = 1"
+            " WHERE stream.name = ? ORDER BY inbox.id",
+            (name,),
+        ).fetchall()
+        for key, kind, body, at in found:
+            try:
+                with rows.Sound(name, f"command {rows.shown(key)}"):
+                    commands.append(rows.command(name, key, kind, body, at))
+            except StreamDamaged:
+                if not skip_damaged:
+                    raise
+    return tuple(commands)
+
+
+def open_keys(db: sqlite3.Connection, stream_id: int) -> tuple[str, ...]:
+    found = db.execute("SELECT key FROM inbox WHERE stream_id = ? AND open = 1 ORDER BY id", (stream_id,))
+    return tuple(key for (key,) in found if isinstance(key, str))

@@ -10,12 +10,13 @@ from typing import Any, assert_never
 import attrs
 
 from . import cursor as cursors
-from . import json_text, sql_inbox
-from .errors import JournalError, QuestionTaken
+from . import json_text, rows, sql_inbox
+from .errors import JournalError, QuestionTaken, StreamDamaged
 from .protocol import (
     MOST_DUE,
     Already,
     CloseQuestion,
+    Due,
     KeyReused,
     NewQuestion,
     Question,
@@ -34,24 +35,10 @@ _PIECE_CHARACTERS = 65_536
 """Bodies are parsed in one go; this much takes a millisecond."""
 
 
-def _question(found: tuple[Any, ...]) -> Question:
-    _, id, stream, kind, state, body, decision, created, expires, settled = found
-    return Question(
-        id,
-        stream,
-        kind,
-        state,
-        json_text.load(body),
-        json_text.load(decision) if decision is not None else None,
-        created,
-        expires,
-        settled,
-    )
-
-
 def change(
     db: sqlite3.Connection,
     stream_id: int,
+    stream: str,
     changes: Sequence[tuple[NewQuestion | CloseQuestion, str]],
     now: float,
 ) -> None:
@@ -61,7 +48,7 @@ def change(
             case NewQuestion():
                 _put(db, stream_id, each, text, now)
             case CloseQuestion():
-                _close(db, stream_id, each, text, now)
+                _close(db, stream_id, stream, each, text, now)
             case _:
                 assert_never(each)
 
@@ -76,7 +63,9 @@ def _put(db: sqlite3.Connection, stream_id: int, new: NewQuestion, body: str, no
         raise JournalError(f"there is a question {new.id!r} already")
 
 
-def _close(db: sqlite3.Connection, stream_id: int, close: CloseQuestion, patch: str, now: float) -> None:
+def _close(
+    db: sqlite3.Connection, stream_id: int, stream: str, close: CloseQuestion, patch: str, now: float
+) -> None:
     found = db.execute(
         "SELECT number, state, body FROM question WHERE id = ? AND stream_id = ?", (close.id, stream_id)
     ).fetchone()
@@ -85,7 +74,8 @@ def _close(db: sqlite3.Connection, stream_id: int, close: CloseQuestion, patch: 
     if found is None or found[1] != "pending":
         raise JournalError(f"question {close.id!r} is not open in this stream")
     number, _, body = found
-    merged = json_text.dump({**json_text.load(body), **json_text.load(patch)})
+    with rows.Sound(stream, f"question {close.id}"):
+        merged = json_text.dump({**rows.object_of(body), **json_text.load(patch)})
     db.execute(
         "UPDATE question SET state = ?, body = ?, settled = ? WHERE number = ?",
         (close.state, merged, now, number),
@@ -106,10 +96,10 @@ def decide(
     ).fetchone()
     if found is None:
         return Unknown()
-    stream_id, asked = found[0], _question(found[1:])
+    stream_id, asked = found[0], rows.question(found[1:])
     plain = json_text.load(decision)
     command = json_text.dump({"question": id, "decision": plain})
-    if known := sql_inbox.repeated(db, stream_id, key, "decision", command):
+    if known := sql_inbox.repeated(db, stream_id, asked.stream, key, "decision", command):
         return known
     if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
         return Already(asked)
@@ -130,7 +120,7 @@ def get(db: sqlite3.Connection, id: str) -> Question | None:
         " WHERE question.id = ?",
         (id,),
     ).fetchone()
-    return _question(found) if found else None
+    return rows.question(found) if found else None
 
 
 def page(
@@ -169,26 +159,32 @@ def page(
     return shown, cursors.write("questions", shown[-1][0]) if len(found) > limit else None
 
 
-def parsed(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Question]]:
-    """The questions of some rows, piece by piece: there may be long texts in them."""
+def parsed(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[list[Question], dict[str, str]]]:
+    """The questions of some rows, and why those of which streams are damaged, piece by piece: there may be
+    long texts in them."""
     piece: list[Question] = []
+    damaged: dict[str, str] = {}
     characters = 0
-    for each in rows:
+    for each in found:
         if characters > _PIECE_CHARACTERS:
-            yield piece
-            piece, characters = [], 0
-        piece.append(_question(each))
-        characters += len(each[5])
-    yield piece
+            yield piece, damaged
+            piece, damaged, characters = [], {}, 0
+        try:
+            piece.append(rows.question(each))
+        except StreamDamaged as error:
+            damaged[error.stream] = error.why
+        else:
+            characters += len(each[5])
+    yield piece, damaged
 
 
-def due(db: sqlite3.Connection, now: float) -> tuple[Question, ...]:
+def due(db: sqlite3.Connection, now: float) -> tuple[Due, ...]:
     # Left to itself the planner walks through every pending question, with or without expiry.
     found = db.execute(
-        f"SELECT {_QUESTION} FROM question INDEXED BY question_due"
+        "SELECT question.id, stream.name, question.expires FROM question INDEXED BY question_due"
         " JOIN stream ON stream.id = question.stream_id"
         " WHERE question.state = 'pending' AND question.expires <= ?"
         " ORDER BY question.expires, question.number LIMIT ?",
         (now, MOST_DUE),
     )
-    return tuple(_question(each) for each in found)
+    return tuple(each for each in (rows.due(*row) for row in found) if each is not None)

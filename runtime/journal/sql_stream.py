@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache
 from itertools import count
-from typing import Any
 from weakref import WeakValueDictionary
 
 import attrs
 
 from . import cursor as cursors
-from . import json_text
+from . import json_text, rows
 from .errors import Fenced, IntentExists, JournalError, UnknownStream
 from .protocol import Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
 
@@ -61,7 +61,8 @@ class Streams:
             if found is not None:
                 if len(self._heads) >= _HEADS:
                     del self._heads[next(iter(self._heads))]
-                head = self._heads[name] = Head(*found)
+                id, last_seq, *others = found
+                head = self._heads[name] = Head(id, rows.seq(last_seq), *others)
         return head
 
     def create(self, name: str, now: float) -> Head:
@@ -98,6 +99,8 @@ class Streams:
 
         `latest` is the time of the latest of the new events, 0 without any.
         """
+        if summary is None and last_seq == head.last_seq:
+            return
         # Only what changes: an index is written for the same value, too, and texts are long.
         changes: dict[str, object] = {"last_seq": last_seq, "updated": latest}
         status, open, title = head.status, head.open, head.title
@@ -158,15 +161,10 @@ def find_id(db: sqlite3.Connection, name: str) -> int | None:
 _ROW = "name, status, title, open, body, last_seq, created, updated"
 
 
-def _row(found: tuple[Any, ...]) -> Row:
-    name, status, title, open, body, last_seq, created, updated = found
-    summary = Summary(status, json_text.load(title), bool(open), json_text.load(body))
-    return Row(name, summary, last_seq, created, updated)
-
-
 def row(db: sqlite3.Connection, name: str) -> Row | None:
-    found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = ?", (name,)).fetchone()
-    return _row(found) if found else None
+    with rows.Sound(name, "the stream"):
+        found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = ?", (name,)).fetchone()
+    return rows.row(found) if found else None
 
 
 def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, before: int | None) -> Page:
@@ -189,12 +187,13 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
             f"SELECT id, {_ROW} FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
             (*values, limit + 1),
         ).fetchall()
-        tally = dict(db.execute("SELECT status, streams FROM tally WHERE streams > 0"))
+        counted = "SELECT status, streams FROM tally WHERE typeof(streams) = 'integer' AND streams > 0"
+        tally = dict(db.execute(counted))
     finally:
         db.execute("COMMIT")
     shown = found[:limit]
     return Page(
-        rows=tuple(_row(each[1:]) for each in shown),
+        rows=tuple(rows.row(each[1:]) for each in shown),
         next_cursor=cursors.write("streams", shown[-1][0]) if len(found) > limit else None,
         tally=tally,
     )
@@ -206,7 +205,7 @@ def open_work(db: sqlite3.Connection) -> tuple[str, ...]:
         " (SELECT id FROM stream WHERE open = 1 UNION SELECT stream_id FROM inbox WHERE open = 1)"
         " ORDER BY id"
     )
-    return tuple(name for (name,) in found)
+    return tuple(name for (name,) in found if isinstance(name, str))
 
 
 # ----------------------------------------------------------------- events
@@ -236,21 +235,37 @@ def append_events(
 def page_of_events(
     db: sqlite3.Connection, stream_id: int, name: str, after: int, limit: int | None
 ) -> tuple[list[Event], bool]:
-    """The next events after a seq, and whether there may be more."""
-    rows = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
+    """The next events after a seq, and whether there may be more.
+
+    Raises:
+        StreamDamaged: one of them cannot be read, or is missing.
+    """
+    most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
     events: list[Event] = []
     characters = 0
-    found = db.execute(
-        "SELECT seq, type, at, body FROM event WHERE stream_id = ? AND seq > ? ORDER BY seq LIMIT ?",
-        (stream_id, after, rows),
-    )
-    for seq, type, at, body in found:
-        events.append(Event(name, seq, type, at, json_text.load(body)))
-        characters += len(body)
-        if characters > _PAGE_CHARACTERS:
-            # Left open, it would keep the reader at this moment.
-            found.close()
-            return events, True
+    with rows.Sound(name, f"an event after {after}"):
+        # In one statement with the last seq, so that both tell of the same moment.
+        found = db.execute(
+            "SELECT last_seq, seq, type, at, event.body FROM stream LEFT JOIN event"
+            " ON event.stream_id = stream.id AND seq > ? WHERE stream.id = ? ORDER BY seq LIMIT ?",
+            (after, stream_id, most),
+        )
+        last, expected = after, after
+        # Left open, it would keep the reader at this moment.
+        with closing(found):
+            for last_seq, seq, type, at, body in found:
+                last = last_seq
+                if seq is None:  # the stream without an event
+                    break
+                expected += 1
+                if seq != expected:
+                    raise LookupError(f"event {expected} is missing")
+                events.append(rows.event(name, seq, type, at, body))
+                characters += len(body)
+                if characters > _PAGE_CHARACTERS:
+                    return events, True
+        if (events and expected > last) or (len(events) < most and expected < last):
+            raise LookupError(f"the last event is {last}, not {expected}")
     return events, len(events) == _PAGE_ROWS
 
 

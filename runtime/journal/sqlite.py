@@ -20,6 +20,7 @@ from .protocol import (
     Already,
     CloseQuestion,
     Command,
+    Due,
     Event,
     Fence,
     Json,
@@ -103,7 +104,10 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         lock_file = lock.enter_context(locked(directory))
         file = directory / "journal.db"
         db = database.open_writer(file, wait_for_disk=not inline)
-        return db, Reader(file, inline=inline), Presence(file, lock_file)
+        reader = Reader(file, inline=inline)
+        # SQLite keeps the other two for as long as it has the database open.
+        beside = (directory / f"journal.db-{name}" for name in ("wal", "shm"))
+        return db, reader, Presence(file, *beside, lock_file)
     except (OSError, sqlite3.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise JournalError(f"the journal in {directory} cannot be opened: {why}") from error
@@ -170,8 +174,8 @@ class SqliteJournal:
             lambda db: sql_question.decide(db, question, text, key, now, self._wall())
         )
 
-    async def inbox(self, stream: str) -> tuple[Command, ...]:
-        return await self._reader.quick(lambda db: sql_inbox.waiting(db, stream))
+    async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
+        return await self._reader.quick(lambda db: sql_inbox.waiting(db, stream, skip_damaged=skip_damaged))
 
     # -------------------------------------------------------------- writing
 
@@ -213,7 +217,7 @@ class SqliteJournal:
             more.append(lambda db, id, now: sql_stream.settle_intents(db, id, ends))
         if questions:
             asked = [(each, text(_content(each))) for each in questions]
-            more.append(lambda db, id, now: sql_question.change(db, id, asked, now))
+            more.append(lambda db, id, now: sql_question.change(db, id, fence.stream, asked, now))
         if ack:
             done = tuple(ack)
             more.append(lambda db, id, now: sql_inbox.acknowledge(db, id, done))
@@ -240,9 +244,10 @@ class SqliteJournal:
 
     async def delete(self, fence: Fence) -> tuple[str, ...]:
         def write(db: sqlite3.Connection) -> tuple[str, ...]:
-            waiting = sql_inbox.waiting(db, fence.stream)
+            head = self._streams.find(fence.stream)
+            waiting = sql_inbox.open_keys(db, head.id) if head else ()
             self._streams.delete(fence)
-            return tuple(command.key for command in waiting)
+            return waiting
 
         return await self._writer.submit(write)
 
@@ -299,17 +304,19 @@ class SqliteJournal:
         after = cursors.read("questions", cursor) if cursor is not None else 0
         # Looking for a kind may walk through every question of the state.
         run = self._reader.slow if kind is not None else self._reader.quick
-        rows, following = await run(
+        found, following = await run(
             lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
         )
         questions: list[Question] = []
-        for piece in sql_question.parsed(rows):
+        damaged: dict[str, str] = {}
+        for sound, unsound in sql_question.parsed(found):
             if questions:
                 await trio.lowlevel.checkpoint()
-            questions += piece
-        return QuestionPage(tuple(questions), following)
+            questions += sound
+            damaged |= unsound
+        return QuestionPage(tuple(questions), following, damaged)
 
-    async def due(self, now: float) -> tuple[Question, ...]:
+    async def due(self, now: float) -> tuple[Due, ...]:
         return await self._reader.quick(lambda db: sql_question.due(db, now))
 
     async def open_work(self) -> tuple[str, ...]:

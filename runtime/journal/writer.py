@@ -23,7 +23,7 @@ import trio
 
 from .database import WriteAheadLog
 from .errors import JournalBroken, JournalError, unreadable
-from .files import Presence
+from .files import LOOK_EVERY, Presence
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -294,7 +294,7 @@ class GroupWriter:
 
     def _commit_batches(self) -> None:
         """The thread."""
-        while (batch := self._batches.get()) is not None:
+        while (batch := self._next_batch()) is not None:
             if batch.begun is not None:
                 batch.begun.set()
             if batch.failure is None:
@@ -308,6 +308,21 @@ class GroupWriter:
             except trio.RunFinishedError:
                 break
         self._db.close()
+
+    def _next_batch(self) -> _Batch | None:
+        """Meanwhile, see that the files are there: the process keeps what is in one that was removed, and
+        nobody else will find it."""
+        while True:
+            try:
+                return self._batches.get(timeout=LOOK_EVERY)
+            except queue.Empty:
+                pass
+            try:
+                self._presence.check()
+            except OSError as error:
+                noticed = _Batch(None)
+                noticed.failure = error
+                return noticed
 
     def _settle(self, batch: _Batch) -> None:
         """Answer a batch that was committed, or everybody if it was not."""

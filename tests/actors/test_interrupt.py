@@ -51,7 +51,8 @@ def test_it_strikes_in_nothing_that_opens_or_closes(world: World, function: Call
 
     async def program() -> None:
         async with open_sqlite(world.folder, wall=wall, inline=True) as world.journal:
-            await world.journal.deliver("x", "k", "create", {"message": None, "session_id": None}, new=True)
+            body = {"message": None, "session_id": None, "token": False}
+            await world.journal.deliver("x", "k", "create", body, new=True)
             async with world.agent():
                 await trio.sleep(1)
 

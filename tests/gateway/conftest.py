@@ -91,6 +91,7 @@ class FakeAgent:
     """What is said after each event."""
     more: str | None = None
     """Where the next page of approvals begins."""
+    broken: dict[str, str] = attrs.field(factory=dict)
     ready: bool = True
     warnings: tuple[str, ...] = ()
     _grown: trio.Event = attrs.field(factory=trio.Event)
@@ -168,11 +169,11 @@ class FakeAgent:
             tuple(c.approvals.values()),
             c if options["full"] else None,
         )
-        return ConversationPage((item,), {"waiting_approval": 1, "": 4}, "next")
+        return ConversationPage((item,), {"waiting_approval": 1, "": 4}, "next", self.broken)
 
     async def approvals(self, **options: Any) -> QuestionPage:
         await self._read("approvals", (), options)
-        return QuestionPage(tuple(self.conversation.approvals.values()), self.more)
+        return QuestionPage(tuple(self.conversation.approvals.values()), self.more, self.broken)
 
     async def approval(self, id: str) -> Question:
         await self._read("approval", (id,), {})

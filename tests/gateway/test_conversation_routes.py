@@ -145,6 +145,17 @@ async def test_lists_have_no_messages_unless_asked(agent: Any, client: httpx2.As
     assert body["conversations"][0] == shared
 
 
+@pytest.mark.parametrize("path", ["/conversations", "/approvals"])
+async def test_lists_name_the_conversations_that_they_cannot_show(
+    agent: Any, client: httpx2.AsyncClient, path: str
+) -> None:
+    assert "broken" not in (await client.get(path)).json()
+    agent.broken = {"c-2": "event 3 is missing"}
+    [broken] = (await client.get(path)).json()["broken"]
+    assert (broken["id"], broken["code"]) == ("c-2", "conversation_broken")
+    assert broken["error"] == "the conversation cannot be read: event 3 is missing"
+
+
 async def test_lists_are_filtered_and_paged_by_the_agent(agent: Any, client: httpx2.AsyncClient) -> None:
     await client.get("/conversations?status=active&q=hello&limit=200&cursor=abc")
     assert agent.calls == [

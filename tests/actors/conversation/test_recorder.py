@@ -15,8 +15,8 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.common.errors import StartError
-from stopgo.actors.conversation import recorder
 from stopgo.actors.conversation.recorder import script_of
+from stopgo.actors.log import stored
 from stopgo.actors.models.messages import ModelFailed, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.script import ScriptModel
@@ -172,7 +172,7 @@ async def test_a_folder_that_is_none_is_told_at_the_start(tmp_path: Path, record
 async def test_a_conversation_longer_than_a_page_is_recorded_to_its_end(
     world: World, recordings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "PAGE", 2)
+    monkeypatch.setattr(stored, "PAGE", 2)
     async with life(world, world.journal, record=recordings) as agent:
         id = (await agent.start_conversation("first")).conversation.id
         await agent.send(id, "second")

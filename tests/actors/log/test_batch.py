@@ -113,7 +113,8 @@ async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
     whole = await events(world.journal, turn.conversation.id)
     cut = whole[: 1 + [event.type for event in whole].index("tool.finished")]
     world.journal = MemoryJournal(wall)
-    await world.journal.deliver(turn.conversation.id, "k", "create", {}, new=True)
+    body = {"message": None, "session_id": None, "token": False}
+    await world.journal.deliver(turn.conversation.id, "k", "create", body, new=True)
     await world.journal.save(
         await world.journal.claim(turn.conversation.id, "a life before"),
         0,

@@ -76,7 +76,8 @@ class Bench:
 
     async def begin(self) -> ConversationLog:
         """A log with a live run that has begun to move."""
-        await self.journal.deliver(ID, "k", "create", {}, new=True)
+        body = {"message": None, "session_id": None, "token": False}
+        await self.journal.deliver(ID, "k", "create", body, new=True)
         log = await self.open()
         await log.save(
             e.conversation_created("s", "p"),
@@ -105,7 +106,8 @@ async def stored(bench: Bench) -> list[str]:
 
 
 def question(id: str) -> dict[str, Any]:
-    return {"id": id, "kind": "checkpoint", "question": f"q-{id}", "key": "1/", "description": "?"}
+    known = {"id": id, "kind": "checkpoint", "question": f"q-{id}", "key": "1/", "description": "?"}
+    return {**known, "node": "n", "tool_name": "n", "tool_args": {}}
 
 
 async def answer(log: ConversationLog, id: str) -> None:

@@ -590,6 +590,9 @@ def another(file: Path) -> None:
         (lambda data: data.rename(data.with_name("moved")), r"journal\.db is not there any more"),
         (lambda data: another(data / "journal.db"), r"journal\.db is another file"),
         (lambda data: (data / "journal.lock").unlink(), r"journal\.lock is not there any more"),
+        (lambda data: (data / "journal.db-wal").unlink(), r"journal\.db-wal is not there any more"),
+        (lambda data: another(data / "journal.db-wal"), r"journal\.db-wal is another file"),
+        (lambda data: (data / "journal.db-shm").unlink(), r"journal\.db-shm is not there any more"),
         (lambda data: another(data / "journal.lock"), r"journal\.lock is another file"),
     ],
 )
@@ -608,6 +611,25 @@ async def test_nothing_is_written_to_files_that_nobody_will_find(
 
     with trio.fail_after(20), pytest.raises(JournalBroken, match=told):
         await use(tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["wal", "shm"])
+async def test_a_file_that_vanishes_is_noticed_without_a_write_and_nothing_is_lost(
+    tmp_path: Path, name: str
+) -> None:
+    """Nearly all that was answered is in the log; the process still has it open, and saves it as it ends."""
+
+    async def use() -> None:
+        async with open_sqlite(tmp_path) as journal:
+            fence = await write(journal)
+            (tmp_path / f"journal.db-{name}").unlink()
+            await journal.save(fence, 1, [NewEvent("late", {})])
+            await trio.sleep_forever()
+
+    with trio.fail_after(20), pytest.raises(JournalBroken, match=rf"journal\.db-{name} is not there"):
+        await use()
+    async with open_sqlite(tmp_path) as journal:
+        assert [event.type for event in await journal.events_since("s", 0)][1:] == ["late"]
 
 
 async def test_its_files_are_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
