@@ -46,15 +46,19 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     if (row := await journal.row(conversation)) is not None:
         head_of(row)
     await inbox(journal, conversation)
-    _, damaged = await approvals_of(journal, conversation)
-    if damaged:
-        raise StreamDamaged(conversation, damaged[conversation])
     state = Conversation(conversation)
     async with aclosing(pages(journal, conversation)) as found:
         async for page in found:
             for event in page:
                 with Sound(conversation, f"event {event.seq}"):
                     state.apply(event)
+    # After the events: of a conversation that goes on, there may be more by now, but not fewer.
+    approvals, damaged = await approvals_of(journal, conversation)
+    if damaged:
+        raise StreamDamaged(conversation, damaged[conversation])
+    missing = state.approvals.keys() - {each.id for each in approvals[conversation]}
+    if missing and await journal.row(conversation) is not None:
+        raise StreamDamaged(conversation, f"question {min(missing)} is missing")
     return state
 
 

@@ -106,8 +106,8 @@ def row(found: tuple[Any, ...]) -> Row:
     try:
         text = _text(json_text.load(title))
         summary = Summary(_text(status), text, bool(open), object_of(body))
-        if type(last_seq) is not int:
-            raise TypeError("no seq")
+        if seq(last_seq) != last_seq:
+            raise ValueError("no seq")
         return Row(_text(name), summary, last_seq, _moment(created), _moment(updated))
     except Exception:  # whatever a text that is no JSON makes of its reader
         return Row(shown(name), None, seq(last_seq), 0.0, 0.0)

@@ -169,7 +169,7 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
 
 def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, before: int | None) -> Page:
     """Written streams, newest first: those made before number `before`, with the tally of all."""
-    conditions = ["last_seq > 0"]
+    conditions = ["last_seq <> 0"]
     values: list[object] = []
     if before is not None:
         conditions.append("id < ?")

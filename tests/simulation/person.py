@@ -266,7 +266,7 @@ class Person:
                     return
                 waiting = await agent._journal.inbox(self.id)  # first: what leaves it begins a run
                 row = await agent._journal.row(self.id)
-                run = row.summary.body.get("run") if row is not None else None
+                run = row.summary.body.get("run") if row is not None and row.summary is not None else None
                 if run is None or run["state"] in ("finished", "failed", "cancelled"):
                     if not waiting:
                         return

@@ -48,9 +48,11 @@ MORE = {
     "the end is missing": f"DELETE FROM event WHERE stream_id = :stream AND seq = {LAST}",
     "all is missing": "DELETE FROM event WHERE stream_id = :stream",
     "last seq, less": SUMMARY.format("last_seq = 3"),
+    "last seq, negative": SUMMARY.format("last_seq = -1"),
     "last seq, no number": SUMMARY.format("last_seq = 'x'"),
     "summary, no run": SUMMARY.format("""body = '{"run":{"id":"r"}}'"""),
     "summary, its status": SUMMARY.format("status = X'FF'"),
+    "question, its id": QUESTION.format("id = substr(id, 2)"),
     "question, its time": QUESTION.format("created = 'x'"),
     "question, no text": QUESTION.format("body = X'7B7D'"),
 }
@@ -109,7 +111,8 @@ async def test_damage_is_told_at_once_and_disturbs_nobody_else(
         assert pending.damaged.keys() <= {bad.id}
         assert not agent._cast.services.tokens._held
         with at_once():
-            assert await code_of(agent.decide(lost, {"approved": True})) == "conversation_broken"
+            unknown = {"approval_not_found"} if "SET id" in statement else set()
+            assert await code_of(agent.decide(lost, {"approved": True})) in {"conversation_broken", *unknown}
         assert answer(await agent.decide(asked, {"approved": True})).response == "done"
         assert world.called("wipe") == 1
         await trio.sleep(30)  # what is due does not hold up the timers

@@ -133,6 +133,7 @@ async def test_indexes_agree_with_the_events_after_every_save(
             await agent.complete(id)
             row = await checked.row(id)
             assert row is not None
+            assert row.summary is not None
             assert row.summary.status == "completed"
     assert checked.saves > 5
     async with world.agent() as agent:

@@ -84,6 +84,7 @@ async def test_a_save_without_summary_leaves_it(journal: Journal, begin: Any) ->
     await journal.save(fence, 1, [NewEvent("a", {})])
     row = await journal.row("s")
     assert row is not None
+    assert row.summary is not None
     assert (row.summary.status, row.summary.title) == ("active", "T")
 
 
@@ -198,6 +199,7 @@ async def test_all_or_nothing(journal: Journal, begin: Any) -> None:
     assert await reply_of(journal, "s", "open") is None
     row = await journal.row("s")
     assert row is not None
+    assert row.summary is not None
     assert row.summary.status == "active"
     assert dict((await journal.list()).tally) == {"active": 1}
     await journal.save(fence, 1, [NewEvent("a", {})], questions=[NewQuestion("q", "tool", {})])
@@ -422,6 +424,7 @@ async def test_what_is_kept_does_not_follow_the_callers_objects(journal: Journal
     question, row = await journal.question("q"), await journal.row("s")
     assert question is not None
     assert row is not None
+    assert row.summary is not None
     assert question.body == row.summary.body == await reply_of(journal, "s", "k") == kept
 
 
@@ -436,6 +439,7 @@ async def test_any_text_comes_back_as_it_was(journal: Journal, begin: Any, text:
     )
     assert (await journal.events_since("s", 1))[0].body == body
     (row,) = (await journal.list(q=text)).rows
+    assert row.summary is not None
     assert (row.summary.title, row.summary.body) == (text, body)
 
 
