@@ -226,8 +226,7 @@ class Agent:
         Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``.
         """
         with errors.broken_is_told():
-            row = await self._journal.row(id)
-            if row is None:
+            if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return LogEnd(stored.head_of(row).session_id, row.last_seq)
 
