@@ -33,7 +33,6 @@ from .gate.gate import unasked
 from .gate.warnings import Finding, refuse, review
 from .log.activity import Pulse
 from .log.events import tree_id
-from .mcp.bearer import forwards_bearer
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
 from .nodes.offers import CurrentMenu
@@ -145,7 +144,9 @@ async def _start(
         tree_id=current,
         tree=tree,
         wake=lambda id: conversations.wake(id, Wake()),
-        authorization=Authorization(directory, registry_ref, servers),
+        authorization=Authorization(
+            directory, registry_ref, servers, [each.name for each in config.enabled_servers if each.required]
+        ),
         menu=CurrentMenu(lambda: directory.catalogue),
     )
     await kernel.start("flusher", background(services.flusher.run))
@@ -207,5 +208,5 @@ async def _register(
     server: McpServerConfig, ref: ActorRef[ServerMessage], registry_ref: ActorRef[RegistryMessage]
 ) -> None:
     slots = Slots(server.max_concurrency)
-    entry = Server(server.name, ref, slots, forwards_bearer(server))
+    entry = Server(server.name, ref, slots, server.forwards_bearer)
     await registry_ref.ask(Register(entry, await ref.ask(ListTools())))

@@ -1,5 +1,5 @@
-"""Mistakes that show only between several places of a file: in the tree of nodes, and in names and
-prices of models.
+"""Mistakes that show only between several places of a file: in the tree of nodes, in names and prices of
+models, and in whose token a tool server gets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .nodes import LoopNode
 from .reader import Reader
 from .shape import Flag
 from .tree import nodes_of
-from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
+from .values import KeyPath, Scalar, Sequence, Table, Value, as_list, dotted, quoted
 from .wording import nearest
 
 
@@ -162,3 +162,22 @@ def misspelled(root: Table) -> Iterator[str]:
         if parse_model(name)[0] == "google" and not name.startswith("gem"):
             hint = nearest(name, named) or f"write {quoted(f'google:{name}')} if it is one"
             yield f"{dotted(path)}: {quoted(name)} is taken for a model of Google's ({hint})"
+
+
+# ----------------------------------------------------------------- tool servers
+
+
+def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report to `reader` every server that is to get tokens of requests in place of its own credentials."""
+    written = root.entries.get("mcp_servers")
+    keys: tuple[str | int, ...] = tuple(written.entries) if isinstance(written, Table) else ()
+    entries = _items(root, "mcp_servers") or (as_list(written).items if isinstance(written, Table) else ())
+    for index, (server, entry) in enumerate(zip(config.mcp_servers, entries, strict=True)):
+        if server.forward_bearer and (own := server.own_credentials) and isinstance(entry, Table):
+            reader.report(
+                "conflicting_keys",
+                f"forward_bearer: true would send the tokens of requests in place of {own}",
+                entry.entries["forward_bearer"].mark,
+                ("mcp_servers", keys[index] if keys else index, "forward_bearer"),
+                hint="leave out one of the two",
+            )

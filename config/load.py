@@ -10,13 +10,14 @@ from pathlib import Path
 import attrs
 
 from .agent_config import AgentConfig
-from .checks import check_model_names, check_prices, check_tree, misspelled
+from .checks import check_bearers, check_model_names, check_prices, check_tree, misspelled
 from .compose import compose
 from .errors import ConfigError, Problem
-from .interpolate import escape
+from .interpolate import escape, parse
 from .mcp import McpServerConfig
 from .mcp_flag import flag_servers
 from .reader import Reader
+from .secrets import secrets_of_variables, shown_address
 from .shape import keys_of
 from .tree import fill_in
 from .values import Scalar, Sequence, Table, Value, as_list, plain
@@ -63,10 +64,11 @@ def load_config(
     warnings: tuple[str, ...] = ()
     if config is not None:
         check_prices(reader, root, config)
+        check_bearers(reader, root, config)
         if isinstance(servers := root.entries.get("mcp_servers"), Table):
             root = root.with_entries({"mcp_servers": as_list(servers)})
         named = flag_servers(mcp, [server.name for server in config.mcp_servers])
-        located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent)
+        located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent, environ)
         config = attrs.evolve(config, mcp_servers=(*located, *named))
         warnings = warnings_of(config, root, reader)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
@@ -125,7 +127,7 @@ def _data_dir(root: Table, reader: Reader) -> Path:
 
 
 def _located(
-    servers: tuple[McpServerConfig, ...], written: Value | None, folder: Path
+    servers: tuple[McpServerConfig, ...], written: Value | None, folder: Path, environ: Mapping[str, str]
 ) -> tuple[McpServerConfig, ...]:
     """The servers with their paths relative to `folder`, and with what the file says of them."""
     entries = written.items if isinstance(written, Sequence) else ()
@@ -136,6 +138,7 @@ def _located(
             env_file=server.env_file and Path(os.path.abspath(folder / server.env_file)),
             cwd=server.cwd and Path(os.path.abspath(folder / server.cwd)),
             as_written=_as_written(entry),
+            secrets=tuple(secrets_of_variables(entry, environ.get)),
         )
         for server, entry in zip(servers, entries, strict=True)
     )
@@ -152,7 +155,7 @@ def _as_written(entry: Value) -> str:
     assert isinstance(entry, Table)
     value = entry.entries.get("url") or entry.entries["command"]
     assert isinstance(value, Scalar)
-    return str(value.value)
+    return shown_address(parse(str(value.value))) if "url" in entry.entries else str(value.value)
 
 
 def _in_tree(problem: Problem) -> bool:

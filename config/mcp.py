@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -18,6 +19,8 @@ MAX_RETRIES = 3
 _NAME = "[A-Za-z0-9_-]+"
 _ADDRESS = r"https?://[^/\s]+\S*"
 _AN_ADDRESS = "an http:// or https:// address"
+_USER = re.compile(r"[^:]+://[^/?#]*@")
+"""An address with a user, and perhaps a password, in front of its host (RFC 3986, section 3.2.1)."""
 
 
 def _seconds(given: float) -> float:
@@ -215,11 +218,41 @@ class McpServerConfig:
             "How the agent gets a token of its own. Default: it has none.", needs="url", not_empty=True
         ),
     )
+    forward_bearer: bool | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Whether calls bring the bearer token of the request that caused them. Default: `true`, but "
+            "`false` with `oauth`, an `Authorization` header or a user in the `url`, which it would replace.",
+            needs="url",
+        ),
+    )
     as_written: str = attrs.field(
         default="",
-        metadata=about("The url or command with `${VAR}` unexpanded: what a log may show.", derived=True),
+        metadata=about(
+            "The url or command with `${VAR}` unexpanded and without secrets: what a log may show.",
+            derived=True,
+        ),
+    )
+    secrets: tuple[str, ...] = attrs.field(
+        default=(),
+        repr=False,
+        metadata=about("The secrets among the values of the variables it refers to.", derived=True),
     )
     facade: str = attrs.field(
         default=attrs.Factory(_facade, takes_self=True),
         metadata=about("Name of the single tool, with `expose: server`.", derived=True),
     )
+
+    @property
+    def own_credentials(self) -> str | None:
+        """The credentials that the configuration gives this server, in words; None when there are none."""
+        if self.oauth is not None:
+            return "oauth"
+        if any(name.lower() == "authorization" for name in self.headers):
+            return "an Authorization header"
+        return "a user in the url" if self.url is not None and _USER.match(self.url) else None
+
+    @property
+    def forwards_bearer(self) -> bool:
+        """Whether the bearer of a call reaches this server. Credentials of its own are never replaced."""
+        return self.url is not None and self.forward_bearer is not False and self.own_credentials is None

@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from .errors import ConfigError, Problem
 from .mcp import McpServerConfig
+from .secrets import shown_address
 
 FLAG = "--mcp"
 
@@ -57,7 +57,7 @@ def _server(name: str, target: str, facade: str) -> McpServerConfig:
         if url["scheme"].lower() not in ("http", "https"):
             raise ValueError(f"expected an http:// or https:// address, found {url['scheme']}://")
         return McpServerConfig(
-            name=name, url=target, expose="server", facade=facade, as_written=_without_secrets(target)
+            name=name, url=target, expose="server", facade=facade, as_written=shown_address((target,))
         )
     try:
         words = shlex.split(target)
@@ -71,9 +71,3 @@ def _server(name: str, target: str, facade: str) -> McpServerConfig:
     return McpServerConfig(
         name=name, command=path, args=tuple(words[1:]), expose="server", facade=facade, as_written=command
     )
-
-
-def _without_secrets(url: str) -> str:
-    """The address as a log may show it: keys are put into the query or before the host."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -41,7 +41,8 @@ class Lines(logging.Formatter):
         message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
         line = f"{at.removesuffix('+00:00')}Z {record.levelname} {record.name}: {message}"
         if record.exc_info:
-            line = f"{line}\n{self.formatException(record.exc_info)}"
+            # A filter may have written it already.
+            line = f"{line}\n{record.exc_text or self.formatException(record.exc_info)}"
         return line
 
 

@@ -14,9 +14,13 @@ from ...runtime.errors import Refused
 from ..tools.needs import Wanted
 from ..tools.tool import (
     CallTool,
+    Elicitation,
+    ElicitationAnswer,
+    Progress,
     Tool,
     ToolAuthRequired,
     ToolChanged,
+    ToolInputRequired,
     ToolOutcomeUnknown,
     ToolResult,
     ToolUnavailable,
@@ -30,6 +34,7 @@ from .failures import (
     wanted,
 )
 from .in_flight import Flight
+from .masking import Secrets
 from .session import Line, Link
 from .tool_list import list_tools
 from .wire import NotOffered, addresses_required, error_result, input_required
@@ -43,17 +48,25 @@ URL_ELICITATION_REQUIRED = -32042
 STATE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds before a server that only wants to be asked again is; after them it is given up."""
 
+QUOTED = "the server wants its own state back, which quotes a secret and therefore is not kept"
+
 
 class Caller:
     """Makes calls to one server. May be used from any task."""
 
     def __init__(
-        self, config: McpServerConfig, line: Line, authenticate: Callable[[str], Awaitable[None]]
+        self,
+        config: McpServerConfig,
+        line: Line,
+        authenticate: Callable[[str], Awaitable[None]],
+        secrets: Secrets | None = None,
     ) -> None:
         """
         Args:
             authenticate: has a bearer tried, when the server wants one before it lets us connect.
+            secrets: masked in all that a call comes back with.
         """
+        self._secrets = Secrets() if secrets is None else secrets
         self._config = config
         self._authenticate = authenticate
         self._name = f'MCP server "{config.name}"'
@@ -73,6 +86,21 @@ class Caller:
             ToolInputRequired: it did nothing yet; its server wants answers of people first.
             ToolOutcomeUnknown: it was sent, and no answer came.
         """
+        secrets = self._secrets.beside(request.bearer)
+        try:
+            return secrets.masked(await self._call(_discreet(request, secrets)))
+        except ToolInputRequired as asked:
+            if secrets.masked(asked.state) != asked.state:
+                return error_result(QUOTED)
+            asked.requests = secrets.masked(asked.requests)
+            raise
+        except Refused as error:
+            error.args = secrets.masked(error.args)
+            if isinstance(error, ToolAuthRequired):
+                error.challenge = secrets.masked(error.challenge)
+            raise
+
+    async def _call(self, request: CallTool) -> ToolResult:
         link = await self._reach(request.bearer)
         try:
             return await self._call_over(link, request)
@@ -211,3 +239,24 @@ class Caller:
 
     def _unavailable(self) -> ToolUnavailable:
         return ToolUnavailable(f"{self._name} not connected")
+
+
+def _discreet(request: CallTool, secrets: Secrets) -> CallTool:
+    """The call, with what is told of it while it lasts masked."""
+    if secrets.empty:
+        return request
+    tell, ask = request.on_progress, request.on_elicitation
+
+    def on_progress(progress: Progress) -> None:
+        assert tell is not None
+        tell(secrets.masked(progress))
+
+    async def on_elicitation(asked: Elicitation) -> ElicitationAnswer:
+        assert ask is not None
+        return await ask(secrets.masked(asked))
+
+    return attrs.evolve(
+        request,
+        on_progress=on_progress if tell is not None else None,
+        on_elicitation=on_elicitation if ask is not None else None,
+    )

@@ -14,9 +14,10 @@ from ...config.mcp import McpServerConfig
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff, Streak
 from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
-from .bearer import forwarding, forwards_bearer
+from .bearer import forwarding
 from .failures import first_line, meaning, wanted
 from .in_flight import Flights
+from .masking import Secrets
 from .session import (
     NOT_SPOKEN,
     Admission,
@@ -36,8 +37,6 @@ from .tool_list import list_tools, listen_for_changes, tells_of_changes
 if TYPE_CHECKING:
     import httpx2
 
-SHORTEST_SECRET = 8
-"""Characters; what is shorter is a word like any other."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
@@ -76,6 +75,8 @@ class Connection:
         self._report = report
         self._auth = auth
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
+        self.secrets = Secrets.of(config)
+        """What the server may not be quoted with."""
         self.line = Line()
         """Where callers find the link."""
         self._attempt = trio.CancelScope()
@@ -120,19 +121,21 @@ class Connection:
 
         Ends when stopped, or when the first connection cannot be made (`started` says why).
         """
+        self._log.addFilter(self.secrets.in_log)
         try:
             # Seconds, on a busy machine: neither the event loop nor the server should pay for it.
             await trio.to_thread.run_sync(_import_sdk)
             if self._config.oauth is not None and self._config.url is not None:
                 from .oauth import client_credentials
 
-                self._auth = client_credentials(self._config.url, self._config.oauth)
+                self._auth = client_credentials(self._config.url, self._config.oauth, self.secrets)
             if await self._connect_first():
                 await self._keep_connected()
         finally:
             self._admission.close()
             self._first.set()
             self._closed.set()
+            self._log.removeFilter(self.secrets.in_log)
 
     async def _connect_first(self) -> bool:
         """Live the first connection to its end, if it comes to be; False when there is no use in going on."""
@@ -149,7 +152,7 @@ class Connection:
                     self._first.set()
                     return True
                 if reason is None or not isinstance(failure, NoAnswer):
-                    reason = self._unquoted(str(failure))
+                    reason = self.secrets.mask(str(failure))
                 self._tell("disconnected", reason)
                 if not self._config.required:
                     self._first.set()
@@ -167,6 +170,7 @@ class Connection:
             if self.line.wanted is not None:
                 with trio.move_on_after(unknown.fail(served)):
                     await self._admission.take()
+                self.secrets.learn("admission", [self._admission.bearer or ""])
             else:
                 await self._pause(streak.fail(served))
             began = trio.current_time()
@@ -183,12 +187,12 @@ class Connection:
     def _refused(self, failure: ConnectFailed) -> bool:
         """Whether nothing but another token helps. What the server has of its own configuration is not ours
         to replace."""
-        if not forwards_bearer(self._config):
+        if not self._config.forwards_bearer:
             return False
-        token = wanted(self._config.name, failure.status, failure.data, bearer=self._admission.bearer)
+        token = wanted(self._config.name, failure.status, failure.data)
         if token is None:
             return False
-        self.line.fail(token)
+        self.line.fail(self.secrets.masked(token))
         self._admission.judge(admitted=False)
         self._tell("auth_required", str(failure))
         return True
@@ -221,12 +225,13 @@ class Connection:
                 await self._live_once(deadline)
             except ConnectFailed as older:
                 self._manner = Manner.first(self._config)
-                raise ConnectFailed(f"{failure} (as an older SSE server: {older})") from older
+                first = self.secrets.mask(str(failure))  # before more follows: a secret may be cut at its end
+                raise ConnectFailed(f"{first} (as an older SSE server: {older})") from older
 
     async def _live_once(self, deadline: float) -> None:
         from .tool_calls import ToolCalls
 
-        link = Link(Flights(self._log))
+        link = Link(Flights(self._log), self.secrets)
         way = await transport(self._config, self._manner, link, self._log, self._auth)
         opened = False
         error: BaseException | None = None
@@ -310,16 +315,8 @@ class Connection:
             self._tell("connected")
         return True
 
-    def _unquoted(self, error: str) -> str:
-        """An error in the server's words, without what it was sent to know us by."""
-        sent = [*self._config.headers.values(), self._admission.bearer or ""]
-        for word in " ".join(sent).split():
-            if len(word) >= SHORTEST_SECRET:
-                error = error.replace(word, "...")
-        return error
-
     def _tell(self, state: ServerState, error: str | None = None) -> None:
-        error = error and self._unquoted(error)
+        error = self.secrets.masked(error)
         # A server that stays away is said once to be away, not at every attempt.
         known = self._last_error is not None and (state == "connecting" or error == self._last_error)
         if state != "connecting":

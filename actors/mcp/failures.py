@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 
-from ..tools.needs import MAX_CHALLENGE, Wanted, without
+from ..tools.needs import MAX_CHALLENGE, Wanted
 
 # Ours, for what the SDK's session has no words for; outside the range that JSON-RPC reserves.
 REQUEST_REFUSED = -31400
@@ -94,15 +94,12 @@ def http_status(code: int, data: object) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def wanted(server: str, status: int | None, data: object, *, bearer: str | None = None) -> Wanted | None:
-    """The credential that a refusal with this HTTP status is about; None when it is about something else.
-
-    `bearer`, if it is given, was refused, and is not quoted.
-    """
+def wanted(server: str, status: int | None, data: object) -> Wanted | None:
+    """The credential that a refusal with this HTTP status is about; None when it is about something else."""
     if status not in UNAUTHORIZED:
         return None
     challenge = data.get("www_authenticate") if isinstance(data, Mapping) else None
-    told = without(bearer, challenge)[:MAX_CHALLENGE] if isinstance(challenge, str) else None
+    told = challenge[:MAX_CHALLENGE] if isinstance(challenge, str) else None
     return Wanted(server, status, told)
 
 

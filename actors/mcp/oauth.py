@@ -11,9 +11,13 @@ import httpx2
 
 from ...config.mcp import OAuthConfig
 from .failures import UNAUTHORIZED, first_line
+from .masking import Secrets
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+# This logs, with a traceback, what reaches us as the error of a request anyway, and may quote what was sent.
+logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
 FAILED = "stopgo.auth"
 """The extension of a request that is not to be sent: its `AuthFailed`."""
@@ -67,13 +71,13 @@ class Patient(httpx2.Auth):
         return f"no token could be had: {type(error).__name__}"
 
 
-def client_credentials(url: str, config: OAuthConfig) -> httpx2.Auth:
-    """What gets, renews and sends the tokens of the server at `url`."""
+def client_credentials(url: str, config: OAuthConfig, secrets: Secrets) -> httpx2.Auth:
+    """What gets, renews and sends the tokens of the server at `url`; `secrets` learn of them."""
     from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 
     return ClientCredentialsOAuthProvider(
         server_url=url,
-        storage=_Memory(),
+        storage=_Memory(secrets),
         client_id=config.client_id,
         client_secret=config.client_secret,
         scope=" ".join(config.scopes) or None,
@@ -85,6 +89,7 @@ def client_credentials(url: str, config: OAuthConfig) -> httpx2.Auth:
 class _Memory:
     """The SDK's `TokenStorage`: tokens are kept in memory only."""
 
+    _secrets: Secrets
     _tokens: OAuthToken | None = attrs.field(default=None, repr=False)
     _client: OAuthClientInformationFull | None = attrs.field(default=None, repr=False)
 
@@ -93,6 +98,7 @@ class _Memory:
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self._tokens = tokens
+        self._secrets.learn("oauth", [tokens.access_token, tokens.refresh_token or ""])
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self._client

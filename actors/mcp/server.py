@@ -39,7 +39,7 @@ def mcp_server(
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
         connection = Connection(config, report)
-        caller = Caller(config, connection.line, connection.authenticate)
+        caller = Caller(config, connection.line, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
         await connection.started()
 

@@ -13,11 +13,13 @@ import attrs
 import trio
 
 from ...config.mcp import McpServerConfig
+from ...config.secrets import secrets_of_values
 from ..tools.needs import Wanted
 from ..tools.tool import Tool
 from .environment import CommandNotFound, EnvFileError, find_command, read_env_file
 from .failures import first_line, http_status, meaning, worth_retrying
 from .in_flight import Flights
+from .masking import Secrets
 from .wire import validation_text
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ class Link:
 
     flights: Flights
     """The calls under way, for questions that come up in them."""
+    secrets: Secrets = attrs.field(factory=Secrets)
+    """What the server may not be quoted with."""
     client: Client = attrs.field(init=False)
     tool_calls: ToolCalls = attrs.field(init=False)
     version: str | None = None
@@ -275,11 +279,20 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Tr
     env = dict(config.env)
     try:
         if config.env_file is not None:
-            env = await trio.to_thread.run_sync(read_env_file, config.env_file) | env
+            variables = await trio.to_thread.run_sync(read_env_file, config.env_file)
+            link.secrets.learn("env_file", secrets_of_values(variables))
+            env = variables | env
         command = find_command(config.command, search_path=env.get("PATH"))
     except (CommandNotFound, EnvFileError) as error:
         raise ConnectFailed(str(error)) from error
-    stdio = StdioTransport([command, *config.args], env=env, cwd=config.cwd, log=log, on_end=link.lose)
+    stdio = StdioTransport(
+        [command, *config.args],
+        env=env,
+        cwd=config.cwd,
+        log=log,
+        on_end=link.lose,
+        stderr=link.secrets.stream(),
+    )
     return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words)
 
 

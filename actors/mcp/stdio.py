@@ -24,6 +24,7 @@ from .failures import UNREACHABLE
 from .in_flight import note_withdrawal
 from .incoming import error_reply, parse_message
 from .lines import LineFramer, LineWriter
+from .masking import MaskedStream
 from .requests import Outgoing, Requests
 from .stderr import MAX_LINE, Stderr
 from .watcher import watcher
@@ -64,6 +65,7 @@ class StdioTransport:
         cwd: Path | None = None,
         log: logging.Logger,
         on_end: Callable[[str], None],
+        stderr: MaskedStream | None = None,
     ) -> None:
         """
         Args:
@@ -72,6 +74,7 @@ class StdioTransport:
             cwd: where it runs; None, where we do.
             log: gets the lines of the child's stderr.
             on_end: told why, when no further message can come, perhaps more than once.
+            stderr: what the child's stderr passes before anything reads it.
         """
         self._argv = list(argv)
         self._env = env
@@ -81,6 +84,7 @@ class StdioTransport:
         self._writer = LineWriter()
         self._requests = Requests()
         self._stderr = Stderr(log)
+        self._masked = stderr or MaskedStream([])
         self._exit_code: int | None = None
         self._told_to_go = False
         self._garbage_seen = False
@@ -250,11 +254,11 @@ class StdioTransport:
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stderr:
-                    for line in framer.feed(chunk):
+                    for line in framer.feed(self._masked.feed(chunk)):
                         self._stderr.hear(line)
                     if framer.pending > MAX_LINE:
                         self._stderr.hear(framer.take_rest())
-            self._stderr.hear(framer.take_rest())
+            self._stderr.hear(framer.take_rest() + self._masked.rest())
         finally:
             self._stderr.tell_left_out()
             self._heard_to_end.set()

@@ -9,6 +9,7 @@ import trio
 
 from ...runtime.restart import Backoff, Streak
 from ..tools.tool import Tool
+from .bearer import current_bearer
 from .failures import first_line, http_status, meaning
 from .session import Link
 from .wire import tool_from_wire
@@ -41,7 +42,8 @@ async def list_tools(link: Link, server: str, log: logging.Logger) -> tuple[Tool
     else:
         log.warning("lists more than %d pages of tools; the rest is left out", MAX_PAGES)
     link.tool_calls.listed(tools.values())
-    return tuple(tools.values())
+    secrets = link.secrets.beside(current_bearer())
+    return tuple(map(secrets.tool, tools.values()))
 
 
 # ----------------------------------------------------------------- changes

@@ -266,7 +266,7 @@ class Effect:
         except ToolAuthRequired as refusal:
             result = ToolResult(str(refusal), is_error=True)
             if server.forwards_bearer:  # else nobody can bring what it wants but whoever configured it
-                need = needs.credential(refusal, mover, bearer)
+                need = needs.credential(refusal, mover)
         except ToolInputRequired as wanted:
             result = ToolResult(str(wanted))
             need = needs.answers(wanted)

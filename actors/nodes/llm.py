@@ -14,6 +14,7 @@ from ..gate.gate import Place, descend
 from ..log import events as e
 from ..log.record import Tally
 from ..models.messages import ModelTool, ToolCall
+from ..tools.needs import Wanted
 from ..tools.slots import Slots
 from .ask_model import ask_model
 from .call import EXIT_LOOP, CallEnd, Calls
@@ -51,7 +52,7 @@ class _Llm:
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
         for number in range(1, spec.max_turns + 1):
-            await self._unlock(f"{execute.key}:{number}", execute, place)
+            await self._unlock(number, execute, place)
             offer = scope.services.menu().at(place)
             recorded = await ask_model(
                 scope,
@@ -77,17 +78,29 @@ class _Llm:
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
         )
 
-    async def _unlock(self, step: str, execute: Execute, place: Place) -> None:
-        """A run whose token was lost in a restart waits for another before it asks the model anything, if a
-        server lists its tools to nobody without one: the model would be told of fewer tools than before."""
-        tokens, authorization = self._scope.services.tokens, self._scope.services.authorization
-        log = self._scope.log
-        while log.run.token and step not in log.run.steps:
-            wanted = authorization.wanted(place.servers)
-            if wanted is None or tokens.get(log.state.id, log.run.mover) is not None:
-                return
+    async def _unlock(self, number: int, execute: Execute, place: Place) -> None:
+        """Wait for a token before the model is asked, while a server lists its tools to nobody without one:
+        the model would not be told of them."""
+        log, authorization = self._scope.log, self._scope.services.authorization
+        if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, place) is None:
+            return
+        await authorization.present(self._bearer())
+        while (wanted := self._wanted(number, place)) is not None:
             await log.credential(wanted, execute.meters)
-            await authorization.present(tokens.get(log.state.id, log.run.mover))
+            await authorization.present(self._bearer())
+
+    def _wanted(self, number: int, place: Place) -> Wanted | None:
+        """What the first server wants without which the model is not asked. Before the node's first call, that
+        is any required server that it sees. If the run has lost its token in a restart, it is any server that
+        it sees, before every call: the model may have been told of the server's tools."""
+        authorization, token = self._scope.services.authorization, self._scope.log.run.token
+        if token and self._bearer() is None:
+            return authorization.wanted(place.servers)
+        return authorization.wanted(place.servers, required=True) if number == 1 else None
+
+    def _bearer(self) -> str | None:
+        log = self._scope.log
+        return self._scope.services.tokens.get(log.state.id, log.run.mover)
 
     def _tools(self, offer: Offer) -> tuple[ModelTool, ...]:
         if not self._spec.can_exit_loop:

@@ -20,11 +20,18 @@ class Authorization:
     _directory: ServerDirectory
     _registry: ActorRef[RegistryMessage]
     _servers: Mapping[str, ActorRef[ServerMessage]]
+    _required: Collection[str] = ()
 
-    def wanted(self, servers: Collection[str] | None = None) -> Wanted | None:
-        """What the first of these servers that waits for a token wants, or of all; None when none does."""
-        waiting = self._waiting()
-        return next((each for name, each in waiting.items() if servers is None or name in servers), None)
+    def wanted(self, servers: Collection[str] | None = None, *, required: bool = False) -> Wanted | None:
+        """What the first of these servers that waits for a token wants, or of all; None when none does.
+
+        Args:
+            required: leave out servers that the agent can do without.
+        """
+        for name, wanted in self._waiting().items():
+            if (servers is None or name in servers) and (not required or name in self._required):
+                return wanted
+        return None
 
     async def present(self, bearer: str | None) -> bool:
         """Show a token to all that wait for one; return when they have tried it, and whether one took it."""

@@ -36,17 +36,12 @@ class Wanted:
         return {key: value for key, value in attrs.asdict(self).items() if value is not None}
 
 
-def credential(refusal: ToolAuthRequired, command: str, bearer: str | None) -> dict[str, Any]:
+def credential(refusal: ToolAuthRequired, command: str) -> dict[str, Any]:
     """The need of a credential: the token of `command` did not do."""
     need: dict[str, Any] = {"kind": "credential", "status": refusal.status, "command": command}
     if refusal.challenge:
-        need["challenge"] = without(bearer, refusal.challenge)[:MAX_CHALLENGE]
+        need["challenge"] = refusal.challenge[:MAX_CHALLENGE]
     return need
-
-
-def without(bearer: str | None, challenge: str) -> str:
-    """A challenge that does not quote the token which the server did not like."""
-    return challenge.replace(bearer, "...") if bearer else challenge
 
 
 def answers(wanted: ToolInputRequired) -> dict[str, Any]:

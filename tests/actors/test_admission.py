@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
+from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
@@ -22,7 +23,18 @@ from stopgo.actors.tools.tool import (
 )
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
-from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, say, use
+from tests.actors.world import (
+    DESTRUCTIVE,
+    HARMLESS,
+    READ_ONLY,
+    World,
+    answer,
+    call,
+    llm,
+    say,
+    sequential,
+    use,
+)
 
 GOOD, BAD = "tok-good-1", "tok-bad-2"
 WANTED = Wanted("locked", 401, "Bearer")
@@ -33,6 +45,8 @@ class Locked(World):
 
     shown: list[str]
     """Tokens it was shown for the connection."""
+    lose: Callable[[], None]
+    """Have it want another token for the connection."""
 
     def open_server(
         self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
@@ -46,7 +60,12 @@ class Locked(World):
         self, ctx: Context[ServerMessage], tools: tuple[Tool, ...], report: Callable[[ServerStatus], None]
     ) -> None:
         listed: tuple[Tool, ...] = ()
-        report(ServerStatus("locked", "auth_required", "HTTP 401", listed, wanted=WANTED))
+
+        def lose() -> None:
+            report(ServerStatus("locked", "auth_required", "HTTP 401", listed, wanted=WANTED))
+
+        self.lose = lose
+        lose()
 
         async def handle(message: ServerMessage) -> Any:
             nonlocal listed
@@ -84,10 +103,58 @@ def locked(tmp_path: Path) -> Locked:
     return world
 
 
+async def test_a_run_waits_for_the_token_that_a_required_server_wants(
+    locked: Locked, autojump_clock: MockClock
+) -> None:
+    locked.plan("agent", use(call("look")), say("done"))
+    async with locked.agent() as agent:
+        turn = await agent.start_conversation("go")
+        id, result = turn.conversation.id, answer(turn)
+        assert (result.state, result.auth, result.code) == ("auth_required", WANTED.to_json(), "auth_required")
+        assert '"locked"' in result.response
+        assert agent.health().ready
+    async with locked.agent() as agent:  # a run that never had a token has lost none
+        assert answer(await agent.resume(id, token=BAD)).auth == WANTED.to_json()
+        assert locked.requests == []
+        assert answer(await agent.resume(id, token=GOOD)).response == "done"
+        assert answer(await agent.start_conversation("anonymously")).state == "auth_required"  # its call is
+    assert [sorted(tool.name for tool in request.tools) for request in locked.requests] == [
+        ["local", "look", "wipe"]
+    ] * 3
+
+
+async def test_only_the_node_that_sees_a_required_server_waits_for_its_token(
+    locked: Locked, autojump_clock: MockClock
+) -> None:
+    locked.settings["agent"] = sequential("root", llm("first", mcp_servers=["open"]), llm("second"))
+    async with locked.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert answer(turn).state == "auth_required"
+        assert [request.node for request in locked.requests] == ["first"]
+        assert answer(await agent.resume(turn.conversation.id, token=GOOD)).response == "second done"
+
+
+async def test_a_server_that_is_lost_in_the_middle_of_a_run_gets_the_token_of_that_run(
+    locked: Locked, autojump_clock: MockClock
+) -> None:
+    """Nobody is asked for a token that the run has."""
+    locked.settings["agent"] = sequential("root", llm("first"), llm("second"))
+
+    async def lose(_: ModelRequest) -> ModelReply:
+        locked.lose()
+        return say("lost")
+
+    locked.plan("first", lose)
+    async with locked.agent() as agent:
+        assert answer(await agent.start_conversation("go", token=GOOD)).response == "second done"
+    assert locked.shown == [GOOD, GOOD]
+
+
 async def test_tools_appear_with_the_first_token(locked: Locked, autojump_clock: MockClock) -> None:
     locked.plan("agent", say("hello"), turn=1)
     locked.plan("agent", say("hello"), turn=2)
     locked.plan("agent", use(call("look")), say("done"), turn=3)
+    locked.settings["mcp_servers"][0]["required"] = False
     async with locked.agent() as agent:
         health = agent.health()
         assert health.ready
@@ -187,6 +254,7 @@ async def test_a_node_that_does_not_see_a_locked_server_does_not_wait_for_its_to
 
 async def test_what_is_no_tool_is_not_waited_for(locked: Locked, autojump_clock: MockClock) -> None:
     locked.plan("agent", use(call("nonsense")), say("done"))
+    locked.settings["mcp_servers"][0]["required"] = False
     async with locked.agent() as agent:
         assert answer(await agent.start_conversation("go")).response == "done"
         assert answer(await agent.start_conversation("go", token=BAD)).response == "done"

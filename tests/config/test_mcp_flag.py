@@ -66,7 +66,7 @@ def test_a_path_is_relative_to_the_working_directory(monkeypatch: pytest.MonkeyP
 
 def test_a_log_shows_no_key_of_an_address() -> None:
     server = one("k:https://me:secret@h:1/mcp?key=secret#secret")
-    assert server.as_written == "https://h:1/mcp"
+    assert server.as_written == "https://***@h:1/mcp?key=***#***"
     assert "secret" not in repr(server)
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import inspect
+import json
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -42,7 +48,7 @@ def resources_url(tmp_path: Path) -> Iterator[str]:
             process.terminate()
 
 
-def leaks(server: Server, answers: list[object]) -> list[str]:
+def leaks(server: Server, answers: list[object], secrets: tuple[str, ...] = (TOKEN, KEY)) -> list[str]:
     """Where any of the secrets shows."""
     places = {"the log": server.log.encode(), "the answers": repr(answers).encode()}
     for file in server.data_dir.rglob("*"):
@@ -51,7 +57,7 @@ def leaks(server: Server, answers: list[object]) -> list[str]:
     return [
         f"{secret} in {place}"
         for place, content in places.items()
-        for secret in (TOKEN, KEY)
+        for secret in secrets
         if secret.encode() in content
     ]
 
@@ -131,3 +137,112 @@ def test_a_provider_that_repeats_the_key_is_not_quoted(serve: Serve, tmp_path: P
         assert said["result"]["state"] == "finished"
         answers += [said, *frames(server, said["conversation"]["id"]), server.get("/health/ready")]
     assert leaks(server, answers) == []
+
+
+# ----------------------------------------------------------------- tool servers that quote what they got
+
+PASSWORD, QUERY = "pw-canary-59ac", "query-canary-77c1"
+BASIC = base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
+OWN_TOKEN = f"{KEY}-own"
+
+TELLTALES = """
+llm: {model: script:replies.yaml}
+mcp_servers:
+  - {name: local, command: PYTHON, args: [telltale.py], env: {TOKEN: "${OWN_TOKEN}"}}
+  - {name: own, url: "http://ada:PASSWORD@ADDRESS/own?apikey=QUERY"}
+  - {name: forwarded, url: "http://ADDRESS/forwarded"}
+"""
+TELLTALE_REPLIES = """
+replies:
+  - when: {call: 1}
+    tool_calls: [{name: local_look}, {name: own_look}, {name: forwarded_look}]
+  - when: {tool_result: '(?s)(?P<result>.*)'}
+    text: 'told: ${result}'
+"""
+ON_STDIO = """
+import json, os, sys, time
+from protocol import answer
+token = os.environ["TOKEN"]
+os.write(2, f"begins with {token[:9]}".encode())
+time.sleep(0.1)
+os.write(2, f"{token[9:]}\\n".encode())
+for line in sys.stdin:
+    if reply := answer(json.loads(line), "local", f"{token} is of no use"):
+        print(json.dumps(reply), flush=True)
+"""
+
+
+def answer(message: dict[str, Any], name: str, said: str) -> dict[str, Any] | None:
+    """One of a server whose only tool ends in an error that says `said`."""
+    reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message.get("id")}
+    if "id" not in message:
+        return None
+    if message["method"] == "tools/call":
+        return {**reply, "error": {"code": -32000, "message": said}}
+    if message["method"] == "tools/list":
+        tool = {"name": f"{name}_look", "description": said, "inputSchema": {"type": "object"}}
+        return {**reply, "result": {"tools": [tool]}}
+    if message["method"] != "initialize":
+        return {**reply, "error": {"code": -32601, "message": "Method not found"}}
+    info = {"name": "telltale", "version": "1"}
+    version = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    return {**reply, "result": version}
+
+
+@pytest.fixture
+def telltale() -> Iterator[str]:
+    """The address of servers over HTTP that quote path and `Authorization` of whoever asks."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            said = f"{self.headers['authorization']} may not see {self.path}"
+            reply = answer(message, self.path[1:].partition("?")[0], said)
+            self.send_response(202 if reply is None else 200)
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(b"" if reply is None else json.dumps(reply).encode())
+
+        def do_GET(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_tool_server_that_repeats_a_secret_is_not_quoted(
+    serve: Serve, telltale: str, tmp_path: Path
+) -> None:
+    values = {"PYTHON": sys.executable, "PASSWORD": PASSWORD, "ADDRESS": telltale, "QUERY": QUERY}
+    text = TELLTALES
+    for name, value in values.items():
+        text = text.replace(name, value)
+    config = tmp_path / "agent.yaml"
+    config.write_text(text, encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text(TELLTALE_REPLIES, encoding="utf-8")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "telltale.py").write_text(ON_STDIO, encoding="utf-8")
+    source = inspect.getsource(answer).replace("-> dict[str, Any] | None", "")
+    (data / "protocol.py").write_text(f"from typing import Any\n{source}", encoding="utf-8")
+    server = serve(data, config=config, env={"OWN_TOKEN": OWN_TOKEN})
+    asked = server.post("/conversations", {"message": "look"}, status=201, token=TOKEN)
+    answers: list[Any] = [asked, server.conversation(asked["conversation"]["id"]), server.get("/tools")]
+    server.run.interrupt()
+    assert leaks(server, answers, (TOKEN, KEY, PASSWORD, BASIC, QUERY)) == []
+    assert "begins with ***\n" in server.log
+    assert f"MCP Server [own]: http://***@{telltale}/own?apikey=***" in server.log
+    assert asked["result"]["response"] == "told: *** is of no use"
+    calls = [m["tool_call"]["result"] for m in answers[1]["messages"] if m.get("tool_call")]
+    assert calls == [
+        "*** is of no use",
+        "Basic *** may not see /own?apikey=***",
+        "Bearer *** may not see /forwarded",
+    ]

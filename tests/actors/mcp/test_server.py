@@ -20,7 +20,6 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp import connection
-from stopgo.actors.mcp.bearer import forwards_bearer
 from stopgo.actors.mcp.wire import MAX_PROGRESS_MESSAGE
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
@@ -472,14 +471,14 @@ async def test_stderr_goes_to_the_log_of_that_server(
 
 
 def test_only_servers_that_speak_http_get_bearers(echo: Config) -> None:
-    assert not forwards_bearer(echo())
+    assert not echo().forwards_bearer
     for url in ("http://127.0.0.1:1/mcp", "http://[::1]/mcp", "https://host/@x", "https://host?at=a@b"):
-        assert forwards_bearer(McpServerConfig(name="web", url=url))
+        assert McpServerConfig(name="web", url=url).forwards_bearer
 
 
 def test_a_server_with_credentials_of_its_own_gets_no_bearers() -> None:
     for url in ("https://user:secret@host/mcp", "https://key@[::1]:1/mcp", "https://a@b@host?x"):
-        assert not forwards_bearer(McpServerConfig(name="web", url=url))
+        assert not McpServerConfig(name="web", url=url).forwards_bearer
 
 
 def test_the_sdk_is_not_imported_before_a_server_is_connected() -> None:

@@ -1,0 +1,156 @@
+"""Which texts of a tool server's entry are secret, and are masked in what that server says. Pure.
+
+* A value is secret if its name says so: the name of a header, a variable, a query parameter or an option.
+* Part of a value is secret if it looks like a key: 16 letters and digits in a row, with some of each. This
+  does not count in paths of files and in the hosts of addresses.
+* The password in an address is secret, and so is a user without a password.
+
+What is shorter than `SHORTEST` is never masked, for it is likely to stand in other words.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, unquote_plus
+
+from .interpolate import Part, Reference, parse
+from .values import Scalar, Sequence, Table, Value
+
+if TYPE_CHECKING:
+    from .mcp import McpServerConfig
+
+MASK = "***"
+SHORTEST = 6
+"""Characters of a secret."""
+
+_SECRET_WORD = re.compile(
+    r".*(?:token|secrets?|password|passwd|pwd|passphrase|credentials?|authorization|cookie|key)|jwt|pat|pass"
+)
+_PLAIN_NAME = re.compile(
+    r"(?:.*_)?(?:public|primary|foreign|sort|partition)_?key"
+    r"|.*_(?:count|dir|endpoint|file|host|id|length|limit|name|path|port|size|timeout|ttl|type|uri|url|user)"
+)
+"""Names with such a word that are those of something else."""
+_SCHEME = re.compile(r"(?:apikey|basic|bearer|token)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
+_AUTHORITY = re.compile(r"://(?:([^/?#\s]*)@)?[^/?#\s]*/?")
+_PARAMETER = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
+_OPTION = re.compile(r"-*([\w-]+)\s*[:=]\s*(?!//)(.+)", re.DOTALL)
+_PIECE = re.compile(r"[^\s?#&=:;,@\"'<>()]{16,}")
+_KEY = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16}")
+
+
+def says_secret(name: str) -> bool:
+    """Whether what has this name is secret."""
+    words = re.findall("[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    return any(map(_SECRET_WORD.fullmatch, words)) and not _PLAIN_NAME.fullmatch("_".join(words))
+
+
+def looks_secret(text: str) -> bool:
+    """Whether the text, a word without separators, looks like a key."""
+    return _KEY.search(text) is not None
+
+
+def secrets_in(name: str, value: str) -> Iterator[str]:
+    """The secrets in the value of that name."""
+    if says_secret(name):
+        scheme = _SCHEME.fullmatch(value.strip())
+        credentials = scheme[1] if scheme else value
+        yield credentials
+        yield _basic(credentials).partition(":")[2]
+        if name.lower().endswith("cookie"):
+            yield from (each.partition("=")[2] for each in value.split(";"))
+    for user in filter(None, _AUTHORITY.findall(value)):
+        for credentials in (user, unquote(user)):
+            yield credentials
+            yield credentials.partition(":")[2]
+    for parameter, content in _PARAMETER.findall(value):
+        if says_secret(parameter):
+            yield from (content, unquote_plus(content))
+    for piece in _PIECE.findall(_AUTHORITY.sub(" ", value)):
+        if not piece.startswith(("/", "./", "../", "~")):
+            yield from filter(looks_secret, piece.split("/"))
+
+
+def secrets_of(server: McpServerConfig) -> Iterator[str]:
+    """The secrets of a server that its configuration holds."""
+    yield from server.secrets
+    if server.oauth is not None:
+        yield server.oauth.client_secret
+    yield from secrets_in("", server.url or "")
+    yield from secrets_of_values({**server.headers, **server.env})
+    for before, value in zip(("", *server.args), server.args, strict=False):
+        yield from secrets_in(before if before.startswith("-") else "", value)
+        if option := _OPTION.fullmatch(value):
+            yield from secrets_in(option[1], option[2])
+
+
+def secrets_of_values(values: Mapping[str, str]) -> Iterator[str]:
+    """The secrets in values with names, such as variables or headers."""
+    for name, value in values.items():
+        yield from secrets_in(name, value)
+
+
+def secrets_of_variables(written: Value, lookup: Callable[[str], str | None]) -> Iterator[str]:
+    """The secrets in the variables that an entry refers to; `written` is that entry in the file."""
+    match written:
+        case Scalar(value=str(text)):
+            names = [part.name for part in parse(text) if isinstance(part, Reference)]
+            yield from secrets_of_values({name: lookup(name) or "" for name in names})
+        case Sequence(items=items):
+            for item in items:
+                yield from secrets_of_variables(item, lookup)
+        case Table(entries=entries):
+            for item in entries.values():
+                yield from secrets_of_variables(item, lookup)
+        case _:
+            pass
+
+
+def _basic(credentials: str) -> str:
+    """The user and the password in credentials of the scheme Basic (RFC 7617); empty when there are none."""
+    try:
+        return b64decode(credentials, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+# ----------------------------------------------------------------- addresses in logs
+
+_FIRST = 0xE000
+"""Of the characters for private use: one stands for each reference while an address is taken apart."""
+_REFERENCES = re.compile("[:\ue000-\uf8ff]*")
+_USER = re.compile("(?<=://)[^/]*(?=@)")
+_STEP = re.compile("(?<![:/])/[^/]+")
+_ARGUMENT = re.compile("([?&#])([^=&#]*=)?([^&#]*)")
+
+
+def shown_address(parts: tuple[Part, ...]) -> str:
+    """An address as a log may show it: without the user in front of its host, the values in its query and
+    steps that look like a key. References stay there, less their defaults."""
+    references = [part for part in parts if isinstance(part, Reference)]
+    signs = {chr(_FIRST + number): reference for number, reference in enumerate(references)}
+    free = iter(signs)
+    text = "".join(part if isinstance(part, str) else next(free) for part in parts)
+
+    def bare(text: str) -> str:
+        if not _REFERENCES.fullmatch(text):
+            return MASK
+        return "".join(f"${{{signs[char].name}}}" if char in signs else char for char in text)
+
+    end = min((at for mark in "?#" if (at := text.find(mark)) >= 0), default=len(text))
+    query = _ARGUMENT.sub(lambda each: f"{each[1]}{each[2] or ''}{bare(each[3])}", text[end:])
+    place = _USER.sub(lambda user: bare(user[0]), text[:end])
+    place = _STEP.sub(lambda step: f"/{MASK}" if looks_secret(step[0]) else step[0], place)
+    for sign, reference in signs.items():
+        place = place.replace(sign, _shown(reference))
+    return place + query
+
+
+def _shown(reference: Reference) -> str:
+    if reference.default is None or looks_secret(reference.default):
+        return f"${{{reference.name}}}"
+    return f"${{{reference.name}:-{shown_address((reference.default,))}}}"
