@@ -14,10 +14,11 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus
 
-from .interpolate import Part, Reference, parse
+from .interpolate import MalformedReference, Part, Reference, parse
 from .values import Scalar, Sequence, Table, Value
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _SCHEME = re.compile(r"(?:apikey|basic|bearer|token)\s+(\S.*)", re.IGNORECASE | 
 _AUTHORITY = re.compile(r"://(?:([^/?#\s]*)@)?[^/?#\s]*/?")
 _PARAMETER = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
 _OPTION = re.compile(r"-*([\w-]+)\s*[:=]\s*(?!//)(.+)", re.DOTALL)
+_NAME_OF_NEXT = re.compile(r"-+[\w-]+")
 _PIECE = re.compile(r"[^\s?#&=:;,@\"'<>()]{16,}")
 _KEY = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16}")
 
@@ -83,7 +85,8 @@ def secrets_of(server: McpServerConfig) -> Iterator[str]:
     yield from secrets_in("", server.url or "")
     yield from secrets_of_values({**server.headers, **server.env})
     for before, value in zip(("", *server.args), server.args, strict=False):
-        yield from secrets_in(before if before.startswith("-") else "", value)
+        named = _NAME_OF_NEXT.fullmatch(before) and not value.startswith("-")
+        yield from secrets_in(before if named else "", value)
         if option := _OPTION.fullmatch(value):
             yield from secrets_in(option[1], option[2])
 
@@ -98,8 +101,9 @@ def secrets_of_variables(written: Value, lookup: Callable[[str], str | None]) ->
     """The secrets in the variables that an entry refers to; `written` is that entry in the file."""
     match written:
         case Scalar(value=str(text)):
-            names = [part.name for part in parse(text) if isinstance(part, Reference)]
-            yield from secrets_of_values({name: lookup(name) or "" for name in names})
+            with suppress(MalformedReference):  # under a key that nobody knows, which is reported
+                names = [part.name for part in parse(text) if isinstance(part, Reference)]
+                yield from secrets_of_values({name: lookup(name) or "" for name in names})
         case Sequence(items=items):
             for item in items:
                 yield from secrets_of_variables(item, lookup)

@@ -28,10 +28,10 @@ T = TypeVar("T")
 class Secrets:
     """The secrets of a server, in each form in which they are found."""
 
-    _values: dict[str, tuple[str, ...]] = attrs.field(factory=dict, repr=False)
+    _found_as: dict[str, frozenset[str]] = attrs.field(factory=dict, repr=False)
     """By where they are from."""
-    _forms: tuple[str, ...] = attrs.field(default=(), repr=False)
-    """The longest first."""
+    _forms: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
+    """Each with its beginning, the longest first."""
 
     @classmethod
     def of(cls, config: McpServerConfig) -> Secrets:
@@ -41,15 +41,15 @@ class Secrets:
 
     def learn(self, source: str, values: Iterable[str]) -> None:
         """Take note of secrets, in place of the earlier ones from this source."""
-        self._values[source] = tuple(values)
-        found = {form for known in self._values.values() for value in known for form in _forms(value)}
-        self._forms = tuple(sorted(found, key=len, reverse=True))
+        self._found_as[source] = frozenset(form for value in values for form in _forms(value))
+        forms = sorted(frozenset().union(*self._found_as.values()), key=len, reverse=True)
+        self._forms = tuple((form[:BEGINNING], form) for form in forms)
 
     def beside(self, bearer: str | None) -> Secrets:
         """These, and the token of a call."""
         if bearer is None:
             return self
-        both = Secrets(dict(self._values))
+        both = Secrets(dict(self._found_as))
         both.learn("bearer", [bearer])
         return both
 
@@ -60,13 +60,15 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """The text without secrets, also without the beginning of one at which the text ends."""
-        for form in self._forms:
+        for beginning, form in self._forms:
+            if beginning not in text:
+                continue
             text = text.replace(form, MASK)
-            at = text.find(form[:BEGINNING], max(0, len(text) - len(form) + 1))
+            at = text.find(beginning, max(0, len(text) - len(form) + 1))
             while at >= 0:
                 if form.startswith(text[at:]):
                     text = text[:at] + MASK
-                at = text.find(form[:BEGINNING], at + 1)
+                at = text.find(beginning, at + 1)
         return text
 
     def masked(self, value: T) -> T:
@@ -77,6 +79,8 @@ class Secrets:
         match value:
             case str():
                 return self.mask(value)
+            case None | int() | float():
+                return value
             case Mapping():
                 return {self._masked(name): self._masked(each) for name, each in value.items()}
             case list() | tuple():
@@ -104,7 +108,7 @@ class Secrets:
 
     def stream(self) -> MaskedStream:
         """For what comes in pieces."""
-        return MaskedStream([_encoded(form) for form in self._forms])
+        return MaskedStream([_encoded(form) for _, form in self._forms])
 
 
 class MaskedStream:

@@ -90,9 +90,9 @@ class _Llm:
             await authorization.present(self._bearer())
 
     def _wanted(self, number: int, place: Place) -> Wanted | None:
-        """What the first server wants without which the model is not asked. Before the node's first call, that
-        is any required server that it sees. If the run has lost its token in a restart, it is any server that
-        it sees, before every call: the model may have been told of the server's tools."""
+        """What a server wants without which the model is not asked: before the node's first call, any
+        required server that it sees; before every call any server that it sees, if the run has lost its
+        token in a restart, for the model may have been told of that server's tools."""
         authorization, token = self._scope.services.authorization, self._scope.log.run.token
         if token and self._bearer() is None:
             return authorization.wanted(place.servers)

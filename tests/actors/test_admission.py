@@ -110,7 +110,11 @@ async def test_a_run_waits_for_the_token_that_a_required_server_wants(
     async with locked.agent() as agent:
         turn = await agent.start_conversation("go")
         id, result = turn.conversation.id, answer(turn)
-        assert (result.state, result.auth, result.code) == ("auth_required", WANTED.to_json(), "auth_required")
+        assert (result.state, result.auth, result.code) == (
+            "auth_required",
+            WANTED.to_json(),
+            "auth_required",
+        )
         assert '"locked"' in result.response
         assert agent.health().ready
     async with locked.agent() as agent:  # a run that never had a token has lost none

@@ -251,3 +251,44 @@ def test_no_mistake_shows_what_a_variable_holds(problems: Problems) -> None:
     found = problems(text, {"KEY": f"{SECRET}\n"})
     assert len(found) == 2
     assert SECRET not in repr(found) + "".join(map(str, found))
+
+
+def test_tokens_are_forwarded_to_servers_without_credentials_of_their_own(load: Load) -> None:
+    text = """
+    mcp_servers:
+      plain: {url: http://h/mcp}
+      never: {url: http://h/mcp, forward_bearer: false}
+      always: {url: "http://h/mcp?at=a@b", forward_bearer: true}
+      header: {url: http://h/mcp, headers: {authorization: Bearer x}}
+      user: {url: "http://${USER_PART}@h/mcp", forward_bearer: false}
+      oauth: {url: http://h/mcp, oauth: {client_id: a, client_secret: b, issuer: "http://i"}}
+      local: {command: a}
+    """
+    servers = load(text, {"USER_PART": "ada:s3cret"}).mcp_servers
+    assert [server.name for server in servers if server.forwards_bearer] == ["plain", "always"]
+    assert not McpServerConfig(name="a", url="http://a@h", forward_bearer=True).forwards_bearer
+
+
+@pytest.mark.parametrize(
+    ("more", "own"),
+    [
+        ("headers: {AUTHORIZATION: x}, url: http://h", "an Authorization header"),
+        ("url: 'http://${KEY}@h/mcp'", "a user in the url"),
+        ("url: http://h, oauth: {client_id: a, client_secret: b, issuer: http://i}", "oauth"),
+    ],
+)
+@pytest.mark.parametrize("form", ["[{{name: a, {}}}]", "{{a: {{{}}}}}"])
+def test_no_token_takes_the_place_of_own_credentials(
+    problems: Problems, more: str, own: str, form: str
+) -> None:
+    servers = form.format(f"forward_bearer: true, {more}")
+    [problem] = problems(f"mcp_servers: {servers}", {"KEY": SECRET})
+    at = "mcp_servers[0]" if form.startswith("[") else "mcp_servers.a"
+    assert (problem.code, problem.key, problem.line) == ("conflicting_keys", f"{at}.forward_bearer", 1)
+    assert problem.message.endswith(f"in place of {own}")
+    assert SECRET not in str(problem)
+
+
+def test_forwarding_is_about_servers_with_a_url(problems: Problems) -> None:
+    [problem] = problems("mcp_servers: [{name: a, command: a, forward_bearer: true}]")
+    assert problem.code == "conflicting_keys"

@@ -152,6 +152,8 @@ class HttpPeer:
     """answer, stream (with a charset that is none), hang_up, cut (a stream ends before the reply, and says
     how to go on), break (so does the connection under it), redirect (to itself, once, with a body of `LONG`
     bytes), a code of JSON-RPC (below 0), or an HTTP status, perhaps with where to go."""
+    refusal: str = "refused"
+    """What it says with a code."""
     headers: dict[str, str] = attrs.field(factory=dict)
     """Of every reply, besides; gzip is done as it says."""
     cookies: list[str | None] = attrs.field(factory=list)
@@ -299,7 +301,7 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
                 begun = b"retry: 10\nid: first\ndata: \n\n"
                 return reply(handler, 200, begun, "text/event-stream", missing=5 * handler.close_connection)
             if peer.on_call.startswith("-"):
-                error = {"code": int(peer.on_call), "message": "refused"}
+                error = {"code": int(peer.on_call), "message": peer.refusal}
                 return reply_json(peer, handler, {"id": message["id"], "error": error}, peer.session)
             if peer.on_call != "answer":
                 status, *location = peer.on_call.split(" ")

@@ -16,7 +16,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
 from stopgo.actors.mcp.in_flight import Flights, note_withdrawal
-from stopgo.actors.mcp.requests import Outgoing
+from stopgo.actors.mcp.requests import Outgoing, Requester
 from stopgo.actors.mcp.session import Line, Link
 from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.actors.mcp.wire import MAX_QUESTIONS, tool_from_wire
@@ -90,7 +90,7 @@ def again(state: str) -> dict[str, Any]:
     return {"resultType": "input_required", "requestState": state}
 
 
-def calling(server: Strict | Stubborn) -> Caller:
+def calling(server: Strict | Requester) -> Caller:
     link, line = Link(Flights(logging.getLogger("test")), version=ERA), Line()
     link.tool_calls = ToolCalls(server, ERA)
     if isinstance(server, Strict):
