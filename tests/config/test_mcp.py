@@ -292,3 +292,8 @@ def test_no_token_takes_the_place_of_own_credentials(
 def test_forwarding_is_about_servers_with_a_url(problems: Problems) -> None:
     [problem] = problems("mcp_servers: [{name: a, command: a, forward_bearer: true}]")
     assert problem.code == "conflicting_keys"
+
+
+def test_a_reference_under_a_key_that_there_is_not_is_no_other_mistake(problems: Problems) -> None:
+    [problem] = problems("mcp_servers: [{name: a, command: a, secret: '${'}]")
+    assert problem.code == "unknown_key"
