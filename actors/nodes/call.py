@@ -28,6 +28,7 @@ from ..tools.registry import NotFound, Resolve, Resolved, Unusable
 from ..tools.slots import Slots
 from .effect import INTERRUPTED, Cleared, Effect, interrupted
 from .node import Execute, NodeFailed, RunScope, expiry, occasion
+from .turn_to_ask import TurnToAsk
 
 EXIT_LOOP = "exit_loop"
 
@@ -69,16 +70,18 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
 
 
 @attrs.frozen(eq=False)
-class Calls:
-    """The tool calls of one execution of an llm node."""
+class Settler:
+    """Brings one tool call of a reply to its end; `limiter` is how many of the reply are sent at a time."""
 
     scope: RunScope
     spec: LlmNode
     execute: Execute
     place: Place
+    limiter: Slots
+    turn: TurnToAsk
 
-    async def settle(self, key: str, call: ToolCall, limiter: Slots) -> CallEnd:
-        """Bring a call to its end; what a tool or a human does is a result for the model.
+    async def settle(self, key: str, call: ToolCall) -> CallEnd:
+        """How the call ends; what a tool or a human does is a result for the model.
 
         Raises `NodeFailed` for a limit, and for an approval that expired and fails the run.
         """
@@ -89,9 +92,10 @@ class Calls:
             elif call.name == EXIT_LOOP and self.spec.can_exit_loop:
                 await self._unsent(key, "exit_loop", "The loop ends.")
             else:
-                await self._carry_out(key, call, limiter)
+                await self._carry_out(key, call)
             end = end_of(log, key)
         assert end is not None
+        self.turn.leave()  # an error instead stops the other calls, too
         if end.expired and self._is_failure(key):
             raise NodeFailed("approval_expired", f'nobody approved the call of "{call.name}" in time')
         return end
@@ -104,8 +108,8 @@ class Calls:
             for id, decision in log.run.decisions.items()
         )
 
-    async def _carry_out(self, key: str, call: ToolCall, limiter: Slots) -> None:
-        effect = Effect(self.scope, self.spec, self.execute, self.place, limiter)
+    async def _carry_out(self, key: str, call: ToolCall) -> None:
+        effect = Effect(self.scope, self.spec, self.execute, self.place, self.limiter, self.turn)
         record = self.scope.log.run.calls.get(key)  # None: its reply gets on disk with the first save below
         if record is not None and record.started is not None:
             if not await effect.settle_interrupted(key, record):
@@ -115,6 +119,7 @@ class Calls:
             cleared = await self._clear(key, call)
             if cleared is not None:
                 self._bound()
+        self.turn.leave()
         while cleared is not None and await effect.perform(key, cleared):
             started = self.scope.log.run.calls[key].started
             assert started is not None
@@ -177,6 +182,9 @@ class Calls:
             if id is not None and await self._replaced(key, asked, id, found, arguments, verdict.rule):
                 asked, replaces = asked + 1, id
                 continue
+            if id is None:
+                await self.turn.come()
+            self.turn.leave()
             decision = await log.decision(question, ask, self.execute.meters)
             if "expired" in decision or is_rejection(decision):
                 return None
@@ -198,6 +206,7 @@ class Calls:
             found = await services.registry.ask(wanted)
             if not isinstance(found, NotFound):
                 return found
+            self.turn.leave()
             bearer = services.tokens.get(log.state.id, log.run.mover)
             if await services.authorization.present(bearer):
                 continue

@@ -43,6 +43,7 @@ from ..tools.tool import (
 )
 from .inquiries import Asking, Inquiries, Replies, asked_at
 from .node import Execute, RunScope, occasion
+from .turn_to_ask import TurnToAsk
 
 CANCEL_GRACE = 5.0
 """Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
@@ -76,13 +77,14 @@ class Cleared:
 
 @attrs.frozen(eq=False)
 class Effect:
-    """Sends the calls of one reply; `limiter` is how many of them at a time."""
+    """Sends a call of a reply; `limiter` is how many of the reply are sent at a time."""
 
     scope: RunScope
     spec: LlmNode
     execute: Execute
     place: Place
     limiter: Slots
+    turn: TurnToAsk
 
     @property
     def asking(self) -> Asking:
@@ -172,6 +174,7 @@ class Effect:
     async def _meet(self, key: str, record: CallRecord) -> bool:
         """Wait until there is what the server wanted at the last attempt. False: the call ends here."""
         assert record.need is not None
+        self.turn.leave()
         if record.need["kind"] == "credential":
             await self._other_token(record)
             return True
@@ -313,6 +316,9 @@ class Effect:
             put = occasion(self.scope, self.spec, self.execute, question, key)
             return outcome_question(put, started=started, reason=record.reason)
 
+        if question not in self.scope.log.run.asked:
+            await self.turn.come()
+        self.turn.leave()
         decision = await self.scope.log.decision(question, ask, self.execute.meters)
         return bool(decision["action"] == "retry")
 

@@ -17,10 +17,11 @@ from ..models.messages import ModelTool, ToolCall
 from ..tools.needs import Wanted
 from ..tools.slots import Slots
 from .ask_model import ask_model
-from .call import EXIT_LOOP, CallEnd, Calls
+from .call import EXIT_LOOP, CallEnd, Settler
 from .history import earlier_turns, exchange, this_turn
 from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, fill
 from .offers import Offer
+from .turn_to_ask import turns_to_ask
 
 logger = logging.getLogger("stopgo.tools")
 
@@ -47,7 +48,6 @@ class _Llm:
     async def execute(self, execute: Execute) -> NodeEnd:
         spec, scope = self._spec, self._scope
         place = descend(execute.place, spec)
-        calls = Calls(scope, spec, execute, place)
         system = fill(spec.prompt, execute.values(scope.user))
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
@@ -69,7 +69,7 @@ class _Llm:
             if not asked:
                 return NodeEnd(recorded["text"])
             self._bound(len(asked))
-            ends = await self._settle(calls, f"{execute.key}:{number}", asked)
+            ends = await self._settle(execute, place, f"{execute.key}:{number}", asked)
             stop = self._stop(recorded, asked, ends, place)
             if stop is not None:
                 return stop
@@ -131,11 +131,18 @@ class _Llm:
             return NodeEnd(no.content if no.expired else CANCELLED, rejected=True, exited=exited)
         return NodeEnd(recorded["text"], exited=True)
 
-    async def _settle(self, calls: Calls, key: str, asked: tuple[ToolCall, ...]) -> list[CallEnd]:
+    async def _settle(
+        self, execute: Execute, place: Place, key: str, asked: tuple[ToolCall, ...]
+    ) -> list[CallEnd]:
         log = self._scope.log
         limiter = Slots(self._scope.services.config.tools.max_parallel)
-        jobs = [partial(calls.settle, f"{key}.{index}", call, limiter) for index, call in enumerate(asked)]
-        ends = await log.gather(*jobs, meters=calls.execute.meters)
+        turns = turns_to_ask(len(asked))
+        settlers = [Settler(self._scope, self._spec, execute, place, limiter, turn) for turn in turns]
+        jobs = [
+            partial(settler.settle, f"{key}.{index}", call)
+            for index, (settler, call) in enumerate(zip(settlers, asked, strict=True))
+        ]
+        ends = await log.gather(*jobs, meters=execute.meters)
         if key not in log.run.batches:
             tally = log.run.tallies.get(key, Tally())
             figures = tally.figures([not end.is_error for end in ends])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from stopgo.actors.log import events as e
 from stopgo.config.approval import ApprovalConfig
 
 from .client import Client
@@ -137,6 +138,32 @@ BATCH = Scenario(
     ),
     _approve_batch,
     _each_ran,
+)
+
+
+async def _approve_three(client: Client) -> None:
+    await client.start("go")
+    for label in "cab":
+        await client.decide(label, YES, f"yes {label}", wait=False)
+
+
+def _asked_in_order(story: Story) -> None:
+    for label in "abc":
+        assert story.world.times(label) == 1
+    asked = [event.body for event in story.record.events if event.type == e.APPROVAL_REQUESTED]
+    for kind in ("tool", "outcome_unknown"):  # the second for calls that a kill found in flight
+        keys = [body["key"] for body in asked if body["kind"] == kind]
+        assert keys == sorted(keys)
+
+
+ASKED_IN_ORDER = Scenario(
+    "a reply with three calls that ask",
+    ONE,
+    Outside(
+        {("go", "one"): [["wipe a", "read x", "wipe b", "wipe c"]]}, seconds={"a": 3.0, "b": 4.0, "c": 5.0}
+    ),
+    _approve_three,
+    _asked_in_order,
 )
 
 

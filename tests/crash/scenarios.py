@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .decision_scenarios import (
     APPROVED,
+    ASKED_IN_ORDER,
     BATCH,
     EDITED,
     EXPIRED,
@@ -43,6 +44,7 @@ SCENARIOS: Sequence[Scenario] = (
     EXPIRED,
     TWO_HUMANS,
     BATCH,
+    ASKED_IN_ORDER,
     PARALLEL,
     PARALLEL_REJECTED,
     CANCELLED_WAITING,

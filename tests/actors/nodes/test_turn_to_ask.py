@@ -1,0 +1,81 @@
+"""The questions of one reply come in the order of its calls, and wait for nothing but each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.nodes.turn_to_ask import PATIENCE
+from stopgo.actors.tools.arguments import Arguments
+from stopgo.actors.tools.authorization import Authorization
+from stopgo.actors.tools.tool import Tool
+from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, call, events, use
+
+WIPES = [call("wipe", name=name) for name in "abcd"]
+
+
+async def asked(world: World) -> dict[str, float]:
+    """When each question of a turn was put, by the name in its call, in order; in seconds after the reply."""
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    found = await events(world.journal, turn.conversation.id)
+    replied = next(event.at for event in found if event.type == "step.finished")
+    questions = [event for event in found if event.type == "approval.requested"]
+    return {event.body["tool_args"]["name"]: round(event.at - replied, 3) for event in questions}
+
+
+async def test_questions_come_in_the_order_of_the_calls(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("look", READ_ONLY)
+    world.plan("agent", use(*WIPES[:2], call("look"), call("none"), *WIPES[2:]))
+    for _ in range(10):  # each in another order of tasks
+        assert list((await asked(world)).items()) == [("a", 0), ("b", 0), ("c", 0), ("d", 0)]
+
+
+async def _slowly(_: Mapping[str, Any]) -> str:
+    await trio.sleep(60)
+    return "at last"
+
+
+async def test_calls_that_run_and_wait_for_a_place_hold_no_question_back(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("look", READ_ONLY, _slowly)
+    world.settings["tools"] = {"max_parallel": 1}
+    world.plan("agent", use(call("look"), call("look"), *WIPES))
+    assert await asked(world) == dict.fromkeys("abcd", 0)
+
+
+async def test_a_call_whose_server_waits_for_a_token_holds_no_question_back(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def present(_: Authorization, bearer: str | None) -> bool:
+        await trio.sleep(60)
+        return False
+
+    monkeypatch.setattr(Authorization, "present", present)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("none"), *WIPES))
+    assert await asked(world) == dict.fromkeys("abcd", 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "order"), [(PATIENCE / 2, "abcd"), (60, "bcda")], ids=["a moment", "longer"]
+)
+async def test_a_check_of_arguments_holds_questions_back_for_a_moment(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seconds: float, order: str
+) -> None:
+    async def fit(_: Arguments, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        await trio.sleep(seconds if arguments["name"] == "a" else 0)
+        return arguments
+
+    monkeypatch.setattr(Arguments, "fit", fit)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(*WIPES))
+    expected = [(name, seconds if name == "a" else min(seconds, PATIENCE)) for name in order]
+    assert list((await asked(world)).items()) == expected
