@@ -134,7 +134,20 @@ class LlmNode(FallibleNode):
 
 
 @attrs.frozen(kw_only=True)
-class SequentialNode(FallibleNode):
+class OrderedNode(FallibleNode):
+    """A node whose agents run one after the other."""
+
+    on_reject: Literal["end", "continue"] = attrs.field(
+        default="end",
+        metadata=about(
+            "What ends when a person rejects something below it: `end`, this node and those above; "
+            "`continue`, this node alone, and the node above goes on."
+        ),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SequentialNode(OrderedNode):
     """Runs its agents one after the other; the last one's answer is its own."""
 
     TYPE: ClassVar = "sequential"
@@ -163,7 +176,7 @@ class ParallelNode(BaseNode):
 
 
 @attrs.frozen(kw_only=True)
-class LoopNode(FallibleNode):
+class LoopNode(OrderedNode):
     """Runs its agents in order, again and again, until one calls `exit_loop`."""
 
     TYPE: ClassVar = "loop"

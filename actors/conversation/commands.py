@@ -177,7 +177,7 @@ class Commands:
 
     async def _expire(self, command: Command) -> None:
         id = command.body["question"]
-        expired = e.approval_expired(id)
+        expired = e.approval_expired(id, self._log.state.approvals[id].body["on_expiry"])
         try:
             if await self._settle(id, expired, command.key, False, [CloseQuestion(id, "expired")]):
                 return

@@ -58,7 +58,7 @@ class Place:
     in_parallel: bool = False
     in_loop: bool = False
     in_sequence: bool = False
-    """A sequential node above it ends when a human says no."""
+    """A sequential node or a loop above it ends when a human says no."""
     policy: ApprovalConfig = attrs.field(factory=ApprovalConfig)
     """The rules of the nearest node first."""
     servers: tuple[str, ...] | None = None
@@ -93,7 +93,7 @@ def children_place(place: Place, node: Node) -> Place:
         case ParallelNode():
             return attrs.evolve(below, in_parallel=True)
         case LoopNode():
-            return attrs.evolve(below, in_loop=True)
+            return attrs.evolve(below, in_loop=True, in_sequence=True)
         case RouterNode() | LlmNode() | CheckpointNode():
             return below
         case _:

@@ -162,10 +162,10 @@ def approval_resolved(approval: str, decision: Mapping[str, Any], command: str, 
     )
 
 
-def approval_expired(approval: str) -> NewEvent:
-    """Nobody decided in time; what follows is the question's ``on_expiry`` (of a server's question: it is
+def approval_expired(approval: str, on_expiry: str) -> NewEvent:
+    """Nobody decided in time; what follows is the question's `on_expiry` (of a server's question: it is
     cancelled)."""
-    return NewEvent(APPROVAL_EXPIRED, {"id": approval})
+    return NewEvent(APPROVAL_EXPIRED, {"id": approval, "on_expiry": on_expiry})
 
 
 def approval_void(approval: str, reason: str, superseded_by: str | None = None) -> NewEvent:

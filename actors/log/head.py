@@ -102,7 +102,8 @@ def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
             in_flight = (*head.in_flight, body["id"]) if body.get("in_flight") else head.in_flight
             return head._replace(pending=(*head.pending, body["id"]), in_flight=in_flight)
         case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
-            if run and type == e.APPROVAL_RESOLVED and is_rejection(body["decision"]):
+            no = is_rejection(body.get("decision", {})) or body.get("on_expiry") == "reject"
+            if run and no:
                 run = run._replace(rejected=True)
             pending = tuple(id for id in head.pending if id != body["id"])
             in_flight = tuple(id for id in head.in_flight if id != body["id"])

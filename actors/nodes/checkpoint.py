@@ -24,7 +24,7 @@ from .node import (
 
 
 def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with what the human said. A no ends the nearest sequential above, as for a tool call."""
+    """Ends with what the human said. A no ends the sequential nodes and loops above, as for a tool call."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:

@@ -71,7 +71,10 @@ class _Llm:
             self._bound(len(asked))
             ends = await self._settle(execute, place, f"{execute.key}:{number}", asked)
             stop = self._stop(recorded, asked, ends, place)
-            if stop is not None:
+            # A run that went on after a no goes on: earlier versions told the model, below loops.
+            if stop is not None and not (
+                stop.rejected and f"{execute.key}:{number + 1}" in scope.log.run.steps
+            ):
                 return stop
             messages.extend(exchange(scope, f"{execute.key}:{number}"))
         raise NodeFailed(

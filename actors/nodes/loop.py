@@ -12,7 +12,8 @@ from .sequential import run_in_order
 
 
 def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with the last text. `exit_loop` ends it like any other end, and so does the last iteration."""
+    """Ends with the last text. `exit_loop` ends it like any other end, and so does the last iteration; a
+    rejection as it ends a sequential node."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
@@ -30,7 +31,8 @@ def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:
                 writes.update(end.writes)
                 text = end.text or text
                 if end.stops:
-                    return NodeEnd(text, rejected=end.rejected, writes=writes)
+                    rejected = end.rejected and spec.on_reject == "end"
+                    return NodeEnd(text, rejected=rejected, writes=writes)
             return NodeEnd(text, writes=writes)
 
         await execute_once(ctx, run)

@@ -28,7 +28,7 @@ Session: TypeAlias = Mapping[str, str]
 class NodeEnd:
     text: str
     rejected: bool = False
-    """A human said no below, or nobody did in time; the nearest sequential above starts nothing further."""
+    """A human said no below, or nothing in time: no sequential node or loop above starts anything further."""
     exited: bool = False
     """A model below called `exit_loop`; the nearest loop above ends."""
     writes: Session = attrs.field(factory=dict)

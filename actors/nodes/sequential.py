@@ -14,14 +14,14 @@ from .node import Execute, NodeEnd, RunScope, execute_once
 
 
 def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with its last child's text; after a rejection it starts no further child (FR-026)."""
+    """Ends with its last child's text. After a rejection it starts no further child, and nor does what stands
+    above it (FR-026), unless `on_reject` contains that here."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
             inner = attrs.evolve(execute, place=children_place(execute.place, spec))
             end = await run_in_order(ctx, scope, spec.agents, inner)
-            # For its parent it is an ordinary end: the rejection is dealt with here.
-            return attrs.evolve(end, rejected=False)
+            return attrs.evolve(end, rejected=end.rejected and spec.on_reject == "end")
 
         await execute_once(ctx, run)
 

@@ -202,6 +202,7 @@ every_node = {
     "approval": approval,
 }
 fallible = {**every_node, "on_error": st.sampled_from(["fail", "continue"])}
+ordered = {**fallible, "on_reject": st.sampled_from(["end", "continue"])}
 llm = section(
     {"type": st.just("llm"), "name": text},
     {
@@ -227,8 +228,8 @@ def parent(kind: str, inner: Any, required: Any = None, optional: Any = None) ->
 node = st.recursive(
     llm | checkpoint,
     lambda inner: st.one_of(
-        parent("sequential", inner),
-        parent("loop", inner, None, {**fallible, "max_iterations": count}),
+        parent("sequential", inner, None, ordered),
+        parent("loop", inner, None, {**ordered, "max_iterations": count}),
         parent(
             "parallel",
             inner,

@@ -82,7 +82,7 @@ routes = st.lists(
 tree = st.recursive(
     leaf,
     lambda inner: st.one_of(
-        parent("sequential", inner),
+        parent("sequential", inner, None, {"on_reject": st.just("continue")}),
         parent("parallel", inner, None, {"max_concurrency": st.just(2), "on_error": st.just("collect")}),
         parent("loop", inner, None, {"max_iterations": st.sampled_from([3, "${N}"])}),
         parent("router", inner, {"model": st.sampled_from(["openai:n", "${A}"])}),

@@ -145,10 +145,10 @@ class Client:
     ) -> None:
         await self._do(key, lambda agent: agent.decide(approval, decision, key=key, wait=wait))
 
-    async def say_yes(self) -> None:
-        """Agree to whatever is asked, until nothing is."""
+    async def say(self, decision: Mapping[str, Any]) -> None:
+        """Answer whatever is asked with this, until nothing is."""
         for number in count():
-            key = f"yes {number}"
+            key = f"said {number}"
             if key in self.answers:
                 continue
             if key not in self._answering:
@@ -157,7 +157,7 @@ class Client:
                 if not pending:
                     return
                 self._answering[key] = pending[0].id
-            await self.answer(self._answering[key], {"approved": True}, key)
+            await self.answer(self._answering[key], decision, key)
 
     async def resume(self, *tokens: str) -> None:
         """Bring the run a token whenever it waits for one: these in turn, the last one again and again."""

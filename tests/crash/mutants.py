@@ -46,6 +46,8 @@ STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 SEARCH_TESTS = "tests/actors/gate/test_search.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
+REJECTION = "tests/actors/gate/test_rejection.py"
+ORDER = "tests/actors/nodes/test_turn_to_ask.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 REVIEW = "tests/actors/gate/test_review.py"
@@ -62,6 +64,12 @@ EFFECT = "actors/nodes/effect.py"
 INQUIRIES = "actors/nodes/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
+LOOP = "actors/nodes/loop.py"
+NODE = "actors/nodes/node.py"
+PARALLEL = "actors/nodes/parallel.py"
+CHECKPOINT = "actors/nodes/checkpoint.py"
+SEQUENTIAL = "actors/nodes/sequential.py"
+TURN = "actors/nodes/turn_to_ask.py"
 BRANCHES = "actors/log/activity.py"
 DECISIONS = "actors/gate/check_decision.py"
 GATE = "actors/gate/gate.py"
@@ -147,6 +155,43 @@ SEE_THROUGH = """\
                 else:
                     await self._send(asks, cleared)
 """
+
+ENDS = 'end.rejected and spec.on_reject == "end"'
+LEAVE, WHILE, BEARER = "        self.turn.leave()\n", "        while cleared", "        bearer ="
+PASSED = "any(end.rejected for end in ends)"
+
+ONE_EDIT = (
+    ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", SEEDS),
+    ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
+    ("a rejection ends one loop alone", LOOP, ENDS, "False", SEEDS),
+    ("a rejection is not contained by a loop", LOOP, ENDS, "end.rejected", REJECTION),
+    ("a rejection ends no loop", GATE, "in_loop=True, in_sequence=True", "in_loop=True", SEEDS),
+    ("a rejection ends nothing above a parallel", PARALLEL, PASSED, "False", REJECTION),
+    ("a rejection at a checkpoint ends nothing", CHECKPOINT, "if no and", "if False and", REJECTION),
+    (
+        "a rejection is not in the record of a node",
+        NODE,
+        '"rejected": self.rejected',
+        '"rejected": False',
+        TREES,
+    ),
+    ("an expiry ends nothing", CALL, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
+    ("an expiry is not told first", HEAD, 'body.get("on_expiry") == "reject"', "False", REJECTION),
+    ("a run that went on after a rejection ends", LLM, "stop.rejected and f", "False and f", REJECTION),
+    ("the calls of a reply ask in any order", CALL, "await self.turn.come()", "pass", ORDER),
+    ("the calls of a reply ask in any order after a crash", EFFECT, "await self.turn.come()", "pass", MATRIX),
+    ("a call that runs holds questions back", CALL, LEAVE + WHILE, WHILE, ORDER),
+    (
+        "a call that needs a token holds questions back",
+        CALL,
+        f"    {LEAVE}    {BEARER}",
+        f"    {BEARER}",
+        ORDER,
+    ),
+    ("a check holds questions back for ever", TURN, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
+    ("a check holds no question back", TURN, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
+)
+"""Name, file, old text, new text, test."""
 
 MUTANTS = (
     Mutant(
@@ -908,6 +953,7 @@ MUTANTS = (
         (Edit(WARNINGS, "        if lax:\n", "        if False:\n"),),
         (REVIEW,),
     ),
+    *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in ONE_EDIT),
 )
 
 

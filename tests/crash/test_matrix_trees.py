@@ -6,7 +6,15 @@ import pytest
 
 from .matrix import each, kill_once, kill_twice, live_undisturbed
 from .story import Scenario
-from .tree_scenarios import EDIT_ASKED_AGAIN, EXPIRED_OVERNIGHT, LOOP_APPROVED, TOOL_CHANGED, TREES
+from .tree_scenarios import (
+    EDIT_ASKED_AGAIN,
+    EXPIRED_OVERNIGHT,
+    LOOP_APPROVED,
+    REJECTED,
+    REJECTED_EVERYWHERE,
+    TOOL_CHANGED,
+    TREES,
+)
 
 
 @each(TREES)
@@ -16,6 +24,17 @@ def test_what_happens_undisturbed(scenario: Scenario) -> None:
 
 @each(TREES)
 def test_killed_once(scenario: Scenario) -> None:
+    kill_once(scenario)
+
+
+@each(REJECTED)
+def test_a_rejection_killed_once(scenario: Scenario) -> None:
+    kill_once(scenario)
+
+
+@pytest.mark.crash
+@each(REJECTED_EVERYWHERE)
+def test_a_rejection_killed_once_in_every_nesting(scenario: Scenario) -> None:
     kill_once(scenario)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 from stopgo.actors.log import events as e
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from tests.nesting import KINDS, executed, nested
 
 from .client import Client
-from .scenario_parts import ONE, YES, approve, call_of, group, just_start, llm, nothing_ran, ran_once
+from .scenario_parts import NO, ONE, YES, approve, call_of, group, just_start, llm, nothing_ran, ran_once
 from .story import Scenario, Story
 from .world import Outside
 
@@ -102,6 +106,45 @@ RETRIED = Scenario(
 )
 
 
+# ------------------------------------------------------------------ rejections
+
+
+async def _reject_all(client: Client) -> None:
+    await client.start("go")
+    await client.say(NO)
+
+
+def _rejected(*kinds: str) -> Scenario:
+    def nothing_further_began(story: Story) -> None:
+        nothing_ran(story)
+        times, _ = executed(kinds)
+        assert {request.node for request in story.world.requests.values()} == times.keys()
+
+    return Scenario(
+        f"a rejection in: {' in '.join(reversed(kinds))}",
+        nested(kinds, llm("leaf"), model="test:model"),
+        Outside({("go", "leaf"): [["wipe a"]]}),
+        _reject_all,
+        nothing_further_began,
+        approval=ApprovalConfig(in_parallel="ask", in_loop="ask"),
+    )
+
+
+REJECTED: Sequence[Scenario] = (
+    _rejected("sequential", "sequential"),
+    _rejected("sequential", "loop"),
+    _rejected("sequential", "sequential on_reject"),
+    _rejected("sequential", "loop on_reject"),
+    _rejected("loop", "sequential"),
+    _rejected("loop", "router"),
+    _rejected("loop on_reject", "router", "sequential"),
+    _rejected("sequential", "parallel", "sequential"),
+    _rejected("loop", "parallel", "sequential on_reject"),
+)
+REJECTED_EVERYWHERE: Sequence[Scenario] = tuple(_rejected(*kinds) for kinds in product(KINDS, repeat=2))
+"""In every kind of node in every other."""
+
+
 # -------------------------------------------------------------------- approvals
 
 
@@ -177,7 +220,7 @@ EXPIRED_BESIDE_A_CALL = Scenario(
 
 async def _pass(client: Client) -> None:
     await client.start("go")
-    await client.say_yes()
+    await client.say(YES)
 
 
 def _passed(story: Story) -> None:
@@ -207,7 +250,7 @@ CHECKPOINT = Scenario(
 async def _come_back(client: Client) -> None:
     await client.start("go")
     await client.restart("change")
-    await client.say_yes()
+    await client.say(YES)
 
 
 def _shown_as_it_is(story: Story) -> None:

@@ -106,12 +106,12 @@ def test_a_loop_asks_in_every_iteration(serve: Serve, tmp_path: Path) -> None:
     assert called(turn["conversation"])[-1] == ("filler", "exit_loop")
 
 
-def test_a_no_in_a_loop_is_told_to_the_model(serve: Serve, tmp_path: Path) -> None:
+def test_a_no_ends_a_loop(serve: Serve, tmp_path: Path) -> None:
     server = serve(tmp_path / "data", config=EXAMPLES / "loop.yaml")
 
     turn = server.post(f"/approvals/{server.ask_for('fill up')}", {"approved": False})
 
-    assert turn["result"]["response"] == "Operation cancelled by user.\n\nThen not."
+    assert turn["result"]["response"] == "Operation cancelled by user."
     assert server.resources() == {}
 
 
@@ -177,7 +177,7 @@ def test_a_no_at_the_checkpoint_changes_nothing_and_the_rest_goes_on(serve: Serv
 
     turn = server.post(f"/approvals/{server.ask_for('restock')}", {"approved": False})
 
-    # The no ends the sequence it stands in; for the pipeline around it that is an ordinary end.
+    # The no ends the sequence it stands in, which contains it; the pipeline around that goes on.
     assert turn["result"]["response"].startswith("Operation cancelled by user.")
     assert said(turn["conversation"])["summary"] == "[restock] Operation cancelled by user"
     assert server.resources() == {}

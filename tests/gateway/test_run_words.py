@@ -194,7 +194,7 @@ def test_progress() -> None:
             "left: rejected (no)",
         ),
         (e.approval_resolved("u1", {"action": "retry"}, "c", False), "left: outcome: retry"),
-        (e.approval_expired("u1"), "left: nobody answered in time"),
+        (e.approval_expired("u1", "reject"), "left: nobody answered in time"),
         (e.approval_void("u1", "the run was cancelled"), "left: takes u1 back: the run was cancelled"),
         (e.state_set("k", "v", "left"), None),
     ],

@@ -44,6 +44,8 @@ def audit(record: Record) -> Iterator[str]:
         yield from _calls(run)
         yield from _attempts(run)
         yield from _loops(run)
+        yield from _rejections(run)
+        yield from _questions(run)
         yield from _bounds(run)
 
 
@@ -266,9 +268,75 @@ def _loops(run: _Run) -> Iterator[str]:
                     yield f"{key} began after {by} exited its loop"
         if event.type == e.STEP_FINISHED and event.body.get("outcome") == "exit_loop":
             exited.append(key)
-        if event.type == e.STEP_FINISHED and ("error" in event.body or "continued" in event.body):
-            # What failed has no end that could be the loop's, though a model in it asked for that.
-            exited = [by for by in exited if not is_within(by, key.removesuffix("!"))]
+        exited = _without_failed(exited, event)
+
+
+def _without_failed(keys: list[str], event: Event) -> list[str]:
+    """Without those of an execution that this event says has failed: it has no end that could be that of the
+    nodes above it, whatever happened in it."""
+    if event.type != e.STEP_FINISHED or not event.body.keys() & {"error", "continued"}:
+        return keys
+    return [key for key in keys if not is_within(key, event.body["key"].removesuffix("!"))]
+
+
+def _rejections(run: _Run) -> Iterator[str]:
+    """After a rejection, no sequential node or loop above it starts anything further, up to one that contains
+    the rejection; and no model is told of it."""
+    subjects: dict[str, str] = {}
+    rejected: list[str] = []
+    for event in run.events:
+        if event.type == e.APPROVAL_REQUESTED:
+            subjects[event.body["id"]] = event.body["key"]
+        if (key := event.body.get("key")) is not None and event.type != e.STATE_SET:
+            yield from (f"{key} began after {no} was rejected" for no in rejected if _is_ended(run, no, key))
+        if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED) and _rejects(event):
+            rejected.append(subjects[event.body["id"]])
+        rejected = _without_failed(rejected, event)
+
+
+def _rejects(event: Event) -> bool:
+    return event.body.get("on_expiry") == "reject" or event.body.get("decision", {}).get("approved") is False
+
+
+def _is_ended(run: _Run, no: str, key: str) -> bool:
+    """Whether `key` is of something that was not to begin after the rejection of `no`."""
+    asker, _, reply = no.partition(":")
+    ends = False
+    # The executions above what asked, the nearest first, and each time the place below it that leads there.
+    for match in reversed(list(re.finditer(r"(@\d+)?\.\d+", asker))):
+        above = run.nodes[path_of(asker[: match.start()])]
+        if above["type"] not in ("sequential", "loop"):
+            continue
+        ends = True
+        began = (
+            re.match(r"(@\d+)?\.\d+", key[match.start() :])
+            if key.startswith(asker[: match.start()])
+            else None
+        )
+        if began is not None and _numbers(began[0]) > _numbers(match[0]):
+            return True
+        if above.get("on_reject") == "continue":
+            break
+    told = re.fullmatch(r"(\d+)(\..*)?", key.removeprefix(f"{asker}:")) if reply else None
+    return ends and told is not None and int(told[1]) > int(reply.partition(".")[0])
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]
+
+
+def _questions(run: _Run) -> Iterator[str]:
+    """The first questions of a reply come in the order of its calls; but for `peek`, which may ask from one
+    life on."""
+    last: dict[str, int] = {}
+    for event in run.events:
+        if event.type == e.APPROVAL_REQUESTED and event.body["question"].endswith("~0"):
+            reply, _, number = event.body["key"].rpartition(".")
+            if event.body["kind"] != "tool" or event.body["tool_name"] == "peek":
+                continue
+            if int(number) < last.get(reply, 0):
+                yield f"{event.body['key']} is asked about after call {last[reply]} of its reply"
+            last[reply] = int(number)
 
 
 _ITERATION = re.compile(r"@(\d+)")

@@ -16,7 +16,7 @@ from stopgo.config.mcp import McpServerConfig
 from stopgo.config.tree import tree_from_stored
 from tests.crash.killing import EDGES, Kill
 
-from .trees import grow
+from .trees import grow, with_rejections_contained
 
 SERVERS: Mapping[str, Mapping[str, Hints]] = {
     "local": {
@@ -97,7 +97,10 @@ def plan(seed: int) -> Plan:
     rng = Random(seed)
     return Plan(
         seed=seed,
-        trees=tuple(grow(rng, version) for version in range(2)),
+        trees=tuple(
+            with_rejections_contained(Random(f"{seed}/contained/{version}"), grow(rng, version))
+            for version in range(2)
+        ),
         approval=_approval(rng),
         limits=_limits(rng),
         max_parallel=rng.choice([1, 2, 5]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -13,6 +13,7 @@ NODES = 8
 """How many nodes a tree has, more or less."""
 
 Spec = dict[str, Any]
+SpecT = TypeVar("SpecT", bound=Mapping[str, Any])
 
 
 @attrs.define(eq=False)
@@ -108,10 +109,18 @@ def grow(rng: Random, version: int) -> Spec:
     return _Grower(rng, version).node(1)
 
 
+def with_rejections_contained(rng: Random, spec: Spec) -> Spec:
+    """The same tree, some nodes of which contain the rejections below them."""
+    for _, node in walk(spec):
+        if node["type"] in ("sequential", "loop") and rng.random() < 0.3:
+            node["on_reject"] = "continue"
+    return spec
+
+
 Path = tuple[int, ...]
 
 
-def walk(spec: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def walk(spec: SpecT, path: Path = ()) -> Iterator[tuple[Path, SpecT]]:
     """Every node with the indices that lead to it, parents first."""
     yield path, spec
     for index, child in enumerate(spec.get("agents", ())):

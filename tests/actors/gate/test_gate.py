@@ -319,7 +319,7 @@ LEAF = llm("leaf")
     [
         (SequentialNode(name="x", agents=(LEAF,)), {"in_sequence"}),
         (ParallelNode(name="x", agents=(LEAF,)), {"in_parallel"}),
-        (LoopNode(name="x", agents=(LEAF,)), {"in_loop"}),
+        (LoopNode(name="x", agents=(LEAF,)), {"in_loop", "in_sequence"}),
         (RouterNode(name="x", agents=(LEAF,), model="m"), set()),
         (llm("x"), set()),
         (CheckpointNode(name="x", message="?"), set()),

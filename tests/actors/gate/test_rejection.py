@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from typing import Any
 
+import attrs
 import pytest
+import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.gate.gate import children_place
 from stopgo.actors.models.messages import ToolMessage
+from stopgo.actors.nodes import loop
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,
@@ -23,6 +29,7 @@ from tests.actors.world import (
     sequential,
     use,
 )
+from tests.nesting import KINDS, executed, is_told, nested
 
 ASK = {"in_parallel": "ask"}
 NOTICE = "Operation cancelled by user."
@@ -128,27 +135,6 @@ async def test_parallel_inside_a_sequence_settles_and_then_ends_the_sequence(
     assert [name for name, _ in world.ledger] == ["drop"]
 
 
-async def test_a_sequence_inside_a_parallel_ends_alone(world: World, autojump_clock: MockClock) -> None:
-    world.tool("wipe", DESTRUCTIVE)
-    world.settings |= {
-        "approval": ASK,
-        "agent": sequential(
-            "root",
-            parallel("fan", sequential("s", llm("a"), llm("a2")), llm("b", output_key="b")),
-            {**llm("c"), "prompt": "after {b}"},
-        ),
-    }
-    world.plan("a", use(call("wipe")), say("never said"))
-    world.plan("b", say("B"))
-    async with world.agent() as agent:
-        turn = await agent.start_conversation("go")
-        result = await settle(agent, turn, "wipe")
-    assert not world.asked("a2")
-    assert world.asked("c")[0].prompt == "after B"  # for the parent it was an ordinary end
-    assert result.response == f"{NOTICE}\n\nc done"
-    assert world.ledger == []
-
-
 async def test_with_no_sequence_above_the_model_is_told_in_its_branch(
     world: World, autojump_clock: MockClock
 ) -> None:
@@ -180,13 +166,12 @@ async def test_the_notice_comes_first_wherever_the_no_was_said(
         assert answer(await agent.send(turn.conversation.id, "again")).response == "b done\na2 done"
 
 
-async def test_a_stopped_sequence_ends_with_the_words_of_the_specification(
+async def test_a_sequence_that_contains_the_rejection_ends_with_the_words_of_the_specification(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
-    world.settings["agent"] = sequential(
-        "root", sequential("inner", llm("a"), llm("b"), output_key="k"), {**llm("c"), "prompt": "{k}"}
-    )
+    inner = sequential("inner", llm("a"), llm("b"), output_key="k", on_reject="continue")
+    world.settings["agent"] = sequential("root", inner, {**llm("c"), "prompt": "{k}"})
     world.plan("a", use(call("wipe")))
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
@@ -194,6 +179,75 @@ async def test_a_stopped_sequence_ends_with_the_words_of_the_specification(
     assert world.asked("c")[0].prompt == "Operation cancelled by user"
     assert not world.asked("b")
     assert result.response == f"{NOTICE}\n\nc done"
+
+
+CHECKPOINT = {"type": "approval", "name": "leaf", "message": "Go on?"}
+
+
+@pytest.mark.parametrize(
+    ("leaf", "expires", "depth"),
+    [
+        *(
+            (leaf, expires, depth)
+            for leaf in (llm("leaf"), CHECKPOINT)
+            for expires in (None, 5.0)
+            for depth in (1, 2)
+        ),
+        (llm("leaf"), None, 3),
+    ],
+)
+async def test_a_no_ends_every_sequence_and_loop_above(
+    world: World, autojump_clock: MockClock, leaf: dict[str, Any], expires: float | None, depth: int
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("leaf", use(call("wipe")), say("then not"))
+    world.settings["approval"] = ASK | {"in_loop": "ask"} | ({"expires_after": expires} if expires else {})
+    for kinds in product(KINDS, repeat=depth):
+        world.settings["agent"] = nested(kinds, leaf)
+        world.requests.clear()
+        async with world.agent() as agent:
+            turn = await agent.start_conversation("go")
+            while pending := turn.conversation.head.pending:
+                if expires is None:
+                    turn = await agent.decide(pending[0], {"approved": False})
+                else:
+                    await trio.sleep(expires)
+                    turn = Turn(await agent.get(turn.conversation.id), None)
+        times, _ = executed(kinds)
+        if leaf is CHECKPOINT:
+            del times["leaf"]
+        elif is_told(kinds):
+            times["leaf"] += 1
+        assert Counter(request.node for request in world.requests) == times, kinds
+        run = turn.conversation.head.run
+        assert run is not None
+        assert (run.state, run.rejected) == ("finished", True), kinds
+        assert expires or answer(turn).response.startswith(NOTICE), kinds
+    assert world.ledger == []
+
+
+async def test_a_run_that_an_earlier_version_continued_after_a_no_is_continued(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That version told the model of a no below a loop. The call that the model then made was approved."""
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings |= {
+        "approval": {"in_loop": "ask"},
+        "agent": {"type": "loop", "name": "rounds", "agents": [llm("a")], "max_iterations": 1},
+    }
+    world.plan("a", use(call("wipe", n=1)), use(call("wipe", n=2)), use(call("wipe", n=3)), say("never said"))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            loop, "children_place", lambda *above: attrs.evolve(children_place(*above), in_sequence=False)
+        )
+        async with world.agent() as agent:
+            turn = await agent.start_conversation("go")
+            turn = await agent.decide(turn.conversation.head.pending[0], {"approved": False})
+    async with world.agent() as agent:
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": False})
+    assert answer(turn).response == NOTICE
+    assert [arguments for _, arguments in world.ledger] == [{"n": 2}]
 
 
 @pytest.mark.parametrize("again", [{"approved": True}, {"answer": "yes"}])
