@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import attrs
+import pytest
 import trio
 import trio._core._run
 import trio.testing
@@ -173,11 +174,25 @@ def _live(
             world.night()
 
     try:
-        return trio.run(process, clock=_clock())
+        with without_threads():
+            return trio.run(process, clock=_clock())
     except BaseException as error:
         if not only_killed(error):
             raise
         return None
+
+
+@contextmanager
+def without_threads() -> Iterator[None]:
+    """Have trio do here what it is to do in another thread: a clock that jumps would not wait for that."""
+
+    async def here(work: Callable[..., object], *args: object, **_: object) -> object:
+        await trio.lowlevel.checkpoint()
+        return work(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trio.to_thread, "run_sync", here)
+        yield
 
 
 async def _read(

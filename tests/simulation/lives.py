@@ -25,6 +25,7 @@ from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.crash.killing import KillingJournal, only_killed
+from tests.crash.story import without_threads
 from tests.runtime.journal.kept import intents_of, reply_of
 
 from .audit import Record, audit, difference
@@ -63,7 +64,12 @@ class Simulation:
 
     def run(self) -> None:
         """Raises `Wrong`."""
-        with _in_one_order(self.plan.seed), _flushed_after(self.plan), _errors_told(self.world):
+        with (
+            _in_one_order(self.plan.seed),
+            _flushed_after(self.plan),
+            _errors_told(self.world),
+            without_threads(),
+        ):
             try:
                 for life in self.plan.lives:
                     self._live(life)
