@@ -86,7 +86,7 @@ def test_each_call_arrives_with_its_own_token(
     server = start(serve, tmp_path, guarded)
     ready = server.get("/health/ready")
     assert [each["state"] for each in ready["mcp_servers"]] == ["auth_required"]
-    assert server.get("/tools") == {"tools": []}
+    assert server.get("/tools")["tools"] == []
 
     answers = trio.run(start_all, server.run.url)
     said = sorted(answer["result"]["response"] for answer in answers)
