@@ -115,7 +115,8 @@ class Terminal:
     def first(self, lines: int) -> str:
         """The first lines of what it says, as soon as they are there."""
         with self._news:
-            self._news.wait_for(lambda: len(self._lines) >= lines or self._ended, PATIENCE)
+            enough = self._news.wait_for(lambda: len(self._lines) >= lines or self._ended, PATIENCE)
+            assert enough, f"fewer than {lines} lines: {self._lines}"
             return "".join(self._lines[:lines])
 
     def wait(self) -> None:
