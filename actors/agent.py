@@ -50,7 +50,6 @@ from .gate.gate import Place, descend, judge, root_place
 from .log import stored
 from .log.deltas import Passing
 from .log.state import Conversation
-from .mcp.server import mcp_server
 from .models.model_actors import OpenModel
 from .supervisor import Cast, OpenServer, open_cast
 from .tools.health import Health, health_of
@@ -343,7 +342,7 @@ async def open_agent(
     *,
     journal: Journal | None = None,
     wall: WallClock = system_clock,
-    open_server: OpenServer = mcp_server,
+    open_server: OpenServer | None = None,
     open_model: OpenModel | None = None,
     model_transport: httpx2.AsyncBaseTransport | None = None,
     record: Path | None = None,

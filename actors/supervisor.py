@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -33,6 +34,7 @@ from .gate.gate import unasked
 from .gate.warnings import Finding, refuse, review
 from .log.activity import Pulse
 from .log.events import tree_id
+from .mcp.server import mcp_server
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
 from .nodes.offers import CurrentMenu
@@ -80,23 +82,24 @@ async def open_cast(
     config: AgentConfig,
     journal: Journal,
     wall: WallClock,
-    open_server: OpenServer,
+    open_server: OpenServer | None,
     open_model: OpenModel | None,
     model_transport: httpx2.AsyncBaseTransport | None,
 ) -> AsyncIterator[Cast]:
-    """Run the actors for the length of the block.
+    """Run the actors for the length of the block; `open_server`: of MCP, unless others are given.
 
     Raises:
         StartError: a model or a tool server cannot be had; nothing is left running.
         ConfigError: a rule names a tool that no server has; nothing is left running, either.
     """
+    opens = open_server or partial(mcp_server, max_stored_bytes=config.tools.max_stored_bytes)
     with closing(EventBus()) as bus:  # who follows from outside learns that this is over
         async with (
             open_client(most_calls(config), model_transport) as client,
             open_supervisor(bus, grace=config.shutdown_grace) as kernel,
         ):
             yield await _start(
-                kernel, ModelActors(kernel, config, client, open_model), config, journal, wall, open_server
+                kernel, ModelActors(kernel, config, client, open_model), config, journal, wall, opens
             )
 
 

@@ -20,6 +20,8 @@ from .shape import NO_TILDE, About, about
 
 DEFAULT_NAME = "agent"
 
+MAX_STORED_BYTES = 1024 * 1024
+
 _DAY = 86_400.0
 
 
@@ -68,9 +70,18 @@ class ToolsConfig:
     max_result_chars: int = attrs.field(
         default=50_000,
         metadata=about(
-            "Characters of a result that models are shown; all of it is kept.",
+            "Characters of a result that models are shown; `max_stored_bytes` says how much is kept.",
             minimum=100,
             maximum=10_000_000,
+        ),
+    )
+    max_stored_bytes: int = attrs.field(
+        default=MAX_STORED_BYTES,
+        metadata=about(
+            "Bytes of a result, as its server sends it, that are read and stored. Of a longer one, the "
+            "beginning of its text is, with a note of how long it was.",
+            minimum=4096,
+            maximum=16 * 1024 * 1024,
         ),
     )
 

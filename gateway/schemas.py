@@ -235,7 +235,10 @@ SCHEMAS: Mapping[str, Schema] = {
     "Summary": shape(
         {"total": COUNT, "active": COUNT, "waiting_approval": COUNT, "completed": COUNT},
     ),
-    "PartHealth": shape({"name": STRING, "state": STRING}, {"error": STRING, "held": array(STRING)}),
+    "PartHealth": shape(
+        {"name": STRING, "state": STRING},
+        {"error": STRING, "held": array(STRING), "left_out": array(STRING)},
+    ),
     "Readiness": shape(
         {
             "status": words("ready", "not_ready"),

@@ -303,6 +303,8 @@ def _part(part: PartHealth) -> Json:
         view["error"] = part.error
     if part.held:
         view["held"] = part.held
+    if part.left_out:
+        view["left_out"] = list(part.left_out)
     return view
 
 

@@ -195,7 +195,7 @@ class Caller:
         if mismatch.code != HEADER_MISMATCH or link.version not in MODERN_PROTOCOL_VERSIONS:
             raise mismatch
         try:
-            listed = await list_tools(link, self._config.name, self._log)
+            listed = await list_tools(link, self._config, self._log)
         except (MCPError, RuntimeError, ValidationError) as error:
             raise mismatch from error
         link.refresh()  # for all others, too

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff, Streak
@@ -65,15 +66,19 @@ class Connection:
         config: McpServerConfig,
         report: Callable[[ServerStatus], None],
         auth: httpx2.Auth | None = None,
+        *,
+        most: int = MAX_STORED_BYTES,
     ) -> None:
         """
         Args:
             report: called at every change of state or tools; must not wait.
             auth: of every HTTP request; sees refusals, with their headers, before anything else does.
+            most: bytes of a message; a longer one is abridged.
         """
         self._config = config
         self._report = report
         self._auth = auth
+        self._most = most
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
         self.secrets = Secrets.of(config)
         """What the server may not be quoted with."""
@@ -232,7 +237,7 @@ class Connection:
         from .tool_calls import ToolCalls
 
         link = Link(Flights(self._log), self.secrets)
-        way = await transport(self._config, self._manner, link, self._log, self._auth)
+        way = await transport(self._config, self._manner, link, self._log, self._auth, self._most)
         opened = False
         error: BaseException | None = None
         try:
@@ -243,7 +248,8 @@ class Connection:
                     link.version = link.client.protocol_version
                     link.announces = tells_of_changes(link.client)
                     link.tool_calls = ToolCalls(way.requests, link.version)
-                    self.line.tools = await list_tools(link, self._config.name, self._log)
+                    self.line.tools = await list_tools(link, self._config, self._log)
+                    self.line.left_out = self.secrets.masked(tuple(link.left_out))
                     opened = True
                     # The scope stays, to bound the leaving: it must enclose both ends of the client.
                     scope.deadline = math.inf
@@ -301,7 +307,7 @@ class Connection:
 
         try:
             with trio.fail_after(self._config.timeout):
-                tools = await list_tools(link, self._config.name, self._log)
+                tools = await list_tools(link, self._config, self._log)
         except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
             self._log.warning("its tools may have changed, but listing them failed: %s", first_line(error))
             if isinstance(error, MCPError) and meaning(error.code, error.message, error.data) in (
@@ -310,8 +316,9 @@ class Connection:
             ):
                 link.lose(first_line(error))
             return False
-        if tools != self.line.tools:
-            self.line.tools = tools
+        left_out = self.secrets.masked(tuple(link.left_out))
+        if (tools, left_out) != (self.line.tools, self.line.left_out):
+            self.line.tools, self.line.left_out = tools, left_out
             self._tell("connected")
         return True
 
@@ -326,7 +333,11 @@ class Connection:
         tools = "1 tool" if len(line.tools) == 1 else f"{len(line.tools)} tools"
         more = f": {tools}" if state == "connected" else f": {error}" if error else ""
         self._log.log(level, "%s%s", state, more)
-        self._report(ServerStatus(self._config.name, state, error, line.tools, self._protocol, line.wanted))
+        self._report(
+            ServerStatus(
+                self._config.name, state, error, line.tools, self._protocol, line.wanted, line.left_out
+            )
+        )
 
 
 def _import_sdk() -> None:

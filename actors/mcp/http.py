@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 import httpx2
 import trio
 
+from ...config.agent_config import MAX_STORED_BYTES
 from ...runtime.restart import Backoff, Streak
 from ..common.tls import trusted, why_unreached
 from .bearer import current_bearer
@@ -32,16 +33,17 @@ from .failures import (
     rpc_error,
     status_line,
 )
+from .message_bound import MAX_LISTING, Message
 from .oauth import FAILED, AuthFailed
-from .sdk_shims import Reply, Unbroken
+from .sdk_shims import Bounded, Reply, Unbroken
 
 # This logs the address of every request, and an address may carry a key.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 # And this, with a traceback, what reaches us as the error of a request anyway.
 logging.getLogger("mcp.client.streamable_http").setLevel(logging.CRITICAL)
 
-MAX_BODY = 64 * 1024 * 1024
-"""Bytes of the longest reply."""
+MAX_EVENT = 2 * MAX_LISTING
+"""Bytes of the longest event: one whose data is not abridged, and its other fields."""
 CONNECT_TIMEOUT = 10.0
 STREAM_PAUSE = 0.5
 """Seconds at least from one opening of the server's own stream to the next."""
@@ -58,6 +60,8 @@ SESSION_UNKNOWN = "the server does not know this session any more"
 CALL = {"stopgo.call": True}
 """The extension of a request that is a call, takes up its stream or calls it off: who makes it knows what
 failures mean."""
+LISTEN = {"stopgo.call": "listen"}
+"""The same, of a request whose stream brings whatever the server says, also the list of its tools."""
 
 STREAM = "text/event-stream"
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
@@ -83,6 +87,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         on_stream: Callable[[], None],
         on_session: Callable[[str], None],
         nursery: trio.Nursery,
+        most: int = MAX_STORED_BYTES,
     ) -> None:
         """
         Args:
@@ -90,6 +95,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
             on_stream: called whenever that stream begins; what was said before it did is lost.
             on_session: told the id of the session that the SDK's requests are in.
             nursery: for what nobody waits for.
+            most: bytes of a message; a longer one is abridged.
 
         Raises:
             TlsUnusable
@@ -101,6 +107,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         self._on_stream = on_stream
         self._on_session = on_session
         self._nursery = nursery
+        self._most = most
         self._streamed = False
         self._next_stream = -math.inf
         self._replies: dict[object, Reply] = {}
@@ -138,10 +145,9 @@ class McpTransport(httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._reach(request)
-        if is_stream(response):
-            response.headers["content-type"] = STREAM  # which is UTF-8, whatever else it says (HTML)
         if not response.has_redirect_location:
-            return response
+            may_list = request.extensions.get("stopgo.call") is not True
+            return Bounded.body_of(response, Message(self._most, may_list), stream=is_stream(response))
         # Who follows it would first read its body to the end, however far that is.
         await response.aclose()
         # As bytes: what is there need not be ASCII.
@@ -170,9 +176,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
             if streams:
                 return reply.streams(response)
             body = await reply.wait_for(lambda: read_body(response))
-            headers = response.headers.copy()
-            headers.pop("content-encoding", None)
-            return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+            status, headers = response.status_code, response.headers
+            return httpx2.Response(status, headers=headers, content=body, request=request)
         finally:
             if not streams:
                 forget()
@@ -246,6 +251,7 @@ async def http_client(
     on_lost: Callable[[str], None],
     on_stream: Callable[[], None],
     on_session: Callable[[str], None],
+    most: int = MAX_STORED_BYTES,
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client for one server, closed with the block.
 
@@ -255,11 +261,11 @@ async def http_client(
     Args:
         headers: sent with every message to the server.
         auth: sees every response before anything else does, with its status and headers.
-        on_lost, on_stream, on_session: see `McpTransport`.
+        on_lost, on_stream, on_session, most: see `McpTransport`.
     """
     async with trio.open_nursery() as nursery:
         async with httpx2.AsyncClient(
-            transport=McpTransport(on_lost, on_stream, on_session, nursery),
+            transport=McpTransport(on_lost, on_stream, on_session, nursery, most),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             # Unpacking costs more than it saves here; a server may pack all the same.
             headers={**headers, "accept-encoding": "identity"},
@@ -304,24 +310,18 @@ def is_stream(response: httpx2.Response) -> bool:
 
 
 async def read_body(response: httpx2.Response) -> bytes:
-    """The body, unpacked, as far as it is one that we take; whoever made the request has its failure.
+    """The body, abridged if it is too long; whoever made the request has its failure.
 
     Raises:
-        httpx2.TransportError: it could not be read to its end, or is too long.
+        httpx2.TransportError: it could not be read to its end.
     """
-    body = bytearray()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    packed = "content-encoding" in response.headers
     try:
-        async for chunk in response.aiter_bytes() if packed else response.stream:
-            body += chunk
-            if len(body) > MAX_BODY:
-                raise httpx2.RemoteProtocolError(f"the reply is longer than {MAX_BODY} bytes")
+        return b"".join([chunk async for chunk in response.stream])
     except httpx2.DecodingError as error:
         raise httpx2.RemoteProtocolError(str(error)) from error
     finally:
         await response.aclose()
-    return bytes(body)
 
 
 def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:

@@ -56,7 +56,7 @@ class LegacySse:
         incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         with incoming, reads:
             async with http_client as self._client, _stream(self._url, self._client) as response:
-                events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_BODY))
+                events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_EVENT))
                 self._endpoint = await _endpoint(response.url, events)
                 writes = Posts(self._post, incoming)
                 async with trio.open_nursery() as self._nursery:
@@ -154,7 +154,7 @@ async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.
     headers = {"accept": "text/event-stream", "cache-control": "no-store"}
     async with AsyncExitStack() as stack:
         try:
-            stream = stream_within_origin(client, "GET", url, headers=headers, extensions=http.CALL)
+            stream = stream_within_origin(client, "GET", url, headers=headers, extensions=http.LISTEN)
             response = await stack.enter_async_context(stream)
         except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error

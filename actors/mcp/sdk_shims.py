@@ -3,6 +3,7 @@
 * `sifted`: what a server sends without being asked is bounded.
 * `repaired`: one malformed tool does not lose the others of its page.
 * `Unbroken`: a stream from the server that a proxy cuts ends, where the session would give up.
+* `Bounded`: a message that is too long is abridged while it is read.
 * `Reply`: a reply that is awaited no more is given up, where the session would wait on.
 """
 
@@ -19,6 +20,7 @@ import httpx2
 import trio
 from anyio.abc import AsyncResource
 
+from .message_bound import Body, Events, Message
 from .wire import repair_listing, validation_text
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_ASKED = 1000
 """Requests of a server's in hand. The SDK has a task for each, until the server takes the answer."""
+SLICE = 1024
+"""Bytes of a packed body that are unpacked at once."""
 TOOLS_CHANGED = "notifications/tools/list_changed"
 _OF_THE_SDK = ("notifications/cancelled", "notifications/subscriptions/acknowledged")
 """Notifications that its session goes by. All others it only checks, and tells the log at length what is
@@ -150,8 +154,9 @@ async def repaired(
     transport: AbstractAsyncContextManager[TransportStreams],
     protocol_version: Callable[[], str | None],
     log: logging.Logger,
+    left_out: list[str],
 ) -> AsyncIterator[TransportStreams]:
-    """The transport, with malformed tools dropped and logged.
+    """The transport, with malformed tools dropped, logged and added to `left_out`.
 
     The SDK validates a page of `tools/list` as a whole, as it does every result, and offers no way to see it
     before that, so tools are repaired on their way in.
@@ -169,7 +174,8 @@ async def repaired(
             result.setdefault("resultType", "complete")
         if "tools" in result:
             for problem in repair_listing(result, _tool_problem(result, version)):
-                log.warning("left out a malformed tool: %s", problem)
+                log.warning("left out of its tools: %s", problem)
+                left_out.append(problem)
         return True
 
     async with transport as (reads, writes):
@@ -192,6 +198,59 @@ def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[st
 
 
 # ----------------------------------------------------------------- bodies of HTTP responses
+
+
+class Bounded(httpx2.AsyncByteStream):
+    """The body of a response, unpacked, with its messages within a bound."""
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, unpacked: AsyncIterator[bytes], framed: Body | Events
+    ) -> None:
+        self._inner = inner
+        self._unpacked = unpacked
+        self._framed = framed
+
+    @classmethod
+    def body_of(cls, response: httpx2.Response, message: Message, *, stream: bool) -> httpx2.Response:
+        """The response, with its body read through this; `stream`: it is a stream of events."""
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        headers = response.headers.copy()
+        headers.pop("content-length", None)
+        if stream:
+            headers["content-type"] = "text/event-stream"  # which is UTF-8, whatever else it says (HTML)
+        if headers.pop("content-encoding", None) is None:
+            unpacked = aiter(response.stream)
+        else:
+            packed = _Slices(response.stream)
+            unpacked = httpx2.Response(200, headers=response.headers, stream=packed).aiter_bytes()
+        return httpx2.Response(
+            response.status_code,
+            headers=headers,
+            stream=cls(response.stream, unpacked, Events(message) if stream else Body(message)),
+            extensions=response.extensions,
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._unpacked:
+            if passed := self._framed.feed(chunk):
+                yield passed
+        if passed := self._framed.rest():
+            yield passed
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Slices(httpx2.AsyncByteStream):
+    """A packed body in small pieces: each may become a thousand times as long."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            for begin in range(0, len(chunk), SLICE):
+                yield chunk[begin : begin + SLICE]
 
 
 class Unbroken(httpx2.AsyncByteStream):

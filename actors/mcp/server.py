@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
 from ...runtime.context import Behaviour, Context
 from ..tools.server_status import ServerStatus
@@ -26,19 +27,23 @@ def _nobody(status: ServerStatus) -> None:
 
 
 def mcp_server(
-    config: McpServerConfig, *, report: Callable[[ServerStatus], None] = _nobody
+    config: McpServerConfig,
+    *,
+    report: Callable[[ServerStatus], None] = _nobody,
+    max_stored_bytes: int = MAX_STORED_BYTES,
 ) -> Behaviour[ServerMessage]:
     """Serve the tools of one server.
 
     Args:
         report: called at every change of state or tools; must not wait.
+        max_stored_bytes: of a result; of one that is longer, only the beginning of its text is kept.
 
     The behaviour raises `ServerStartFailed`, before it serves, when the first connection cannot be
     made within `config.connect_timeout`. Stopping it takes the child process with it.
     """
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
-        connection = Connection(config, report)
+        connection = Connection(config, report, most=max_stored_bytes)
         caller = Caller(config, connection.line, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
         await connection.started()

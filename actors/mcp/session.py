@@ -103,6 +103,8 @@ class Link:
     tool_calls: ToolCalls = attrs.field(init=False)
     version: str | None = None
     """Of the protocol, once it is agreed upon."""
+    left_out: list[str] = attrs.field(factory=list)
+    """Which tools of the last list there are not, and why."""
     loss: str | None = None
     """Why it is lost."""
     stale: bool = False
@@ -139,6 +141,8 @@ class Line:
     link: Link | None = None
     tools: tuple[Tool, ...] = ()
     """What the server last listed."""
+    left_out: tuple[str, ...] = ()
+    """Which tools of that there are not, and why."""
     wanted: Wanted | None = None
     """The server has nothing to do with us without another token."""
     down_since: float = -math.inf
@@ -244,15 +248,20 @@ class Transport:
 
 
 async def transport(
-    config: McpServerConfig, manner: Manner, link: Link, log: logging.Logger, auth: httpx2.Auth | None
+    config: McpServerConfig,
+    manner: Manner,
+    link: Link,
+    log: logging.Logger,
+    auth: httpx2.Auth | None,
+    most: int,
 ) -> Transport:
-    """The way to the server for one life of its connection.
+    """The way to the server for one life of its connection. A message of more than `most` bytes is abridged.
 
     Raises:
         ConnectFailed: there is no such command, or its `env_file` is of no use.
     """
     if config.url is None:
-        return await _child(config, link, log)
+        return await _child(config, link, log, most)
     from .http import http_client
     from .legacy_sse import LegacySse
     from .oauth import Patient
@@ -265,6 +274,7 @@ async def transport(
         on_lost=link.lose,
         on_stream=link.stream_begins,
         on_session=streamable.in_session,
+        most=most,
     )
     if manner.kind == "sse":
         sse = LegacySse(config.url, link.lose)
@@ -272,7 +282,7 @@ async def transport(
     return Transport(streamable.open(http), streamable)
 
 
-async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Transport:
+async def _child(config: McpServerConfig, link: Link, log: logging.Logger, most: int) -> Transport:
     from .stdio import StdioTransport
 
     assert config.command is not None
@@ -292,6 +302,7 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger) -> Tr
         log=log,
         on_end=link.lose,
         stderr=link.secrets.stream(),
+        most=most,
     )
     return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words)
 
@@ -310,7 +321,7 @@ def client(
     # A version by name is taken for granted: there is no probe, and no falling back.
     otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
     return Client(
-        repaired(sifted(way.streams, link.refresh, log), lambda: link.version, log),
+        repaired(sifted(way.streams, link.refresh, log), lambda: link.version, log, link.left_out),
         mode="legacy" if manner.legacy else otherwise,
         client_info=Implementation(name=CLIENT_NAME, version=client_version()),
         elicitation_callback=link.flights.answering(),

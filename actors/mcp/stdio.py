@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import trio
 
+from ...config.agent_config import MAX_STORED_BYTES
 from .failures import UNREACHABLE
 from .in_flight import note_withdrawal
 from .incoming import error_reply, parse_message
 from .lines import LineFramer, LineWriter
 from .masking import MaskedStream
+from .message_bound import Lines, Message
 from .requests import Outgoing, Requests
 from .stderr import MAX_LINE, Stderr
 from .watcher import watcher
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
 
     Incoming = MemoryObjectSendStream[SessionMessage | Exception]
     FromSession = MemoryObjectReceiveStream[SessionMessage]
-
-MAX_MESSAGE = 64 * 1024 * 1024
-"""Bytes of the longest message; a longer one ends the connection."""
 
 PROBE_TIMEOUT = 2.0
 """Seconds for an answer to `server/discover`: older servers may ignore what they do not know, and
@@ -66,6 +65,7 @@ class StdioTransport:
         log: logging.Logger,
         on_end: Callable[[str], None],
         stderr: MaskedStream | None = None,
+        most: int = MAX_STORED_BYTES,
     ) -> None:
         """
         Args:
@@ -75,12 +75,14 @@ class StdioTransport:
             log: gets the lines of the child's stderr.
             on_end: told why, when no further message can come, perhaps more than once.
             stderr: what the child's stderr passes before anything reads it.
+            most: bytes of a message; a longer one is abridged.
         """
         self._argv = list(argv)
         self._env = env
         self._cwd = cwd
         self._log = log
         self._on_end = on_end
+        self._most = most
         self._writer = LineWriter()
         self._requests = Requests()
         self._stderr = Stderr(log)
@@ -188,15 +190,12 @@ class StdioTransport:
 
     async def _pump_stdout(self, process: trio.Process, incoming: Incoming) -> None:
         assert process.stdout is not None
-        framer = LineFramer()
+        lines = Lines(Message(self._most))
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stdout:
-                    for line in framer.feed(chunk):
+                    for line in lines.feed(chunk):
                         await self._deliver(line, incoming)
-                    if framer.pending > MAX_MESSAGE:
-                        self._log.error("a message is longer than %d bytes", MAX_MESSAGE)
-                        return
                 self._read_to_end.set()
                 await self._hear_out(process)
         finally:

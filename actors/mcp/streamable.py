@@ -66,7 +66,7 @@ class StreamableHttp:
         with self._incoming, merged:
             async with http_client as self._client:
                 way = streamable_http_client(
-                    self._url, http_client=self._client, max_sse_event_size=http.MAX_BODY
+                    self._url, http_client=self._client, max_sse_event_size=http.MAX_EVENT
                 )
                 async with way as (reads, writes), trio.open_nursery() as nursery:
                     nursery.start_soon(self._pump, reads)
@@ -133,7 +133,7 @@ class StreamableHttp:
 
         stream = _Stream()
         try:
-            reply = await self._read(request, stream, httpx2.EventSource(response, http.MAX_BODY))
+            reply = await self._read(request, stream, httpx2.EventSource(response, http.MAX_EVENT))
         except httpx2.SSEError:
             raise
         except httpx2.RequestError:
@@ -151,7 +151,7 @@ class StreamableHttp:
                     self._client, "GET", self._url, headers=headers, extensions=http.CALL
                 ) as resumed:
                     resumed.raise_for_status()
-                    reply = await self._read(request, stream, httpx2.EventSource(resumed, http.MAX_BODY))
+                    reply = await self._read(request, stream, httpx2.EventSource(resumed, http.MAX_EVENT))
                     failures = 0
             except httpx2.HTTPError:
                 failures += 1

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from ..tools.tool import CallTool, Tool, ToolResult
 from .failures import InvalidResult, Unsendable
+from .message_bound import ABRIDGED
 from .output_schema import Outputs
 from .requests import Outgoing, Requester
 from .wire import answer_to_wire, result_from_wire, validation_text
@@ -88,7 +89,10 @@ class ToolCalls:
         result = await self._way.request(outgoing)
         if self._modern and result.get("resultType") == "input_required":
             return _input_required(result)
-        return self._outputs.judged(tool, result_from_wire(result))
+        found = result_from_wire(result)
+        if ABRIDGED in (result.get("_meta") or ()):
+            return found  # its structured content was let go
+        return self._outputs.judged(tool, found)
 
     def _headers(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
         headers = {VERSION_HEADER: self._version}

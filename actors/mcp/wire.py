@@ -7,6 +7,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+from pydantic_core import to_json
+
 from ..tools.tool import (
     Elicitation,
     ElicitationAnswer,
@@ -34,6 +37,12 @@ BLOCKS: Mapping[str, tuple[str, ...]] = {
 its own inside."""
 MAX_PROGRESS_MESSAGE = 500
 """Characters of one."""
+MAX_DEFINITION = 256 * 1024
+"""Bytes of the definition of a tool, as JSON: models are sent it with every request."""
+MAX_PROBLEMS = 20
+"""Tools that are named of those that a page is without."""
+MAX_LABEL = 100
+"""Characters of a name that nobody has checked yet."""
 
 
 def tool_from_wire(tool: types.Tool, server: str) -> Tool:
@@ -201,7 +210,8 @@ def _size(base64: str) -> str:
 def repair_listing(
     page: dict[str, Any], problem_with: Callable[[Mapping[str, Any]], str | None]
 ) -> list[str]:
-    """Drop what is not a tool from a page of `tools/list`, in place, and say what was dropped.
+    """Drop what is not a tool, and what is too long, from a page of `tools/list`, in place, and say what was
+    dropped.
 
     One malformed tool would otherwise make the whole page invalid. A schema that does not say its
     type gets `object`, the only one there is for arguments. A malformed schema of results is no loss.
@@ -214,10 +224,15 @@ def repair_listing(
     if not isinstance(tools, list):
         return []
     kept: list[dict[str, Any]] = []
-    problems: list[str] = []
+    problems = _Problems()
     for position, tool in enumerate(tools):
         if not isinstance(tool, dict):
-            problems.append(f"tool {position}: not an object")
+            problems.add(f"tool {position}: not an object")
+            continue
+        label = f"tool {position} ({str(tool.get('name', 'nameless'))[:MAX_LABEL]})"
+        size = len(to_json(tool, inf_nan_mode="null"))
+        if size > MAX_DEFINITION:
+            problems.add(f"{label}: its definition has {size} bytes, more than {MAX_DEFINITION}")
             continue
         schema = tool.get("inputSchema") or {}
         if isinstance(schema, dict):
@@ -228,9 +243,24 @@ def repair_listing(
         if problem is None:
             kept.append(tool)
         else:
-            problems.append(f"tool {position} ({tool.get('name', 'nameless')}): {problem}")
+            problems.add(f"{label}: {problem}")
     page["tools"] = kept
-    return problems
+    return problems.told()
+
+
+@attrs.define(eq=False)
+class _Problems:
+    _told: list[str] = attrs.field(factory=list)
+    _others: int = 0
+
+    def add(self, problem: str) -> None:
+        if len(self._told) < MAX_PROBLEMS:
+            self._told.append(problem)
+        else:
+            self._others += 1
+
+    def told(self) -> list[str]:
+        return [*self._told, *([f"{self._others} others"] if self._others else [])]
 
 
 # ----------------------------------------------------------------- questions

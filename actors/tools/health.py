@@ -22,6 +22,8 @@ class PartHealth:
     error: str | None = None
     held: tuple[str, ...] = ()
     """Of a server, the tools of which it says less now than what counts, and what."""
+    left_out: tuple[str, ...] = ()
+    """Tools of a server that there are not, and why."""
 
 
 @attrs.frozen
@@ -46,6 +48,7 @@ def health_of(
             status.state,
             status.error or directory.refused.get(server.name),
             held.get(server.name, ()),
+            status.left_out,
         )
         for server in config.enabled_servers
         if (status := directory.servers.get(server.name)) is not None

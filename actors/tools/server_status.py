@@ -26,6 +26,8 @@ class ServerStatus:
     """The revision of the protocol that was last spoken with it."""
     wanted: Wanted | None = None
     """During `auth_required`: what its refusal said."""
+    left_out: tuple[str, ...] = ()
+    """Which of the tools it listed there are not, and why: malformed, too long, too many."""
 
 
 class ServerStartFailed(Exception):

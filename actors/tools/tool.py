@@ -106,6 +106,12 @@ class Tool:
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @cached_property
+    def size(self) -> int:
+        """Bytes of its definition, as JSON."""
+        told = [self.own_name, self.title, self.description, self.input_schema, self.output_schema]
+        return len(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
+
+    @cached_property
     def fingerprint(self) -> str:
         """Changes when anything a human was shown or the gate looked at changes, but for what it is called
         here."""

@@ -117,17 +117,19 @@ def _log_to(terminal: Terminal) -> None:
 
 
 @asynccontextmanager
-async def _connected(servers: Sequence[McpServerConfig]) -> AsyncIterator[tuple[Trial, ...]]:
+async def _connected(
+    config: AgentConfig, servers: Sequence[McpServerConfig]
+) -> AsyncIterator[tuple[Trial, ...]]:
     """Servers for the length of the block, each connected, or with why it is not."""
     trials = tuple(Trial(server) for server in servers)
     async with open_supervisor(EventBus()) as kernel:
         async with trio.open_nursery() as nursery:
             for trial in trials:
-                nursery.start_soon(_connect, kernel, trial)
+                nursery.start_soon(_connect, kernel, trial, config.tools.max_stored_bytes)
         yield trials
 
 
-async def _connect(kernel: Supervisor, trial: Trial) -> None:
+async def _connect(kernel: Supervisor, trial: Trial, most: int) -> None:
     def report(status: ServerStatus) -> None:
         trial.status = status
 
@@ -135,7 +137,8 @@ async def _connect(kernel: Supervisor, trial: Trial) -> None:
     server = attrs.evolve(trial.server, required=True)
     began = trio.current_time()
     try:
-        trial.ref = await kernel.start(f"mcp:{server.name}", mcp_server(server, report=report))
+        opened = mcp_server(server, report=report, max_stored_bytes=most)
+        trial.ref = await kernel.start(f"mcp:{server.name}", opened)
     except ServerStartFailed as error:
         trial.failure = error.reason
     else:
@@ -149,7 +152,7 @@ async def _connect(kernel: Supervisor, trial: Trial) -> None:
 
 
 async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
-    async with _connected(servers) as trials:
+    async with _connected(config, servers) as trials:
         pass
     place = descend(root_place(config), config.agent)
     problem = None
@@ -206,6 +209,7 @@ def _report(trial: Trial, shelf: Shelf | None, place: Place) -> Iterator[str]:
     count = len(trial.tools)
     tools = "1 tool" if count == 1 else f"{count} tools"
     yield f"{name}: connected in {trial.seconds:.2f} s, protocol {spoken} ({era}), {tools}"
+    yield from (f"  left out: {each}" for each in trial.status.left_out)
     if shelf is None:
         return
     if shelf.facade is not None:
@@ -275,7 +279,7 @@ class _Caller:
 
 
 async def _call(caller: _Caller, name: str, given: Mapping[str, Any]) -> int:
-    async with _connected((caller.server,)) as (trial,):
+    async with _connected(caller.config, (caller.server,)) as (trial,):
         if trial.ref is None or trial.failure is not None:
             caller.terminal.tell(f'MCP server "{trial.server.name}" failed: {trial.failure}', "bad")
             return FAILED

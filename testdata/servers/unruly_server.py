@@ -103,6 +103,12 @@ def call(request_id: int, name: str, arguments: dict[str, Any], meta: dict[str, 
             result = text("asked it all")
         case "big":
             result = text("x" * int(arguments["size"]))
+            if arguments.get("order") == "id last":
+                write(json.dumps({"result": result, "jsonrpc": "2.0", "id": request_id}).encode())
+                return
+            if arguments.get("order") == "list":  # it looks like one, until its id is known
+                write(json.dumps({"result": {"tools": [], **result}, "id": request_id}).encode())
+                return
         case "broken_utf8":
             body = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": text("caf@")}).encode()
             write(body.replace(b"@", b"\xe9"))

@@ -76,9 +76,9 @@ def serving(statuses: list[ServerStatus]) -> Open:
     """Run the actor of a server for a block."""
 
     @asynccontextmanager
-    async def serving(config: McpServerConfig) -> Any:
+    async def serving(config: McpServerConfig, **options: Any) -> Any:
         async with open_supervisor(EventBus()) as supervisor:
-            yield await supervisor.start(config.name, mcp_server(config, report=statuses.append))
+            yield await supervisor.start(config.name, mcp_server(config, report=statuses.append, **options))
 
     return serving
 
@@ -148,6 +148,14 @@ class HttpPeer:
     """From where each call came: a connection's other end."""
     other_bearers: list[str] = attrs.field(factory=list)
     """`Authorization` headers of requests that are no call."""
+    content: str = ""
+    """What the text of a result is; none, the name of the tool."""
+    reply_id: int | None = None
+    """Of results, in the place of the request's."""
+    more: dict[str, Any] = attrs.field(factory=dict)
+    """What a result has besides."""
+    listed: tuple[Mapping[str, Any], ...] = ()
+    """Other tools that it lists."""
     on_call: str = "answer"
     """answer, stream (with a charset that is none), hang_up, cut (a stream ends before the reply, and says
     how to go on), break (so does the connection under it), redirect (to itself, once, with a body of `LONG`
@@ -279,7 +287,7 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
         case "tools/list":
             schema = {"type": "object"}
             names = ("echo", "slow", "fresh") if peer.fresh else ("echo", "slow")
-            result = {"tools": [{"name": name, "inputSchema": schema} for name in names]}
+            result = {"tools": [*({"name": name, "inputSchema": schema} for name in names), *peer.listed]}
         case "tools/call":
             tool = message["params"]["name"]
             peer.calls.append((tool, authorization))
@@ -289,7 +297,8 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
                 peer.on_call = "answer"
                 return redirect_at_length(peer, handler)
             if peer.on_call == "stream":
-                answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
+                content = [{"type": "text", "text": peer.content}] if peer.content else []
+                answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": content}}
                 event = f"data: {json.dumps(answer)}\n\n".encode()
                 return reply(handler, 200, event, "text/event-stream; charset=rot13")
             if peer.on_call == "hang_up":
@@ -309,7 +318,8 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
                 return reply(handler, int(status), b"<h1>sorry</h1>", "text/html", more=more)
             if tool == "slow":
                 peer.slow.wait()
-            result = {"content": [{"type": "text", "text": tool}]}
+            result = {**peer.more, "content": [{"type": "text", "text": peer.content or tool}]}
+            message["id"] = peer.reply_id or message["id"]
         case _ if "id" not in message:
             peer.notifications.append(message)
             return reply(handler, 202)

@@ -12,6 +12,9 @@ from typing import Any
 
 import attrs
 
+DESCRIPTION = ""
+"""Of what its tools take."""
+
 
 @attrs.define
 class SsePeer:
@@ -114,7 +117,7 @@ def answer(peer: SsePeer, message: dict[str, Any]) -> None:
                 "serverInfo": {"name": "older", "version": "1"},
             }
         case "tools/list":
-            schema = {"type": "object"}
+            schema = {"type": "object", "description": DESCRIPTION}
             result = {"tools": [{"name": name, "inputSchema": schema} for name in ("echo", "silent")]}
         case "tools/call" if message["params"]["name"] == "echo":
             result = {"content": [{"type": "text", "text": "echo"}]}

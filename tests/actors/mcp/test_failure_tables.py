@@ -24,7 +24,7 @@ from tests.actors.mcp.test_eras import sdk_server
 from tests.waiting import PATIENCE, until
 
 Config = Callable[..., McpServerConfig]
-Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 NEIGHBOURS_CALL = 0.2
 """Seconds; whatever fails does so while it runs."""
@@ -250,7 +250,7 @@ async def test_a_server_over_http_that_is_killed_in_a_call(serving: Open, kind: 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 async def test_a_long_reply_arrives_as_a_stream(serving: Open, kind: str) -> None:
     with sdk_server(kind) as (url, _):
-        async with serving(web(url)) as server:
+        async with serving(web(url), max_stored_bytes=8_000_000) as server:
             text = "x" * 2_000_000
             assert await outcome(server, CallTool("echo", {"text": text})) == f"answer: {text}"
 

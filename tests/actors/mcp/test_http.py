@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ from tests.actors.mcp.conftest import LONG, attempts_end, times_out
 from tests.actors.mcp.test_streamable import call
 from tests.waiting import PATIENCE, until
 
-Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 
 def web(url: str, **changes: Any) -> McpServerConfig:
@@ -271,18 +272,42 @@ async def test_an_older_server_is_told_of_a_cancelled_call(
     assert cancelled["params"]["requestId"] >= FIRST_ID
 
 
-@pytest.mark.parametrize(
-    ("how", "says"), [("answer", "longer than 10 bytes"), ("cut", "exceeded the 10 byte limit")]
-)
-async def test_a_reply_without_end_is_bounded(
-    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch, how: str, says: str
+@pytest.mark.parametrize("how", ["answer", "stream"])
+@pytest.mark.parametrize("headers", [{}, {"content-encoding": "gzip"}], ids=["plain", "gzip"])
+async def test_a_result_that_is_too_long_is_abridged_and_the_call_was_made(
+    http_peer: Any, serving: Open, how: str, headers: dict[str, str]
 ) -> None:
-    async with serving(web(http_peer.url)) as server:
-        monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
-        http_peer.on_call = how
-        with pytest.raises(ToolOutcomeUnknown, match=says):
-            await server.ask(CallTool("echo", {}))
-    assert http_peer.resumed == []
+    http_peer.on_call, http_peer.headers, http_peer.content = how, headers, "x" * 3_000_000
+    async with serving(web(http_peer.url), max_stored_bytes=10_000) as server:
+        result = await server.ask(CallTool("echo", {}))
+    note, _, text = result.content.partition("\n")
+    assert re.search(r"it had 30000\d\d bytes, and tools.max_stored_bytes is 10000", note)
+    assert text.strip("x") == ""
+    assert 9_000 < len(text) < 10_000
+    assert not result.is_error
+    assert len(http_peer.calls) == 1
+
+
+async def test_a_call_cannot_bring_a_long_list_of_tools(http_peer: Any, serving: Open) -> None:
+    """Only a list may be longer than a result, and whose reply it is does not depend on its id here."""
+    http_peer.reply_id = 2
+    http_peer.more = {"tools": []}
+    http_peer.content = "x" * 100_000
+    async with serving(web(http_peer.url), max_stored_bytes=10_000) as server:
+        assert len((await server.ask(CallTool("echo", {}))).content) < 20_000
+
+
+async def test_a_tool_that_is_too_long_is_left_out_and_the_server_stays(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus], caplog: pytest.LogCaptureFixture
+) -> None:
+    fields = {f"field_{n}": {"type": "string"} for n in range(20_000)}
+    http_peer.listed = ({"name": "huge", "inputSchema": {"type": "object", "properties": fields}},)
+    async with serving(web(http_peer.url), max_stored_bytes=10_000) as server:
+        assert [tool.name for tool in await server.ask(ListTools())] == ["echo", "slow"]
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    [left_out] = statuses[-1].left_out
+    assert re.search(r"\(huge\): its definition has \d+ bytes, more than 262144", left_out)
+    assert left_out in caplog.text
 
 
 async def test_cookies_of_one_caller_do_not_go_with_the_call_of_another(
@@ -295,16 +320,10 @@ async def test_cookies_of_one_caller_do_not_go_with_the_call_of_another(
     assert http_peer.cookies == [None, None]
 
 
-async def test_replies_may_be_packed_and_are_bounded_unpacked(
-    http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_replies_may_be_packed(http_peer: Any, serving: Open) -> None:
     http_peer.headers = {"content-encoding": "gzip"}
     async with serving(web(http_peer.url)) as server:
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
-        http_peer.headers["x"] = "y"
-        monkeypatch.setattr("stopgo.actors.mcp.http.MAX_BODY", 10)
-        with pytest.raises(ToolOutcomeUnknown, match="longer than 10 bytes"):
-            await server.ask(CallTool("echo", {}))
 
 
 async def test_a_reply_that_cannot_be_unpacked_is_lost(http_peer: Any, serving: Open) -> None:

@@ -20,11 +20,12 @@ from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
+from tests.actors.mcp import sse_peer as sse_peer_module
 from tests.actors.mcp.conftest import times_out
 from tests.actors.mcp.sse_peer import SsePeer, sse_peer
 from tests.waiting import PATIENCE, until
 
-Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 
 @pytest.fixture
@@ -49,6 +50,15 @@ async def test_tools_and_calls(peer: SsePeer, serving: Open, transport: Any) -> 
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert peer.calls == [("echo", None)]
     assert set(peer.headers) == {"k"}
+
+
+async def test_a_list_may_be_longer_than_a_result(
+    peer: SsePeer, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse_peer_module, "DESCRIPTION", "x" * 10_000)
+    async with serving(older(peer), max_stored_bytes=4096) as server:
+        assert [tool.name for tool in await server.ask(ListTools())] == ["echo", "silent"]
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
 async def test_what_was_found_is_remembered(

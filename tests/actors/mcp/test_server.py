@@ -40,7 +40,7 @@ from tests.actors.mcp.conftest import times_out
 from tests.waiting import PATIENCE, until
 
 Config = Callable[..., McpServerConfig]
-Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
+Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 
 def executed(ledger: Path) -> list[str]:
@@ -259,20 +259,37 @@ async def test_garbage_between_messages_is_survived(unruly: Config, serving: Ope
         assert (await server.ask(CallTool("broken_pair", {}))).content == "caf\ufffd"
 
 
-async def test_very_long_messages_arrive(unruly: Config, serving: Open) -> None:
-    async with serving(unruly()) as server:
-        assert len((await server.ask(CallTool("big", {"size": 30_000_000}))).content) == 30_000_000
+async def test_a_message_as_long_as_is_stored_arrives(unruly: Config, serving: Open) -> None:
+    async with serving(unruly(), max_stored_bytes=11_000_000) as server:
+        assert (await server.ask(CallTool("big", {"size": 10_000_000}))).content == "x" * 10_000_000
 
 
-async def test_a_message_without_end_ends_the_connection(
-    unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("order", "room"), [("id first", 20e6), ("id last", 20e6), ("list", 80e6)])
+async def test_a_longer_result_is_not_kept_and_finds_its_call(
+    unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture, order: str, room: float
 ) -> None:
-    monkeypatch.setattr("stopgo.actors.mcp.stdio.MAX_MESSAGE", 100_000)
-    async with serving(unruly()) as server:
-        with pytest.raises(ToolOutcomeUnknown, match="connection lost"):
-            await server.ask(CallTool("big", {"size": 1_000_000}))
-        assert "a message is longer than 100000 bytes" in caplog.text
+    """Nor is it held in memory: 60 MB took hundreds of them."""
+    process = psutil.Process()
+    async with serving(unruly(), max_stored_bytes=100_000) as server:
+        before, most = process.memory_info().rss, 0
+
+        async def look() -> None:
+            nonlocal most
+            while True:
+                most = max(most, process.memory_info().rss)
+                await trio.sleep(0.005)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            result = await server.ask(CallTool("big", {"size": 60_000_000, "order": order}))
+            nursery.cancel_scope.cancel()
         assert (await server.ask(CallTool("big", {"size": 10}))).content == "x" * 10
+    note, _, text = result.content.partition("\n")
+    assert re.search(r"^\[Note: the call was made, .*: it had 600\d{5} bytes, and ", note)
+    assert set(text) == {"x"}
+    assert len(text) < 100_000
+    assert "not a message" not in caplog.text
+    assert most - before < room
 
 
 async def test_one_malformed_tool_does_not_lose_the_others(
@@ -340,12 +357,6 @@ async def test_what_a_call_says_is_not_lost_for_its_form(
     async with serving(unruly()) as server:
         result = await server.ask(CallTool(tool, {}))
     assert (result.content, result.structured, result.is_error) == (text, structured, False)
-
-
-async def test_ten_megabytes_are_kept_whole(unruly: Config, serving: Open) -> None:
-    async with serving(unruly()) as server:
-        result = await server.ask(CallTool("big", {"size": 10_000_000}))
-    assert result.content == "x" * 10_000_000
 
 
 async def test_odd_progress_and_much_of_it_hurts_nobody(unruly: Config, serving: Open) -> None:

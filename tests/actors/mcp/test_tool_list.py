@@ -14,27 +14,37 @@ from stopgo.actors.mcp import tool_list
 from stopgo.actors.mcp.in_flight import Flights
 from stopgo.actors.mcp.session import Link, Manner, Transport, client
 from stopgo.actors.mcp.tool_list import list_tools
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.mcp import McpServerConfig, ToolFilter
 
 LOG = logging.getLogger("test")
+EVERYTHING = ToolFilter()
 
 
 def listed(name: str, description: str = "", **more: Any) -> types.Tool:
     return types.Tool(name=name, description=description, input_schema={"type": "object"}, **more)
 
 
-async def tools_of(pages: Mapping[str | None, tuple[list[types.Tool], str | None]]) -> list[tuple[str, str]]:
+left_out: list[str] = []
+"""Told of the last list."""
+
+
+async def tools_of(
+    pages: Mapping[str | None, tuple[list[types.Tool], str | None]], filter: ToolFilter = EVERYTHING
+) -> list[tuple[str, str]]:
     """What is known in the end, of a server with these pages and cursors; what calls go by is the same."""
 
     async def list_page(cursor: str | None = None) -> types.ListToolsResult:
         tools, following = pages[cursor]
         return types.ListToolsResult(tools=tools, next_cursor=following)
 
+    left_out.clear()
     known: list[Any] = []
     link = Link(Flights(LOG))
     link.client = cast(Any, SimpleNamespace(list_tools=list_page))
     link.tool_calls = cast(Any, SimpleNamespace(listed=known.extend))
-    tools = await list_tools(link, "web", LOG)
+    config = McpServerConfig(name="web", url="http://server.test/mcp", tools=filter)
+    tools = await list_tools(link, config, LOG)
+    left_out.extend(link.left_out)
     assert tuple(known) == tools
     return [(tool.name, tool.description) for tool in tools]
 
@@ -64,6 +74,34 @@ async def test_pages_without_end_are_bounded(
     pages = {str(n) if n else None: ([listed(f"t{n}")], str(n + 1)) for n in range(10)}
     assert [name for name, _ in await tools_of(pages)] == ["t0", "t1", "t2"]
     assert "more than 3 pages" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "filter", "left"),
+    [
+        ({"MAX_TOOLS": 2}, EVERYTHING, ["a", "b"]),
+        ({"MAX_TOOLS": 2}, ToolFilter(exclude=("a",)), ["b", "c"]),
+        ({"MAX_TOOLS": 2}, ToolFilter(include=("d",)), ["a", "d"]),
+        ({"MAX_DEFINITIONS": 2 * 1100}, EVERYTHING, ["a", "b"]),
+        ({"MAX_DEFINITIONS": 2 * 1100}, ToolFilter(include=("c", "d")), ["c", "d"]),
+        ({"MAX_TOOLS": 4, "MAX_DEFINITIONS": 4 * 1100}, EVERYTHING, ["a", "b", "c", "d"]),
+    ],
+)
+async def test_tools_that_there_is_no_room_for_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    bounds: Mapping[str, int],
+    filter: ToolFilter,
+    left: list[str],
+) -> None:
+    """Those that the agent does not use go first."""
+    for name, value in bounds.items():
+        monkeypatch.setattr(tool_list, name, value)
+    a, b, c, d = (listed(name, "x" * 1000) for name in "abcd")
+    assert [name for name, _ in await tools_of({None: ([a, b], "1"), "1": ([c, d], None)}, filter)] == left
+    others = [name for name in "abcd" if name not in left]
+    assert [text.rpartition(": ")[2] for text in left_out] == ([", ".join(others)] if others else [])
+    assert ("left out of its tools" in caplog.text) == bool(others)
 
 
 async def test_pages_in_a_circle_are_read_once(caplog: pytest.LogCaptureFixture) -> None:

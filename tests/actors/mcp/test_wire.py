@@ -15,6 +15,8 @@ from pydantic import ValidationError
 
 from stopgo.actors.mcp.failures import InvalidResult
 from stopgo.actors.mcp.wire import (
+    MAX_DEFINITION,
+    MAX_PROBLEMS,
     error_result,
     repair_listing,
     result_from_wire,
@@ -253,7 +255,8 @@ def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(t
     problems = repair_listing(page, problem_with)
     names = [tool["name"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
     assert [tool["name"] for tool in page["tools"]] == names
-    assert len(problems) == len(tools) - len(names)
+    dropped = len(tools) - len(names)
+    assert len(problems) == min(dropped, MAX_PROBLEMS + 1)
     assert page["nextCursor"] == "more"
 
 
@@ -267,6 +270,15 @@ def test_a_malformed_schema_of_results_is_no_loss() -> None:
     }
     assert repair_listing(page, problem_with) == []
     assert [tool.get("outputSchema") for tool in page["tools"]] == [schema, None]
+
+
+def test_a_definition_that_is_too_long_is_dropped() -> None:
+    long = {"name": "n" * 1000, "inputSchema": {}, "description": "x" * MAX_DEFINITION}
+    page: dict[str, Any] = {"tools": [long, {"name": "good"}, *[1] * 1000]}
+    problems = repair_listing(page, fine)
+    assert [tool["name"] for tool in page["tools"]] == ["good"]
+    assert problems[0].startswith(f"tool 0 ({'n' * 100}): its definition has ")
+    assert (len(problems), problems[-1]) == (MAX_PROBLEMS + 1, f"{1001 - MAX_PROBLEMS} others")
 
 
 def test_what_is_no_page_is_left_to_the_sdk() -> None:

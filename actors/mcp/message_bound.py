@@ -1,0 +1,273 @@
+"""Messages of a server within a bound. Pure.
+
+The beginning and the end of a message that is longer are kept, and the rest is let go as it arrives:
+
+* A result becomes a result that says how long it was, followed by the text at its beginning. The call has
+  happened, so its reply must find it: `id` stands before or after the result, hence in one of the two.
+* An error keeps its code and the beginning of its text.
+* A request or a notification loses its parameters; the SDK answers such a request with an error.
+* A list of tools may be longer than anything else, because a tool that is too long is left out by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import attrs
+from pydantic_core import from_json, to_json
+
+from .failures import ANY_ERROR, MAX_LINE
+from .requests import FIRST_ID
+
+MAX_LISTING = 16 * 1024 * 1024
+"""Bytes of the longest message that lists tools."""
+END = 1024
+"""Bytes that are kept of the end of a message that is too long."""
+ABRIDGED = "stopgo/abridged"
+"""In the metadata of a result that is."""
+SETTING = "tools.max_stored_bytes"
+
+_MEMBER = rb'"\w{1,32}"\s*:\s*(?:"[^"\\]{0,256}"|-?\d[\d.eE+-]{0,30}|true|false|null)\s*'
+_FIRST_MEMBERS = re.compile(rb'\s*\{\s*((?:%s,\s*)*)"(\w{1,32})"\s*:' % _MEMBER)
+_LAST_MEMBERS = re.compile(rb'(?:(?<!\\)"isError"\s*:\s*(true|false)\s*\}\s*)?((?:,\s*%s)*)\}\s*\Z' % _MEMBER)
+"""In valid JSON these are members of the message itself: the last brace closes it, and a member that ends
+right before that brace is one of its own."""
+
+
+@attrs.define(eq=False)
+class Message:
+    """One message after the other, as it arrives in pieces."""
+
+    _most: int
+    """Bytes that are kept of one."""
+    _may_list: bool = True
+    """It may be a list of tools, and then longer."""
+    _kept: bytearray = attrs.field(factory=bytearray)
+    _end: bytes = b""
+    """Of a message that is too long: what arrived last."""
+    _size: int = 0
+    _lists: bool = False
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece."""
+        self._size += len(piece)
+        if self._end:
+            self._end = (self._end + piece)[-END:]
+            return
+        self._kept += piece
+        if len(self._kept) <= self._most:
+            return
+        self._lists = self._lists or (self._may_list and _lists_tools(self._kept))
+        if not self._lists or len(self._kept) > MAX_LISTING:
+            self._let_go()
+
+    def take(self) -> bytes:
+        """The message, abridged if it is too long. The next begins."""
+        if self._lists and not self._end and _is_ours(_last_members(self._kept[-END:])[1]):
+            self._let_go()  # it is the result of a call all the same
+        if self._end:
+            message = abridged(bytes(self._kept), self._end, self._size, self._most)
+        else:
+            message = bytes(self._kept)
+        self._kept, self._end, self._size, self._lists = bytearray(), b"", 0, False
+        return message
+
+    def _let_go(self) -> None:
+        self._end = bytes(self._kept[-END:])
+        del self._kept[self._most :]
+
+
+@attrs.define(eq=False)
+class Lines:
+    """Messages that each take a line."""
+
+    _message: Message
+
+    def feed(self, chunk: bytes | bytearray) -> Iterator[bytes]:
+        """Take a chunk; yield the messages that it completed."""
+        begin = 0
+        while (end := chunk.find(b"\n", begin)) >= 0:
+            self._message.add(bytes(chunk[begin:end]))
+            yield self._message.take()
+            begin = end + 1
+        if begin < len(chunk):
+            self._message.add(bytes(chunk[begin:]))
+
+
+@attrs.define(eq=False)
+class Body:
+    """A message that is the body of a response."""
+
+    _message: Message
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take a chunk; give what can be passed on."""
+        self._message.add(chunk)
+        return b""
+
+    def rest(self) -> bytes:
+        """Nothing more comes: give what is left."""
+        return self._message.take()
+
+
+@attrs.define(eq=False)
+class Events:
+    """Messages that are the data of events (HTML, "Server-sent events"). The data of an event comes out after
+    its other fields, which makes no difference to its reader."""
+
+    _message: Message
+    _begun: bytes = b""
+    """Of a line, as long as it is not known whether it is one of data."""
+    _kind: Literal["begun", "data", "other"] = "begun"
+    """Of the line at hand."""
+    _lines: int = 0
+    """Of data in the event at hand."""
+    _returned: bool = False
+    """The last byte was a carriage return; a newline may follow that belongs to it."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take a chunk; give what can be passed on."""
+        if self._returned:
+            chunk = b"\r" + chunk
+        self._returned = chunk.endswith(b"\r")
+        if self._returned:
+            chunk = chunk[:-1]
+        first, *others = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        out = [self._read(first)]
+        for piece in others:
+            out += (self._end_line(), self._read(piece))
+        return b"".join(out)
+
+    def rest(self) -> bytes:
+        """Nothing more comes: give what is left."""
+        return self.feed(b"\n") if self._returned else b""
+
+    def _read(self, piece: bytes) -> bytes:
+        if self._kind == "begun":
+            piece = self._begun + piece
+            self._begun = b""
+            if len(piece) < len(b"data:"):
+                self._begun = piece
+                return b""
+            self._kind = "data" if piece.startswith(b"data:") else "other"
+            if self._kind == "data":
+                piece = piece.removeprefix(b"data:")
+                if self._lines:
+                    self._message.add(b"\n")
+                self._lines += 1
+        if self._kind == "other":
+            return piece
+        if piece:
+            self._message.add(piece)
+        return b""
+
+    def _end_line(self) -> bytes:
+        if self._begun == b"data":  # the same as with a colon
+            self._read(b":")
+        begun, kind = self._begun, self._kind
+        self._begun, self._kind = b"", "begun"
+        if kind == "data":
+            return b""
+        if kind == "other" or begun:
+            return begun + b"\n"
+        if not self._lines:
+            return b"\n"
+        self._lines = 0
+        data = self._message.take().replace(b"\n", b"\ndata:")
+        return b"data:" + data + b"\n\n"
+
+
+def abridged(beginning: bytes, end: bytes, size: int, most: int) -> bytes:
+    """A short message in the place of one that had `size` bytes, of which `most` may be kept. What is no
+    message stays none."""
+    known = {**_first_members(beginning), **_partly(beginning)}
+    failed, last = _last_members(end)
+    known.update(last)
+    message: dict[str, Any] = {"jsonrpc": "2.0"}
+    if "id" in known:
+        message["id"] = known["id"]
+    if isinstance(known.get("method"), str):
+        return to_json({**message, "method": known["method"]})
+    if "id" not in known:
+        return beginning[:MAX_LINE]
+    told = f"it had {size} bytes, and {SETTING} is {most}"
+    error, result = known.get("error"), known.get("result")
+    if error is not None or (isinstance(_lists(result), list) and not _is_ours(known)):
+        error = error if isinstance(error, dict) else {}
+        code, said = error.get("code"), error.get("message")
+        # Its own text comes last, for where a text is cut is where the beginning of a secret is looked for.
+        text = f"[The error was too long: {told}] {said[:MAX_LINE] if isinstance(said, str) else ''}"
+        message["error"] = {"code": code if isinstance(code, int) else ANY_ERROR, "message": text.strip()}
+        return to_json(message)
+    texts = _texts(result)
+    note = f"[Note: the call was made, but its result was too long to be kept: {told}. "
+    note += "Its text begins as follows.]" if texts else "Nothing of it could be kept.]"
+    said_so = isinstance(result, dict) and result.get("isError") is True
+    content = [{"type": "text", "text": text} for text in (note, *texts)]
+    result = {"content": content, "isError": said_so or failed, "_meta": {ABRIDGED: True}}
+    return to_json({**message, "result": result})
+
+
+def _texts(result: object) -> list[str]:
+    content = result.get("content") if isinstance(result, dict) else None
+    blocks = content if isinstance(content, list) else []
+    # The last block was perhaps cut before it says its type.
+    texts = [
+        block.get("text")
+        for block in blocks
+        if isinstance(block, dict) and block.get("type", "text") == "text"
+    ]
+    return [text for text in texts if isinstance(text, str) and text]
+
+
+def _lists_tools(kept: bytes | bytearray) -> bool:
+    known = {**_first_members(bytes(kept[:END])), **_partly(bytes(kept))}
+    return not _is_ours(known) and isinstance(_lists(known.get("result")), list)
+
+
+def _lists(result: object) -> object:
+    return result.get("tools") if isinstance(result, dict) else None
+
+
+def _is_ours(known: Mapping[str, Any]) -> bool:
+    """Whether it is the reply to a request of ours, which are calls, and not of the SDK's."""
+    try:
+        return int(known.get("id") or 0) >= FIRST_ID
+    except (TypeError, ValueError):
+        return False
+
+
+def _partly(beginning: bytes) -> dict[str, Any]:
+    """What the beginning of a message says at length; nothing when it cannot be read. The id may have been
+    cut."""
+    text = beginning.decode("utf-8-sig", "replace").encode()
+    try:
+        found = from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        return {}
+    found = found if isinstance(found, dict) else {}
+    return {name: found[name] for name in ("method", "error", "result") if name in found}
+
+
+def _first_members(beginning: bytes) -> dict[str, Any]:
+    """The short members before the first long one, whose name is there as well."""
+    found = _FIRST_MEMBERS.match(beginning[:END])
+    if found is None:
+        return {}
+    return {found[2].decode(): {}, **_members(found[1])}
+
+
+def _last_members(end: bytes | bytearray) -> tuple[bool, dict[str, Any]]:
+    """Whether the result says at its end that it is an error, and the short members at the end."""
+    found = _LAST_MEMBERS.search(end)
+    return (False, {}) if found is None else (found[1] == b"true", _members(found[2]))
+
+
+def _members(text: bytes) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = from_json(b"{" + text.strip(b", \t\r\n") + b"}")
+    except ValueError:
+        return {}
+    return found
