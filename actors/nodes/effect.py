@@ -41,7 +41,7 @@ from ..tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from .inquiries import Asking, Inquiries, Replies, asked_at
+from .inquiries import Asking, Inquiries, Replies, asked_at, note_declined
 from .node import Execute, RunScope, occasion
 from .turn_to_ask import TurnToAsk
 
@@ -273,6 +273,9 @@ class Effect:
         except ToolInputRequired as wanted:
             result = ToolResult(str(wanted))
             need = needs.answers(wanted)
+            for request in need["requests"].values():
+                if "unaskable" in request:
+                    note_declined(self.scope, asks.key, request["unaskable"])
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await asks.close()
             await self._record_unknown(asks.key, asks.attempt, str(error))

@@ -7,6 +7,7 @@ is lost with this process.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -60,8 +61,7 @@ class Asking:
         """
 
         async def one(number: int, request: Mapping[str, Any]) -> ElicitationAnswer:
-            elicitation = Elicitation(**request)
-            if unaskable(elicitation) is not None:
+            if "unaskable" in request or unaskable(elicitation := Elicitation(**request)) is not None:
                 return DECLINE
             question = question_key(key, asked["attempt"], number)
             return answer_of(await self.ask(key, question, elicitation, in_flight=False))
@@ -104,7 +104,8 @@ class Inquiries:
         """For the server's side: what people say to its question."""
         if self._closed or self._draining.is_set():
             return CANCEL
-        if unaskable(elicitation) is not None:
+        if (why := unaskable(elicitation)) is not None:
+            note_declined(self._asking.scope, self.key, why)
             return DECLINE
         inquiry = _Inquiry(elicitation)
         self._asking.scope.log.start_soon(partial(self._put, inquiry))
@@ -158,6 +159,14 @@ class _Inquiry:
     answer: ElicitationAnswer = CANCEL
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     answered: trio.Event = attrs.field(factory=trio.Event)
+
+
+def note_declined(scope: RunScope, key: str, why: str) -> None:
+    """Log that a question of the server of the call `key` was declined without asking anybody."""
+    started = scope.log.run.calls[key].started
+    assert started is not None
+    log = logging.getLogger(f"stopgo.mcp.{started['server']}")
+    log.warning('declined a question in a call of the tool "%s": %s', started["tool"], why)
 
 
 def question_key(key: str, attempt: int, number: int) -> str:

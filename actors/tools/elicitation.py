@@ -11,10 +11,15 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from .secret_forms import secret_field
 from .tool import Elicitation, ElicitationAnswer
 
 MAX_QUESTION = 64 * 1024
 """Characters of a question, as JSON; a longer one is not put to anybody."""
+
+
+MAX_NAME = 100
+"""Characters that are told of the name of a field."""
 
 
 def to_json(elicitation: Elicitation) -> dict[str, Any]:
@@ -28,6 +33,9 @@ def unaskable(elicitation: Elicitation) -> str | None:
     if elicitation.url is not None and not _is_web_address(elicitation.url):
         # People are going to follow it; a script, or a file of theirs, is no place to send them to.
         return "the address to visit is not one of the web"
+    secret = None if elicitation.schema is None else secret_field(elicitation.schema)
+    if secret is not None:
+        return f"its form asks for a secret ({secret[:MAX_NAME]!r}), and what is typed into forms is stored"
     return None
 
 

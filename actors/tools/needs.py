@@ -6,7 +6,8 @@ call goes on as the next attempt, in this life or a later one, when the need is 
 * a credential: ``{"kind": "credential", "status": 401 | 403, "challenge"?, "command"}``, where `command` is
   the one whose token, or lack of one, was refused.
 * answers: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``, where `state` is the
-  server's own and `answers` says whether the next attempt brings them (`ToolInputRequired`).
+  server's own and `answers` says whether the next attempt brings them (`ToolInputRequired`). Of a question
+  that is put to nobody, only the reason is kept: ``{"unaskable": why}``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import attrs
 
 from . import elicitation
-from .tool import ToolAuthRequired, ToolInputRequired
+from .tool import Elicitation, ToolAuthRequired, ToolInputRequired
 
 MAX_CHALLENGE = 2000
 """Characters of a server's challenge that are kept."""
@@ -48,7 +49,12 @@ def answers(wanted: ToolInputRequired) -> dict[str, Any]:
     """The need of answers to a server's questions."""
     return {
         "kind": "answers",
-        "requests": {name: elicitation.to_json(asked) for name, asked in wanted.requests.items()},
+        "requests": {name: _request(asked) for name, asked in wanted.requests.items()},
         "state": wanted.state,
         "answers": wanted.answers,
     }
+
+
+def _request(asked: Elicitation) -> dict[str, Any]:
+    why = elicitation.unaskable(asked)
+    return elicitation.to_json(asked) if why is None else {"unaskable": why}

@@ -38,6 +38,7 @@ from tests.actors.world import (
 )
 from tests.runtime.journal.kept import intents_of
 
+SECRET = {"properties": {"db_password": {"type": "string", "default": "hunter2"}}}
 FORM = {
     "type": "object",
     "properties": {
@@ -332,10 +333,11 @@ async def test_a_call_that_ends_without_the_answer_takes_its_question_along(
         Elicitation("Look here", url="javascript:alert(1)"),
         Elicitation("Look here", url="file:///etc/passwd"),
         Elicitation("Look here", url="https://[broken"),
+        Elicitation("Log in", SECRET),
     ],
 )
 async def test_what_cannot_be_put_to_anybody_is_declined(
-    asking: Asking, autojump_clock: MockClock, elicitation: Elicitation
+    asking: Asking, autojump_clock: MockClock, elicitation: Elicitation, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def server(message: CallTool) -> str:
         assert message.on_elicitation is not None
@@ -345,6 +347,22 @@ async def test_what_cannot_be_put_to_anybody_is_declined(
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         assert result_of(turn.conversation) == "decline"
+    assert 'declined a question in a call of the tool "ask": ' in caplog.text
+
+
+async def test_a_form_that_asks_for_a_secret_is_neither_shown_nor_stored(
+    asking: Asking, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[CallTool] = []
+    asking.offer("ask", two_legs({"in": Elicitation("Log in", SECRET), "who": WHO}, seen))
+    async with asking.agent() as agent:
+        turn = await agent.start_conversation("go")
+        question = await only(agent, turn.conversation.id)
+        assert question.body["input_schema"] == FORM
+        turn = await agent.decide(question.id, {"action": "decline"})
+    assert result_of(turn.conversation) == "{'in': 'decline', 'who': 'decline'} s1"
+    assert "hunter2" not in str(await events(asking.journal, turn.conversation.id))
+    assert "its form asks for a secret ('db_password')" in caplog.text
 
 
 async def test_a_shutdown_tells_the_server(asking: Asking, autojump_clock: MockClock) -> None:
