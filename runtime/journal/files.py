@@ -6,18 +6,54 @@ its lock. Nobody would notice, and what is answered from then on would be lost, 
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
-from .errors import JournalBusy
+from .errors import JournalBusy, JournalError
+
+MAX_HOLDER = 20
+"""Characters of the number of a process."""
+
+logger = logging.getLogger(__name__)
 
 
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def check_directory(directory: Path) -> None:
+    """Look whether others may put files into the directory in the place of the journal's.
+
+    Raises:
+        JournalError: everybody may.
+    """
+    mode = os.stat(directory).st_mode
+    if mode & stat.S_IWOTH:
+        raise JournalError(
+            f"everybody may write to {directory}: run `chmod o-w {directory}`, or name a directory below it, "
+            "which is then created"
+        )
+    if mode & stat.S_IWGRP:
+        logger.warning("the group of %s may write to it, and so decide and change what is stored", directory)
+
+
+def _own_file(path: str, flags: int) -> int:
+    # Whoever could open it could lock it. A link would lead to another file, which is not to be emptied.
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise JournalError(f"{path} is a link; the journal only locks a file of its own") from error
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    raise JournalError(f"{path} has other names, or is no file; the journal only locks a file of its own")
 
 
 @contextmanager
@@ -27,17 +63,18 @@ def locked(directory: Path) -> Iterator[Path]:
 
     Raises:
         JournalBusy: somebody keeps it already.
+        JournalError: the file that is to be locked is another program's, or a link.
     """
-    # Whoever could open it could lock it.
     path = directory / "journal.lock"
-    with open(path, "a+", encoding="ascii", opener=_for_its_owner) as file:
+    with open(path, "a+", encoding="ascii", errors="replace", opener=_own_file) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip()
+            holder = _holder(file)
             who = f"process {holder}" if holder else "another process"
             raise JournalBusy(f"{who} keeps the journal in {directory}") from None
+        if _holder(file) is None:
+            raise JournalError(f"{path} is the file of another program")
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -46,6 +83,13 @@ def locked(directory: Path) -> Iterator[Path]:
         finally:
             # People end the process that it names; the number will be somebody else's.
             file.truncate(0)
+
+
+def _holder(file: TextIO) -> str | None:
+    """The number of the process that holds the lock; None when the file says something else."""
+    file.seek(0)
+    text = file.read(MAX_HOLDER + 1).strip()
+    return text if len(text) <= MAX_HOLDER and (text.isdecimal() or not text) else None
 
 
 LOOK_EVERY = 1.0

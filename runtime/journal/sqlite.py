@@ -14,7 +14,7 @@ from ..clock import WallClock, system_clock
 from . import cursor as cursors
 from . import database, json_text, note, sql_inbox, sql_question, sql_stream
 from .errors import Fenced, JournalBroken, JournalError
-from .files import Presence, locked
+from .files import Presence, check_directory, locked
 from .protocol import (
     Accepted,
     Already,
@@ -101,6 +101,7 @@ async def open_sqlite(
 def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, Reader, Presence]:
     try:
         _make(directory)
+        check_directory(directory)
         lock_file = lock.enter_context(locked(directory))
         file = directory / "journal.db"
         db = database.open_writer(file, wait_for_disk=not inline)

@@ -131,6 +131,51 @@ async def test_a_journal_is_its_owners_in_a_folder_of_others(tmp_path: Path) -> 
     assert rights == dict.fromkeys(("journal.db", "journal.db-shm", "journal.db-wal", "journal.lock"), 0o600)
 
 
+@pytest.mark.parametrize(
+    ("mode", "says"), [(0o777, "everybody may write"), (0o1777, "everybody may"), (0o770, ""), (0o755, "")]
+)
+async def test_a_directory_that_everybody_may_write_to_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, says: str
+) -> None:
+    os.chmod(tmp_path, mode)
+    if says:
+        with pytest.raises(JournalError, match=says):
+            async with open_sqlite(tmp_path):
+                pass
+        assert os.listdir(tmp_path) == []
+    else:
+        async with open_sqlite(tmp_path):
+            pass
+    assert ("the group of" in caplog.text) == (mode == 0o770)
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "nowhere", "hard", "pipe", "other"])
+async def test_what_stands_in_the_place_of_the_lock_is_not_emptied(tmp_path: Path, kind: str) -> None:
+    data, victim, lock = tmp_path / "data", tmp_path / "victim", tmp_path / "data" / "journal.lock"
+    data.mkdir()
+    victim.write_text("precious")
+    match kind:
+        case "symbolic":
+            lock.symlink_to(victim)
+        case "nowhere":
+            lock.symlink_to(tmp_path / "new")
+        case "hard":
+            victim.write_text("")
+            lock.hardlink_to(victim)
+        case "pipe":
+            os.mkfifo(lock)
+        case _:
+            lock.write_text("precious")
+    with pytest.raises(
+        JournalError, match=r"journal\.lock (is a link|has other names|is the file of another)"
+    ):
+        async with open_sqlite(data):
+            pass
+    assert victim.read_text() == ("" if kind == "hard" else "precious")
+    assert kind != "other" or lock.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_is_deleted_is_overwritten(tmp_path: Path) -> None:
     db = database.open_writer(tmp_path / "journal.db", wait_for_disk=False)
     try:
