@@ -8,6 +8,7 @@ Bodies, query strings and headers are never logged: they may hold what is secret
 from __future__ import annotations
 
 import logging
+import re
 import select
 import sys
 from datetime import UTC, datetime
@@ -30,7 +31,17 @@ PIECE = 1000
 ANSWERED = "answered"
 """In the state of a request's scope: the status of an answer that was handed over in full."""
 
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
 access = logging.getLogger("stopgo.access")
+
+
+def in_one_line(text: str) -> str:
+    """The text with everything escaped that could end a line, move a cursor or turn the direction of writing:
+    servers and clients have written part of what is logged."""
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Lines(logging.Formatter):
@@ -38,11 +49,12 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        message = in_one_line(record.getMessage())
         line = f"{at.removesuffix('+00:00')}Z {record.levelname} {record.name}: {message}"
         if record.exc_info:
-            # A filter may have written it already.
-            line = f"{line}\n{record.exc_text or self.formatException(record.exc_info)}"
+            # A filter may have written it already. It is indented, for an error's text can look like a line.
+            lines = (record.exc_text or self.formatException(record.exc_info)).split("\n")
+            line = "\n    ".join([line, *map(in_one_line, lines)])
         return line
 
 

@@ -149,3 +149,18 @@ def test_a_reader_that_stalls_holds_up_nothing_and_is_told_what_it_missed(
     assert len(before) - whole == len(rest)
     assert notice == f"{300 - whole} lines were left out, for nobody read the log"
     assert last == "there you are"
+
+
+def test_what_others_wrote_can_neither_end_a_line_nor_draw(caplog: pytest.LogCaptureFixture) -> None:
+    odd = "a\r\n\x1b[2J\x07\x85\x9b\u2028\u2029\u202e\u200b\ufeff\ttab \ud800 é 漢 😀"
+    shown = r"a\r\n\x1b[2J\x07\x85\x9b\u2028\u2029\u202e\u200b\ufeff\ttab \ud800 é 漢 😀"
+    try:
+        raise ValueError(f"{odd}\n2026-11-21T10:00:00.123Z INFO forged")
+    except ValueError:
+        logging.getLogger("stopgo.test").exception("%s", odd)
+    [record] = caplog.records
+    first, *others = Lines().format(record).splitlines()
+    assert first.endswith(f"ERROR stopgo.test: {shown}")
+    assert others[0] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") for line in others)
+    assert any(line.endswith(shown.partition(r"\r")[2].removeprefix(r"\n")) for line in others)
