@@ -150,7 +150,8 @@ class Recorder:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Record until `finish` is called. Raises `StartError` when there can be no such folder."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StartError(f"cannot record to {self._folder}: {error.strerror}") from error
         with self._bus.subscribe(None, BUFFER) as self._events:
@@ -196,5 +197,9 @@ def _replace(path: Path, history: list[Event]) -> None:
     if not text:
         return
     unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(text, encoding="utf-8")
+    # For its owner alone. A link, or the rest of an earlier attempt, is not written to.
+    unfinished.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(unfinished, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
     os.replace(unfinished, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -160,6 +161,27 @@ async def test_a_folder_that_cannot_be_written_disturbs_nobody(
         assert turn.result is not None
         assert turn.result.response == "fine"
     assert "was not written" in caplog.text
+
+
+def rights(folder: Path) -> list[int]:
+    return [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())]
+
+
+async def test_recordings_are_for_their_owner(tmp_path: Path, recordings: Path) -> None:
+    world = World(tmp_path)
+    world.plans[("agent", None)] = [say("fine")]
+    victim = tmp_path / "victim"
+    before = os.umask(0o022)
+    try:
+        async with life(world, MemoryJournal(wall), record=recordings) as agent:
+            victim.write_text("precious")
+            turn = await agent.start_conversation("go")
+            (recordings / f"{turn.conversation.id}.tmp").symlink_to(victim)
+            await agent.send(turn.conversation.id, "again")
+    finally:
+        os.umask(before)
+    assert rights(recordings) == [0o700, 0o600]
+    assert victim.read_text() == "precious"
 
 
 async def test_a_folder_that_is_none_is_told_at_the_start(tmp_path: Path, recordings: Path) -> None:
