@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from .options import WRONG, add_mcp_option, path
+from .undumpable import make_undumpable
 
 _EPILOG = (
     "Progress goes to stderr, the answer alone to stdout. What asks is decided at the terminal. "
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from ...config.errors import ConfigError
     from ...config.load import load_config
 
+    make_undumpable()
     try:
         config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
     except ConfigError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..loopback import is_loopback
 from .options import WRONG, add_mcp_option, path
+from .undumpable import make_undumpable
 
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from ...config.errors import ConfigError
     from ...config.load import load_config
 
+    make_undumpable()
     try:
         config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
     except ConfigError as error:
@@ -58,14 +60,15 @@ def run(args: argparse.Namespace) -> int:
 
     # The command line answers at once; what serves takes a second to import.
     from ..serve_process import run_process
+    from .terminal import printable
 
     # A log in a pipe is followed line by line.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     _say_what_is_served(config, host)
     code, failures = run_process(config, host, port, args.record)
-    for failure in failures:
-        print(f"stopgo serve: {failure}", file=sys.stderr)
+    for failure in failures:  # which a server may have written a part of
+        print(printable(f"stopgo serve: {failure}"), file=sys.stderr)
     return code
 
 

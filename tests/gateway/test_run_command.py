@@ -453,3 +453,27 @@ def test_a_data_directory_in_use_is_refused(start: Start, scripted: Path, tmp_pa
     assert re.search(r"stopgo run: process \d+ keeps the journal", second.stderr), second.stderr
     run.process.send_signal(signal.SIGTERM)
     assert run.end() == (143, "")
+
+
+UNDUMPABLE = """
+import ctypes, sys
+from stopgo.gateway.cli.main import main
+main(sys.argv[1:])
+print("dumpable:", ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "hello"], ["serve", "--host", "host.invalid"]], ids=lambda c: c[0]
+)
+def test_the_process_is_closed_to_others_of_its_user(tmp_path: Path, command: list[str]) -> None:
+    """Or its stdio servers could read the keys in its environment."""
+    (tmp_path / "agent.yaml").write_text("llm: {model: offline:rules}\n")
+    said = subprocess.run(
+        [sys.executable, "-c", UNDUMPABLE, *command, "--config", "agent.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert "dumpable: 0" in said.stdout, said.stderr
