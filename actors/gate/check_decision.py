@@ -15,7 +15,7 @@ from ..tools.registry import RegistryMessage, Resolve, Resolved
 from ..tools.schema_check import find_mistakes
 from .approvals import ANSWER_HINT, EDIT_HINT, parse_decision
 from .gate import places, root_place
-from .search import judged
+from .off_loop import judge_off_loop
 
 AS_IT_IS = "Approve or reject the call as it is."
 
@@ -52,7 +52,7 @@ async def _check_policy(
     if isinstance(found, Resolved):
         node, above = question.body["node"], root_place(config)
         named = (place for _, place in places(config.agent, above) if place.node == node)
-        verdict = await judged(found.tool, arguments, next(named, above))
+        verdict = await judge_off_loop(found.tool, arguments, next(named, above))
         if verdict.action == "deny":
             raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")
 

@@ -6,7 +6,8 @@ An answer is one of three. A condition is undecided when
   would hide a match);
 * the value is there, but cannot be read as what the condition compares it with: a list or an object,
   ``"5,000"`` for a number, ``"yes"`` for a boolean, null for a pattern;
-* its path leads through a value that has no names: a list or a text where an object is expected.
+* its path leads through a value that has no names: a list or a text where an object is expected;
+* its path leads to more than `MOST_READINGS` values.
 
 Null counts as missing for `above` and `below`, and equals no value of `equals` and `one_of`.
 """
@@ -18,6 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
+from itertools import islice
 from typing import Any, Final
 
 import regex
@@ -28,6 +30,8 @@ PATIENCE = 0.1
 """Seconds that one regular expression gets. The text comes from models, who may know how to make it slow."""
 MAX_TEXT = 64 * 1024
 """Bytes of a text that is searched for a pattern, or read as a number."""
+MOST_READINGS = 16
+"""Readings of one path that are looked at: each may take a slow search, and a model chooses their number."""
 
 
 class Answer(IntEnum):
@@ -43,7 +47,7 @@ class Missing:
 
 
 class Blocked:
-    """Stands for a value whose path leads through a value that has no names."""
+    """Stands for a value that cannot be looked at, since its path leads through a value that has no names."""
 
 
 MISSING: Final = Missing()
@@ -56,9 +60,10 @@ def readings(values: Any, path: str) -> tuple[Any, ...]:
     """All values that a dotted path may mean, the one under the whole path first; only `MISSING` if none.
 
     Names may hold dots: ``a.b`` is the value of the name "a.b" and that of "b" inside of "a". Numbers count
-    in lists from 0.
+    in lists from 0. In place of more than `MOST_READINGS` values stands `BLOCKED`.
     """
-    return tuple(_found(values, path)) or (MISSING,)
+    found = tuple(islice(_found(values, path), MOST_READINGS + 1)) or (MISSING,)
+    return found if len(found) <= MOST_READINGS else (*found[:MOST_READINGS], BLOCKED)
 
 
 def _found(values: Any, path: str) -> Iterator[Any]:

@@ -10,15 +10,13 @@ import attrs
 
 from ...config.approval import Condition, Rule
 from ..tools.tool import Hints, Tool
-from .conditions import BLOCKED, MISSING, Answer, answer, readings
+from .conditions import BLOCKED, MISSING, Answer, answer
 from .gate import (
-    UNDECIDED,
     Fit,
     Place,
     Verdict,
     effect_class,
-    fit,
-    judge,
+    judge_by_rules,
     matches,
     say,
     settings_above,
@@ -36,25 +34,20 @@ class Step:
 
 def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Verdict, tuple[Step, ...]]:
     """The gate's verdict, and all it looked at on the way; exactly one step decides."""
-    verdict = judge(tool, arguments, place)
-    steps: list[Step] = []
-    for rule in place.policy.rules:
-        fits = fit(rule, tool, arguments, place)
-        decides = matches(rule, fits)
-        why = "matches" if fits.key is None else _why(rule, fits, tool, arguments, place)
-        steps.append(Step(say(rule), decides, why))
-        if decides:
-            break
-    else:
+    verdict, looked_at = judge_by_rules(tool, arguments, place)
+    steps = [Step(say(rule), matches(rule, fits), _why(rule, fits, tool, place)) for rule, fits in looked_at]
+    if not any(step.decides for step in steps):
         steps.extend(_hints(tool, place))
-    if verdict.rule.endswith(UNDECIDED):
+    if verdict.undecided:
         steps = [attrs.evolve(step, decides=False) for step in steps]
         steps.append(Step(verdict.rule, True, "the call asks: a rule that runs calls may or may not match"))
     return verdict, tuple(steps)
 
 
-def _why(rule: Rule, fits: Fit, tool: Tool, arguments: Mapping[str, Any], place: Place) -> str:
+def _why(rule: Rule, fits: Fit, tool: Tool, place: Place) -> str:
     match fits.key:
+        case None:
+            return "matches"
         case "server":
             return f"the server is {_quoted(tool.server)}"
         case "tool":
@@ -64,26 +57,24 @@ def _why(rule: Rule, fits: Fit, tool: Tool, arguments: Mapping[str, Any], place:
         case "effect":
             return f"the tool's effect is {effect_class(tool, approved=False)}"
         case _:
-            path = str(fits.key).removeprefix("arguments.")
-            condition, found = rule.arguments[path], readings(arguments, path)
-            value = next((each for each in found if answer(condition, each) is fits.answer), found[0])
+            condition = rule.arguments[fits.key.removeprefix("arguments.")]
             if fits.answer is Answer.FAILS:
-                return _unmet(fits.key, condition, value)
+                return _unmet(fits.key, condition, fits.value)
             outcome = "matches" if matches(rule, fits) else "does not match"
-            return f"{outcome}, undecided: {_undecided(fits.key, condition, value)}"
+            return f"{outcome}, undecided: {_undecided(fits.key, condition, fits.value)}"
 
 
-def _unmet(key: str | None, condition: Condition, value: Any) -> str:
+def _unmet(key: str, condition: Condition, value: Any) -> str:
     if value is MISSING:
         return f"{key} is missing"
     unmet = " and ".join(_parts(condition, value, Answer.FAILS))
     return f"{key} is {_quoted(value)}, which does not fit {unmet}"
 
 
-def _undecided(key: str | None, condition: Condition, value: Any) -> str:
+def _undecided(key: str, condition: Condition, value: Any) -> str:
     if value is BLOCKED:
-        return f"{key} leads through a value that has no names"
-    parts = " and ".join(_parts(condition, value, Answer.UNDECIDED))
+        return f"{key} leads through a value without names, or to too many"
+    parts = " and ".join(_parts(condition, value, Answer.UNDECIDED)) or "a pattern"
     return f"{key} is {_quoted(value)}, for which {parts} cannot be decided"
 
 

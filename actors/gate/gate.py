@@ -14,7 +14,7 @@ A rule's condition looks at every value that its path may mean (`readings`), and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
@@ -32,7 +32,7 @@ from ...config.nodes import (
     children_of,
 )
 from ...config.wildcards import is_named
-from ..tools.tool import EffectClass, Tool
+from ..tools.tool import EFFECTS, EffectClass, Tool
 from .conditions import Answer, answer, readings
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
@@ -44,6 +44,8 @@ class Verdict:
     rule: str
     """What decided, in the words of the configuration or of the tool's annotations. No two rules of a
     configuration have the same; it holds no value that a condition compares with."""
+    undecided: bool = False
+    """Whether a call that would run asks, because a rule with `run` may or may not match."""
 
 
 # ------------------------------------------------------------------------ places
@@ -57,8 +59,8 @@ class Place:
     """Name of the node; empty above the root."""
     in_parallel: bool = False
     in_loop: bool = False
-    in_sequence: bool = False
-    """A sequential node or a loop above it ends when a human says no."""
+    ends_on_reject: bool = False
+    """A sequential node or a loop above it ends when a person rejects a call."""
     policy: ApprovalConfig = attrs.field(factory=ApprovalConfig)
     """The rules of the nearest node first."""
     servers: tuple[str, ...] | None = None
@@ -89,11 +91,11 @@ def children_place(place: Place, node: Node) -> Place:
     below = descend(place, node)
     match node:
         case SequentialNode():
-            return attrs.evolve(below, in_sequence=True)
+            return attrs.evolve(below, ends_on_reject=True)
         case ParallelNode():
             return attrs.evolve(below, in_parallel=True)
         case LoopNode():
-            return attrs.evolve(below, in_loop=True, in_sequence=True)
+            return attrs.evolve(below, in_loop=True, ends_on_reject=True)
         case RouterNode() | LlmNode() | CheckpointNode():
             return below
         case _:
@@ -134,25 +136,27 @@ def _is_called(tool: Tool, pattern: str) -> bool:
     return any(is_named(name, pattern) for name in tool.names)
 
 
-UNDECIDED = ", undecided"
-"""What follows the words of a `run` rule because of which a call asks."""
-
-
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
     """What a call does. Whether the node may see the tool at all is for `offered` to say."""
-    undecided: Rule | None = None
+    return judge_by_rules(tool, arguments, place)[0]
+
+
+def judge_by_rules(
+    tool: Tool, arguments: Mapping[str, Any], place: Place
+) -> tuple[Verdict, tuple[tuple[Rule, Fit], ...]]:
+    """The same, and the rules that were looked at, in order. If the last of them matches, it decided."""
+    looked_at: list[tuple[Rule, Fit]] = []
     verdict: Verdict | None = None
     for rule in place.policy.rules:
-        fits = fit(rule, tool, arguments, place)
-        if matches(rule, fits):
+        looked_at.append((rule, fit(rule, tool, arguments, place)))
+        if matches(*looked_at[-1]):
             verdict = Verdict(rule.then, say(rule))
             break
-        if fits.answer is Answer.UNDECIDED and undecided is None:
-            undecided = rule
     verdict = verdict or by_hints(tool, place)
+    undecided = next((rule for rule, fits in looked_at if fits.answer is Answer.UNDECIDED), None)
     if undecided is not None and verdict.action == "run":
-        return Verdict("ask", say(undecided) + UNDECIDED)
-    return verdict
+        verdict = Verdict("ask", f"{say(undecided)}, undecided", undecided=True)
+    return verdict, tuple(looked_at)
 
 
 @attrs.frozen
@@ -163,6 +167,8 @@ class Fit:
     key: str | None = None
     """The first key that fails, else the first that is undecided: `server`, or the path of an argument after
     ``arguments.``."""
+    value: Any = None
+    """The reading of that path to which the condition has this answer."""
 
 
 def matches(rule: Rule, fits: Fit) -> bool:
@@ -174,19 +180,16 @@ def fit(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> F
     """How a rule fits a call: each path is looked at by itself, and all of them have to hold."""
     if (key := misfit(rule, tool, place)) is not None:
         return Fit(Answer.FAILS, key)
+    of_readings = min if rule.then == "run" else max
     found = Fit(Answer.HOLDS)
     for path, condition in rule.arguments.items():
-        of_path = strictest(rule)(answer(condition, value) for value in readings(arguments, path))
+        answers = [(answer(condition, value), value) for value in readings(arguments, path)]
+        of_path, value = of_readings(answers, key=lambda each: each[0])
         if of_path < found.answer:
-            found = Fit(of_path, f"arguments.{path}")
+            found = Fit(of_path, f"arguments.{path}", value)
         if of_path is Answer.FAILS:
             break
     return found
-
-
-def strictest(rule: Rule) -> Callable[[Iterable[Answer]], Answer]:
-    """Which of the answers for several readings of a path counts."""
-    return min if rule.then == "run" else max
 
 
 def misfit(rule: Rule, tool: Tool, place: Place) -> str | None:
@@ -248,17 +251,13 @@ def say(rule: Rule) -> str:
 
 def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
     """How often a call may be sent: `once` unless the tool says otherwise and no human approved it."""
-    if tool.hints.read_only:
-        return "read"
-    if tool.hints.idempotent and not tool.hints.destructive and not approved:
-        return "idempotent"
-    return "once"
+    effect = tool.hints.effect
+    return "once" if approved and effect == "idempotent" else effect
 
 
 def stricter(one: EffectClass, other: EffectClass) -> EffectClass:
     """Of two classes the one that allows less."""
-    order: tuple[EffectClass, ...] = ("once", "idempotent", "read")
-    return next(each for each in order if each in (one, other))
+    return max(one, other, key=EFFECTS.index)
 
 
 # -------------------------------------------------------------------- start-up

@@ -17,7 +17,7 @@ from ...runtime.journal.errors import QuestionTaken
 from ...runtime.journal.protocol import SettleIntent
 from ..gate.approvals import tool_question
 from ..gate.gate import Place, effect_class, offered, stricter
-from ..gate.search import judged
+from ..gate.off_loop import judge_off_loop
 from ..log import events as e
 from ..log.head import is_rejection
 from ..log.log import ConversationLog
@@ -157,7 +157,7 @@ class Settler:
                     await self._unsent(key, "invalid", _invalid("; ".join(fit.mistakes)))
                     return None
                 arguments = fit
-            verdict = await judged(found.tool, arguments, self.place)
+            verdict = await judge_off_loop(found.tool, arguments, self.place)
             if id is not None and log.state.approvals[id].state == "void":
                 asked, replaces = asked + 1, id
                 continue

@@ -34,7 +34,7 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
                 raise NodeFailed("approval_expired", f'nobody answered the checkpoint "{spec.name}" in time')
             place = descend(execute.place, spec)
             no = is_rejection(decision) or "expired" in decision
-            if no and place.in_sequence:
+            if no and place.ends_on_reject:
                 return NodeEnd(verdict_text(decision) if "expired" in decision else CANCELLED, rejected=True)
             return NodeEnd(verdict_text(decision))
 

@@ -125,7 +125,7 @@ class _Llm:
     ) -> NodeEnd | None:
         """The end that a call of this reply means for the node, without asking the model again."""
         no = next((end for end in ends if end.rejected), None)
-        rejected = no is not None and place.in_sequence
+        rejected = no is not None and place.ends_on_reject
         exits = any(call.name == EXIT_LOOP and call.problem is None for call in asked)
         exited = self._spec.can_exit_loop and exits
         if not rejected and not exited:

@@ -13,7 +13,7 @@ from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
 from ..gate.conditions import Answer, answer, readings
 from ..gate.gate import children_place
-from ..gate.search import aside
+from ..gate.off_loop import off_loop
 from ..log.step import step
 from ..models.messages import UserMessage
 from .ask_model import ask_model
@@ -67,7 +67,7 @@ async def _by_routes(
     spec: RouterNode, routes: Sequence[Route], values: Mapping[str, str], conversation: str
 ) -> int:
     conditions = [condition for route in routes for condition in route.when.values()]
-    route, undecided = await aside(conditions, first_route, routes, values)
+    route, undecided = await off_loop(conditions, first_route, routes, values)
     for each, key in undecided:
         logger.warning(
             'a route of "%s" to "%s" counts as not matching: its condition on "%s" cannot be decided'

@@ -36,7 +36,7 @@ MOST_SAID = 10
 STRICTEST = Hints(destructive=True)
 
 
-def strictest(known: Hints, listed: Hints) -> Hints:
+def stricter_hints(known: Hints, listed: Hints) -> Hints:
     """Of each, whether it asks and how often it may be sent, the stricter."""
     asks, sent = map(max, known.strictness, listed.strictness)
     for hints in (listed, known):
@@ -91,7 +91,7 @@ class KnownTools:
         weaker: list[Tool] = []
         for tool, keys in _keyed(tools):
             listed = tool.listed_hints
-            counts = reduce(strictest, (*(known[key] for key in keys if key in known), listed))
+            counts = reduce(stricter_hints, (*(known[key] for key in keys if key in known), listed))
             if counts != listed:
                 weaker.append(attrs.evolve(tool, hints=counts))
             kept = listed if self.trust else counts
@@ -126,7 +126,7 @@ class KnownTools:
     def _compared(self, tool: Tool, keys: Sequence[str]) -> Tool:
         known = self._servers[tool.server]
         before = (known.get(keys[0], STRICTEST), *(known[key] for key in keys[1:] if key in known))
-        hints = reduce(strictest, (*before, tool.listed_hints))
+        hints = reduce(stricter_hints, (*before, tool.listed_hints))
         return tool if hints == tool.hints else attrs.evolve(tool, hints=hints)
 
     async def _keep(self, server: str, new: Mapping[str, Hints]) -> None:

@@ -14,6 +14,8 @@ from ...runtime.errors import Refused
 from ...runtime.message import Request
 
 EffectClass: TypeAlias = Literal["read", "idempotent", "once"]
+EFFECTS: tuple[EffectClass, ...] = ("read", "idempotent", "once")
+"""The laxest first."""
 
 
 @attrs.frozen
@@ -44,10 +46,15 @@ class Hints:
     def strictness(self) -> tuple[int, int]:
         """What the gate makes of them, more for stricter: whether a call asks (0: no, 1: as `unannotated`
         says, 2: yes), and how often it may be sent (0: `read`, 1: `idempotent`, 2: `once`)."""
+        asks = 0 if self.read_only or self.destructive is False else 2 if self.destructive else 1
+        return asks, EFFECTS.index(self.effect)
+
+    @property
+    def effect(self) -> EffectClass:
+        """How often a call may be sent that no person approved."""
         if self.read_only:
-            return 0, 0
-        asks = 0 if self.destructive is False else 2 if self.destructive else 1
-        return asks, 1 if self.idempotent and not self.destructive else 2
+            return "read"
+        return "idempotent" if self.idempotent and not self.destructive else "once"
 
     def to_json(self) -> dict[str, bool]:
         """What is said, by the names of the protocol."""

@@ -44,7 +44,7 @@ NEEDS = "tests/crash/test_matrix_needs.py"
 SEEDS = "tests/simulation/test_smoke.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
-SEARCH_TESTS = "tests/actors/gate/test_search.py"
+OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
 ORDER = "tests/actors/nodes/test_turn_to_ask.py"
@@ -165,7 +165,7 @@ ONE_EDIT = (
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
     ("a rejection ends one loop alone", LOOP, ENDS, "False", SEEDS),
     ("a rejection is not contained by a loop", LOOP, ENDS, "end.rejected", REJECTION),
-    ("a rejection ends no loop", GATE, "in_loop=True, in_sequence=True", "in_loop=True", SEEDS),
+    ("a rejection ends no loop", GATE, "in_loop=True, ends_on_reject=True", "in_loop=True", SEEDS),
     ("a rejection ends nothing above a parallel", PARALLEL, PASSED, "False", REJECTION),
     ("a rejection at a checkpoint ends nothing", CHECKPOINT, "if no and", "if False and", REJECTION),
     (
@@ -694,20 +694,20 @@ MUTANTS = (
         (
             Edit(
                 CONDITIONS,
-                "return tuple(_found(values, path)) or (MISSING,)",
-                "return tuple(_found(values, path))[:1] or (MISSING,)",
+                "islice(_found(values, path), MOST_READINGS + 1)",
+                "islice(_found(values, path), 1)",
             ),
         ),
         (ORACLE,),
     ),
     Mutant(
         "the gate runs a call when one value of a path fits",
-        (Edit(GATE, 'return min if rule.then == "run" else max', "return max"),),
+        (Edit(GATE, 'of_readings = min if rule.then == "run" else max', "of_readings = max"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate asks only when all values of a path fit",
-        (Edit(GATE, 'return min if rule.then == "run" else max', "return min"),),
+        (Edit(GATE, 'of_readings = min if rule.then == "run" else max', "of_readings = min"),),
         (ORACLE,),
     ),
     Mutant(
@@ -801,12 +801,12 @@ MUTANTS = (
         "the gate keeps the event loop waiting for a search",
         (
             Edit(
-                "actors/gate/search.py",
-                "return await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_ONE)",
-                "return decide(*args)",
+                "actors/gate/off_loop.py",
+                "await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_limiter())",
+                "decide(*args)",
             ),
         ),
-        (SEARCH_TESTS,),
+        (OFF_LOOP,),
     ),
     Mutant(
         "a router takes a route that is undecided",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.gate.conditions import BLOCKED, MAX_TEXT, MISSING, Answer, answer, readings
+from stopgo.actors.gate.conditions import BLOCKED, MAX_TEXT, MISSING, MOST_READINGS, Answer, answer, readings
 from stopgo.config.approval import Condition
 
 JSON: Any = st.recursive(
@@ -117,6 +117,19 @@ def test_where_a_path_leads(path: str, expected: list[Any]) -> None:
         "text": "abc",
     }
     assert list(readings(values, path)) == expected
+
+
+def test_more_readings_than_are_looked_at_leave_a_condition_undecided() -> None:
+    path = ".".join("abcdef")
+
+    def under(path: str) -> dict[str, Any]:
+        values: dict[str, Any] = {path: 1}
+        for dot in (index for index, char in enumerate(path) if char == "."):
+            values[path[:dot]] = under(path[dot + 1 :])
+        return values
+
+    found = readings(under(path), path)
+    assert found == (*[1] * MOST_READINGS, BLOCKED)
 
 
 @given(CONDITION, JSON)

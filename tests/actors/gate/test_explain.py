@@ -153,7 +153,8 @@ def test_an_undecided_condition_is_explained(monkeypatch: pytest.MonkeyPatch) ->
             (False, f'does not match, undecided: {n}, for which matches "^(?:a|aa)+$" cannot be decided'),
             (
                 False,
-                "does not match, undecided: arguments.list.x leads through a value that has no names",
+                "does not match, undecided: arguments.list.x leads through a value without names, or to"
+                " too many",
             ),
             (False, "matches"),
             (True, "the call asks: a rule that runs calls may or may not match"),

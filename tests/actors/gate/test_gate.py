@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.gate.gate import (
-    UNDECIDED,
     Place,
     Verdict,
     by_hints,
@@ -61,7 +60,7 @@ RULE = st.builds(
 )
 RULES = st.lists(RULE, max_size=4).map(tuple)
 POLICY = st.builds(ApprovalConfig, rules=RULES, unannotated=ASK, in_parallel=ASK, in_loop=ASK)
-FLAGS = {"in_parallel": st.booleans(), "in_loop": st.booleans(), "in_sequence": st.booleans()}
+FLAGS = {"in_parallel": st.booleans(), "in_loop": st.booleans(), "ends_on_reject": st.booleans()}
 PLACE = st.builds(Place, node=NAME, policy=POLICY, **FLAGS)
 BARE_PLACE = PLACE.map(lambda place: attrs.evolve(place, policy=attrs.evolve(place.policy, rules=())))
 ARGUMENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
@@ -128,7 +127,7 @@ def test_without_a_rule_the_first_hint_that_says_something_decides(
         ),
         ("ask", "run", {"in_parallel", "in_loop"}, Verdict("ask", "destructiveHint: true")),
         ("run", "ask", {"in_parallel", "in_loop"}, Verdict("ask", "destructiveHint: true")),
-        ("run", "run", {"in_sequence"}, Verdict("ask", "destructiveHint: true")),
+        ("run", "run", {"ends_on_reject"}, Verdict("ask", "destructiveHint: true")),
     ],
 )
 def test_what_would_ask_below_a_parallel_node_or_a_loop(
@@ -197,9 +196,9 @@ def test_the_first_rule_that_matches_decides_and_else_the_hints(
     matching = [rule for rule in place.policy.rules if is_matched(rule, tool, arguments, place)]
     verdict = judge(tool, arguments, place)
     if matching:
-        assert verdict.action == matching[0].then or verdict.rule.endswith(UNDECIDED)
+        assert verdict.action == matching[0].then or verdict.undecided
     else:
-        assert verdict == by_hints(tool, place) or verdict.rule.endswith(UNDECIDED)
+        assert verdict == by_hints(tool, place) or verdict.undecided
     assert verdict.action in STRICTNESS
     assert verdict.rule
 
@@ -225,7 +224,7 @@ def test_a_rule_matches_when_each_of_its_keys_does(
 def test_where_a_rule_decides_no_ancestor_changes_anything(
     tool: Tool, place: Place, arguments: dict[str, Any]
 ) -> None:
-    flat = attrs.evolve(place, in_parallel=False, in_loop=False, in_sequence=False)
+    flat = attrs.evolve(place, in_parallel=False, in_loop=False, ends_on_reject=False)
     outside, inside = judge(tool, arguments, flat), judge(tool, arguments, place)
     if any(is_matched(rule, tool, arguments, place) for rule in place.policy.rules):
         assert inside == outside
@@ -283,7 +282,7 @@ def test_a_node_inherits_what_it_does_not_say() -> None:
     by_name = {node.name: place for node, place in places(middle, root_place(config))}
     assert by_name["leaf"] == Place(
         node="leaf",
-        in_sequence=True,
+        ends_on_reject=True,
         servers=("files",),
         tools=("x*",),
         policy=ApprovalConfig(
@@ -299,7 +298,7 @@ def test_a_node_inherits_what_it_does_not_say() -> None:
         ),
     )
     assert by_name["middle"].tools == ("y",)
-    assert not by_name["middle"].in_sequence
+    assert not by_name["middle"].ends_on_reject
 
 
 def test_an_empty_list_is_not_inherited() -> None:
@@ -317,9 +316,9 @@ LEAF = llm("leaf")
 @pytest.mark.parametrize(
     ("node", "flags"),
     [
-        (SequentialNode(name="x", agents=(LEAF,)), {"in_sequence"}),
+        (SequentialNode(name="x", agents=(LEAF,)), {"ends_on_reject"}),
         (ParallelNode(name="x", agents=(LEAF,)), {"in_parallel"}),
-        (LoopNode(name="x", agents=(LEAF,)), {"in_loop", "in_sequence"}),
+        (LoopNode(name="x", agents=(LEAF,)), {"in_loop", "ends_on_reject"}),
         (RouterNode(name="x", agents=(LEAF,), model="m"), set()),
         (llm("x"), set()),
         (CheckpointNode(name="x", message="?"), set()),
@@ -327,10 +326,10 @@ LEAF = llm("leaf")
 )
 def test_a_node_of_each_kind_tells_those_below(node: Node, flags: set[str]) -> None:
     below = children_place(Place(), node)
-    assert {flag for flag in ("in_sequence", "in_parallel", "in_loop") if getattr(below, flag)} == flags
+    assert {flag for flag in ("ends_on_reject", "in_parallel", "in_loop") if getattr(below, flag)} == flags
     assert descend(Place(), node) == Place(node="x")
-    kept = children_place(Place(in_sequence=True, in_parallel=True, in_loop=True), node)
-    assert kept.in_sequence
+    kept = children_place(Place(ends_on_reject=True, in_parallel=True, in_loop=True), node)
+    assert kept.ends_on_reject
     assert kept.in_parallel
     assert kept.in_loop
 

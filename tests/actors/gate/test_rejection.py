@@ -238,7 +238,7 @@ async def test_a_run_that_an_earlier_version_continued_after_a_no_is_continued(
     world.plan("a", use(call("wipe", n=1)), use(call("wipe", n=2)), use(call("wipe", n=3)), say("never said"))
     with monkeypatch.context() as patch:
         patch.setattr(
-            loop, "children_place", lambda *above: attrs.evolve(children_place(*above), in_sequence=False)
+            loop, "children_place", lambda *above: attrs.evolve(children_place(*above), ends_on_reject=False)
         )
         async with world.agent() as agent:
             turn = await agent.start_conversation("go")

@@ -17,7 +17,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.gate.gate import Action, Place, by_hints, effect_class
 from stopgo.actors.tools import known
-from stopgo.actors.tools.known import STRICTEST, KnownTools, strictest
+from stopgo.actors.tools.known import STRICTEST, KnownTools, stricter_hints
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.approval import ApprovalConfig
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -66,7 +66,7 @@ def test_the_stricter_of_two_is_as_strict_as_both_to_the_gate_and_no_stricter(pl
         return CLASSES.index(effect_class(tool(hints), approved=approved))
 
     for one, other in itertools.product(ALL, ALL):
-        both = strictest(one, other)
+        both = stricter_hints(one, other)
         assert asks(both) == max(asks(one), asks(other)), (one, other)
         for approved in (False, True):
             of_each = sent(one, approved=approved), sent(other, approved=approved)
@@ -78,7 +78,7 @@ listings = st.lists(st.sampled_from(ALL) | st.none(), max_size=12)
 
 @given(listings)
 def test_nothing_becomes_weaker_by_itself_whatever_is_listed(history: list[Hints | None]) -> None:
-    """The strictest of all there ever was counts, over restarts and times in which the tool is away."""
+    """The stricter_hints of all there ever was counts, over restarts and times in which the tool is away."""
 
     async def live() -> None:
         journal, worst = MemoryJournal(), (0, 0)
@@ -347,7 +347,7 @@ async def test_any_name_is_remembered_in_a_note_of_its_own(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("note", [{"destructive": False}, {"readOnlyHint": "true"}, {"readOnlyHint": None}])
-async def test_a_note_that_makes_no_sense_is_the_strictest(note: Any) -> None:
+async def test_a_note_that_makes_no_sense_is_the_stricter_hints(note: Any) -> None:
     journal = MemoryJournal()
     await journal.write_notes("tools of tools", {"drop_all": note})
     tools = KnownTools(journal)

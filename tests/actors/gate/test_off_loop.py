@@ -6,12 +6,13 @@ import pytest
 import trio
 
 from stopgo.actors.gate.gate import Place
-from stopgo.actors.gate.search import judged
+from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Tool
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 
 SLOW = Rule(then="deny", tool="t", arguments={"n": Condition(matches="^(?:a|aa)+$")})
 TRAP = {"n": "a" * 60 + "!"}
+AT = Place(policy=ApprovalConfig(rules=(SLOW,)))
 
 
 @pytest.mark.parametrize(("name", "expected"), [("t", "deny"), ("other", "run")])
@@ -26,8 +27,21 @@ async def test_other_tasks_run_during_a_slow_search(name: str, expected: str) ->
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)
-        verdict = await judged(Tool(name, "", {}, "s"), TRAP, Place(policy=ApprovalConfig(rules=(SLOW,))))
+        verdict = await judge_off_loop(Tool(name, "", {}, "s"), TRAP, AT)
         nursery.cancel_scope.cancel()
     assert verdict.action == expected
     # A tool that no rule with a pattern is about is judged at once.
     assert turns > 100 if name == "t" else turns < 10
+
+
+def test_a_search_that_outlives_its_run_keeps_no_later_run_waiting() -> None:
+    async def abandon() -> None:
+        with trio.move_on_after(0.01):
+            await judge_off_loop(Tool("t", "", {}, "s"), TRAP, AT)
+
+    async def judge_again() -> str:
+        with trio.fail_after(10):
+            return (await judge_off_loop(Tool("t", "", {}, "s"), {"n": "aa"}, AT)).action
+
+    trio.run(abandon)
+    assert trio.run(judge_again) == "deny"

@@ -1,0 +1,46 @@
+"""Runs the gate in a thread when it may search for a pattern, which can take the whole time limit of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, TypeVarTuple
+
+import trio
+from trio.lowlevel import RunVar
+
+from ...config.approval import Condition, Rule
+from ..tools.tool import Tool
+from .gate import Place, Verdict, judge, misfit
+
+Args = TypeVarTuple("Args")
+T = TypeVar("T")
+
+_one: RunVar[trio.CapacityLimiter] = RunVar("stopgo_gate")
+"""Searches take turns: `regex` measures its limit in CPU time of the whole process, so that of two at once
+each would get half. A limiter belongs to one run of trio, for a thread that is abandoned keeps its place."""
+
+
+async def judge_off_loop(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
+    """What `judge` says of a call."""
+    rules = (rule for rule in place.policy.rules if misfit(rule, tool, place) is None)
+    return await off_loop(_conditions(rules), judge, tool, arguments, place)
+
+
+async def off_loop(conditions: Iterable[Condition], decide: Callable[[*Args], T], *args: *Args) -> T:
+    """What `decide` returns; it runs in a thread if one of the conditions that it looks at has a pattern."""
+    if all(condition.matches is None for condition in conditions):
+        await trio.lowlevel.checkpoint()
+        return decide(*args)
+    return await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_limiter())
+
+
+def _limiter() -> trio.CapacityLimiter:
+    try:
+        return _one.get()
+    except LookupError:
+        _one.set(trio.CapacityLimiter(1))
+        return _one.get()
+
+
+def _conditions(rules: Iterable[Rule]) -> Iterable[Condition]:
+    return (condition for rule in rules for condition in rule.arguments.values())
