@@ -150,13 +150,15 @@ class StdioTransport:
                 nursery.start_soon(self._pump_stderr, process)
                 nursery.start_soon(self._watch, process, incoming)
                 try:
+                    await _restart_watcher()
                     yield reads, writes
                 finally:
                     reads.close()
                     writes.close()
                     with trio.CancelScope(shield=True):
                         await self._stop(process)
-                    watcher.remove(process.pid)
+                        watcher.remove(process.pid)
+                        await _restart_watcher()
                     nursery.cancel_scope.cancel()
         finally:
             for stream in (incoming, reads, writes, outgoing):
@@ -309,6 +311,12 @@ class StdioTransport:
             await self._heard_to_end.wait()
         await process.stdout.aclose()
         await process.stderr.aclose()
+
+
+async def _restart_watcher() -> None:
+    """Replace a watcher process that was found to have ended, at most for its time to start."""
+    if watcher.lost:
+        await trio.to_thread.run_sync(watcher.start)
 
 
 def _signal_name(number: int) -> str:

@@ -35,7 +35,11 @@ class Watcher:
         self._grace = grace
         self._groups: set[int] = set()
         self._pipe: int | None = None
+        self._starting = threading.Lock()
         self._lock = threading.Lock()
+        """Guards the groups and the pipe; not held while the watcher process starts."""
+        self.lost = False
+        """The watcher process has ended before this one, and groups are left: `start` another."""
 
     def start(self) -> None:
         """Start the watcher process unless it runs. Blocks, for some hundredths of a second. A failure is a
@@ -43,9 +47,10 @@ class Watcher:
         import logging
         import subprocess
 
-        with self._lock:
+        with self._starting:
             if self._pipe is not None:
                 return
+            self.lost = False
             theirs, ours = os.pipe()
             try:
                 subprocess.run(
@@ -66,19 +71,22 @@ class Watcher:
                 return
             finally:
                 os.close(theirs)
-            self._pipe = ours
-            for group in self._groups:
-                os.write(ours, b"+%d\n" % group)
+            with self._lock:
+                self._pipe = ours
+                for group in self._groups:
+                    self._tell(b"+%d\n" % group)
 
     def add(self, group: int) -> None:
         """From now on this group must not outlive this process."""
-        self._groups.add(group)
-        self._tell(b"+%d\n" % group)
+        with self._lock:
+            self._groups.add(group)
+            self._tell(b"+%d\n" % group)
 
     def remove(self, group: int) -> None:
         """Nobody is left in this group: its number may become another's."""
-        self._groups.discard(group)
-        self._tell(b"-%d\n" % group)
+        with self._lock:
+            self._groups.discard(group)
+            self._tell(b"-%d\n" % group)
 
     def _tell(self, line: bytes) -> None:
         if self._pipe is None:
@@ -88,7 +96,7 @@ class Watcher:
         except BrokenPipeError:  # somebody has killed it
             os.close(self._pipe)
             self._pipe = None
-            self.start()
+            self.lost = bool(self._groups)
 
 
 watcher = Watcher()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -15,10 +18,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp import stdio
+from stopgo.actors.mcp.watcher import Watcher
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import times_out
+from tests.actors.mcp.test_watcher import end, process_of
 from tests.waiting import PATIENCE, until
 
 Config = Callable[..., McpServerConfig]
@@ -202,3 +207,33 @@ async def test_a_call_that_never_got_through_in_time_was_not_made(
 
 def arguments_in(ledger: Path) -> list[object]:
     return [json.loads(line)["arguments"] for line in ledger.read_text().splitlines()]
+
+
+async def test_a_watcher_that_was_killed_is_replaced_outside_the_event_loop(
+    echo: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher()
+    monkeypatch.setattr(stdio, "watcher", watcher)
+    threads: list[threading.Thread] = []
+    run = subprocess.run
+
+    def noted(*args: Any, **more: Any) -> object:
+        threads.append(threading.current_thread())
+        return run(*args, **more)
+
+    async def kill() -> None:
+        process = process_of(watcher)
+        process.kill()
+        await all_gone([process])
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    async with serving(echo(name="a")):
+        async with serving(echo(name="b")):
+            await kill()
+            async with serving(echo(name="c")):  # its start finds out
+                assert process_of(watcher).is_running()
+            await kill()
+        await until(lambda: len(threads) == 3)  # the end of one finds out
+        assert process_of(watcher).is_running()
+    assert threading.main_thread() not in threads
+    end(watcher)

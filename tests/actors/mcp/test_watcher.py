@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -116,6 +118,41 @@ def test_one_that_was_killed_is_replaced_and_knows_the_groups_of_before(groups: 
     killed.kill()
     wait_until_gone([killed])
     watcher.add(groups[1].id)
+    assert watcher.lost
+    watcher.start()
+    assert not watcher.lost
+    end(watcher)
+    assert all(group.killed() for group in groups)
+
+
+def test_groups_may_start_and_end_while_it_starts(
+    groups: list[Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher(grace=0.1)
+    first, second = groups
+    adding = threading.Thread(target=watcher.add, args=[second.id])
+    write = os.write
+
+    def slow(pipe: int, data: bytes) -> int:
+        if not adding.ident:
+            adding.start()
+            adding.join(0.1)
+        return write(pipe, data)
+
+    run = subprocess.run
+
+    def meanwhile(*args: Any, **more: Any) -> object:
+        change = threading.Thread(target=watcher.add, args=[first.id])
+        change.start()
+        change.join(10.0)
+        assert not change.is_alive()  # the start, which may take seconds, does not hold it up
+        return run(*args, **more)
+
+    monkeypatch.setattr(subprocess, "run", meanwhile)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", slow)
+        watcher.start()
+        adding.join()
     end(watcher)
     assert all(group.killed() for group in groups)
 
