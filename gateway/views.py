@@ -72,7 +72,9 @@ def rest_of_page(next_cursor: str | None, broken: Mapping[str, str]) -> Json:
     rest: Json = {} if next_cursor is None else {"next_cursor": next_cursor}
     if broken:
         told = {id: errors.broken(why) for id, why in broken.items()}
-        rest["broken"] = [{"id": id, "error": it.message, "code": it.code} for id, it in told.items()]
+        rest["broken"] = [
+            {"id": id, "error": it.message, "code": it.code, "hint": it.hint} for id, it in told.items()
+        ]
     return rest
 
 

@@ -107,7 +107,8 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: 
     deletes it."""
     logger.error("conversation %s is broken: %s", id, damage.why)
     journal = services.journal
-    told = refusal("conversation_broken", errors.broken(damage.why).message)
+    error = errors.broken(damage.why)
+    told = refusal(error.code, error.message, error.hint)
     deleted = False
 
     async def look(wake: Wake) -> None:

@@ -130,6 +130,6 @@ def reply_of(result: Result | None) -> dict[str, Any]:
     return {"result": result.to_json() if result else None}
 
 
-def refusal(code: ErrorCode, message: str) -> dict[str, Any]:
+def refusal(code: ErrorCode, message: str, hint: str | None = None) -> dict[str, Any]:
     """What the sender of a command is told that is not carried out."""
-    return {"error": {"code": code, "message": message}}
+    return {"error": {"code": code, "message": message} | ({} if hint is None else {"hint": hint})}

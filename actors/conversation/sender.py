@@ -151,7 +151,8 @@ class Sender:
         if reply is None:
             raise errors.shutting_down(accepted=True)
         if "error" in reply:
-            raise AgentError(reply["error"]["code"], reply["error"]["message"])
+            refused = reply["error"]
+            raise AgentError(refused["code"], refused["message"], hint=refused.get("hint"))
         return reply
 
     def _lend(self, id: str, key: str, token: str | None) -> bool:

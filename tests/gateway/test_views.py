@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stopgo.actors.common import errors
 from stopgo.actors.conversation.lists import ListedTool
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.log import events
@@ -238,3 +239,9 @@ def test_a_piece_of_a_call_says_of_which() -> None:
     view = views.delta_view(piece)
     assert view["call"] == {"index": 2, "name": "resources_add", "json": '{"na'}
     assert "text" not in view
+
+
+def test_a_page_tells_what_to_do_about_broken_conversations() -> None:
+    told = errors.broken("event 2 is missing")
+    [broken] = views.rest_of_page(None, {"c": "event 2 is missing"})["broken"]
+    assert broken == {"id": "c", "error": told.message, "code": told.code, "hint": told.hint}

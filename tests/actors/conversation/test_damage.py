@@ -12,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError, broken
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, say, use, wall
 
@@ -99,7 +100,9 @@ async def test_damage_is_told_at_once_and_disturbs_nobody_else(
                 assert await code_of(agent.get(bad.id)) == "conversation_broken"
                 assert await code_of(agent.cancel(bad.id)) == "conversation_broken"
                 assert await code_of(agent.complete(bad.id, key=f"c{attempt}")) == "conversation_broken"
-                assert await code_of(agent.send(bad.id, "hello", token="t")) == "conversation_broken"
+                with pytest.raises(AgentError) as sent:
+                    await agent.send(bad.id, "hello", token="t")
+                assert (sent.value.code, sent.value.hint) == ("conversation_broken", broken("").hint)
         for full in (False, True):
             page = await agent.conversations(full=full)
             shown = {item.id for item in page.conversations}
