@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
 
 from ...runtime.journal.errors import StreamDamaged
-from ...runtime.journal.protocol import Command, Event, Journal, Json, Question, QuestionPage, Row
+from ...runtime.journal.protocol import (
+    Command,
+    Event,
+    Journal,
+    Json,
+    Question,
+    QuestionPage,
+    QuestionState,
+    Row,
+)
 from ...runtime.journal.rows import Sound
 from . import events as e
 from . import shapes
@@ -105,9 +113,17 @@ async def question(journal: Journal, id: str) -> Question | None:
     return found
 
 
-async def questions(journal: Journal, **filters: Any) -> QuestionPage:
+async def questions(
+    journal: Journal,
+    *,
+    state: QuestionState | None,
+    kind: str | None = None,
+    streams: Sequence[str] | None = None,
+    limit: int,
+    cursor: str | None,
+) -> QuestionPage:
     """As `Journal.questions`."""
-    page = await journal.questions(**filters)
+    page = await journal.questions(state=state, kind=kind, streams=streams, limit=limit, cursor=cursor)
     sound: list[Question] = []
     damaged = dict(page.damaged)
     for each in page.questions:
