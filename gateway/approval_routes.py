@@ -14,7 +14,7 @@ from ..runtime.journal.protocol import QuestionState
 from . import headers, query, views
 from .body import read_json
 from .chunked_json import parted
-from .conversation_routes import accepted, post_key, turn_reply
+from .conversation_routes import accepted, turn_reply
 from .errors import STATUS, error_reply
 from .responses import View, facts, reply, reply_in_parts
 from .schemas import KINDS
@@ -51,7 +51,7 @@ class Approvals:
         return reply({"approval": views.approval_view(question)})
 
     async def decide(self, uuid: str) -> Response:
-        key = post_key()
+        key = headers.post_key()
         decision = await read_json()
         token = headers.bearer(request.headers)
         wait = not headers.wants_async(request.headers)

@@ -34,7 +34,7 @@ class Conversations:
         }
 
     async def create(self) -> Response:
-        key = post_key()
+        key = headers.post_key()
         message = message_of(await read_json())
         turn = await self.agent.start_conversation(
             message, key=key, session_id=session_id(key), token=headers.bearer(request.headers)
@@ -67,7 +67,7 @@ class Conversations:
         return await reply_in_parts(parted({"conversation": view}))
 
     async def send(self, id: str) -> Response:
-        key = post_key()
+        key = headers.post_key()
         message = message_of(await read_json())
         if message is None:
             raise RequestError(400, "message_required", "message is required")
@@ -76,17 +76,17 @@ class Conversations:
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def cancel(self, id: str) -> Response:
-        key = post_key()
+        key = headers.post_key()
         await read_json()
         return await turn_reply(self.agent, await self.agent.cancel(id, key=key))
 
     async def complete(self, id: str) -> Response:
-        key = post_key()
+        key = headers.post_key()
         await read_json()
         return await turn_reply(self.agent, await self.agent.complete(id, key=key))
 
     async def resume(self, id: str) -> Response:
-        key = post_key()
+        key = headers.post_key()
         await read_json()
         token = headers.bearer(request.headers)
         if token is None:
@@ -102,11 +102,6 @@ class Conversations:
         await self.agent.delete(id)
         facts()["conversation"] = id
         return nothing()
-
-
-def post_key() -> str | None:
-    """The idempotency key of the current request."""
-    return headers.idempotency_key(request.headers, request.method, request.path)
 
 
 async def turn_reply(

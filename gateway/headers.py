@@ -1,10 +1,11 @@
-"""The request headers that mean something here. Pure."""
+"""The request headers that mean something here. Pure, but for `post_key`."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
+from quart import request
 from werkzeug.datastructures import Headers
 
 from .errors import RequestError
@@ -49,6 +50,11 @@ def idempotency_key(headers: Headers, method: str, path: str) -> str | None:
             f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters",
         )
     return hashlib.sha256(f"{method}\n{path}\n{given}".encode()).hexdigest()
+
+
+def post_key() -> str | None:
+    """The idempotency key of the current request."""
+    return idempotency_key(request.headers, request.method, request.path)
 
 
 def wants_async(headers: Headers) -> bool:

@@ -12,9 +12,8 @@ import attrs
 from quart import Response
 
 from ..actors.agent import Agent
-from . import query
+from . import headers, query
 from .body import read_json
-from .conversation_routes import post_key
 from .responses import View, answer, reply
 from .views import health_view, tool_view
 
@@ -78,7 +77,7 @@ class System:
         return reply({"tools": tools, "warnings": list(self.agent.warnings)})
 
     async def accept(self, name: str) -> Response:
-        post_key()
+        headers.post_key()  # accepting twice changes nothing, so the key is checked and not kept
         hash = (await read_json()).get("hash")
         if not isinstance(hash, str) or not hash:
             raise query.invalid("hash", "hash must be that of the definition to accept", "GET /tools has it.")
