@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from ..loopback import is_loopback
 
 FAILED = 1
+URL = "http://127.0.0.1:8080"
 SECONDS = 30.0
 """Until an agent that does not answer is given up."""
 
@@ -37,8 +39,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         command.add_argument(
             "--url",
             type=_url,
-            default="http://127.0.0.1:8080",
-            help="where the agent listens; default: http://127.0.0.1:8080",
+            default=URL,
+            help=f"where the agent listens; default: {URL}",
         )
         command.set_defaults(run=run)
     accept.add_argument("name", metavar="NAME", help="the tool, as `stopgo tools list` names it")
@@ -48,7 +50,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def list_tools(args: argparse.Namespace) -> int:
     """Print a line for each tool, and what is held."""
     answer = _ask("GET", f"{args.url}/tools")
-    lines = [] if answer is None else [line for tool in answer["tools"] for line in _lines(tool)]
+    lines = [] if answer is None else [line for tool in answer["tools"] for line in _lines(tool, args.url)]
     return _say(answer, lines)
 
 
@@ -56,7 +58,7 @@ def accept_tool(args: argparse.Namespace) -> int:
     """Accept a definition."""
     name = quote(args.name, safe="")
     answer = _ask("POST", f"{args.url}/tools/{name}/accept", {"hash": args.hash})
-    return _say(answer, [] if answer is None else [f"accepted; {next(_lines(answer['tool']))}"])
+    return _say(answer, [] if answer is None else [f"accepted; {next(_lines(answer['tool'], args.url))}"])
 
 
 def _say(answer: object, lines: Iterable[str]) -> int:
@@ -67,12 +69,14 @@ def _say(answer: object, lines: Iterable[str]) -> int:
     return FAILED if answer is None else 0
 
 
-def _lines(tool: Mapping[str, Any]) -> Iterator[str]:
+def _lines(tool: Mapping[str, Any], url: str) -> Iterator[str]:
+    elsewhere = [] if url == URL else ["--url", url]
     yield f"{tool['name']}: {tool['policy']}"
     for held in tool.get("held", ()):
         inner = "" if held["tool"] == tool["name"] else f"{held['tool']}: "
         yield f"  {inner}weaker hints are held: {held['change']}"
-        yield f"  to accept them: stopgo tools accept {tool['name']} {held['hash']}"
+        command = shlex.join(["stopgo", "tools", "accept", tool["name"], held["hash"], *elsewhere])
+        yield f"  to accept them: {command}"
 
 
 def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,14 +85,14 @@ def test_what_was_destructive_asks_until_a_person_accepts_that_it_is_not(
     assert "wipe (readOnlyHint false -> true, destructiveHint true -> not given)" in server.log
     at = ("--url", server.run.url)
     shown = re.search(
-        r"wipe: ask\n  .*destructiveHint true.*\n  .* (tools accept wipe (\w{64}))\n",
+        r"wipe: ask\n  .*destructiveHint true.*\n  to accept them: stopgo (tools accept wipe (\w{64}) .*)\n",
         stopgo("tools", "list", *at),
     )
     assert shown is not None
     assert "is not the one with this hash" in stopgo("tools", "accept", "wipe", "0" * 64, *at, code=1)
     assert "there is no tool wip" in stopgo("tools", "accept", "wip", shown[2], *at, code=1)
     server.post("/tools/wipe/accept", {}, status=400)
-    assert stopgo(*shown[1].split(), *at) == "accepted; wipe: run\n"
+    assert stopgo(*shlex.split(shown[1])) == "accepted; wipe: run\n"
     assert server.post("/tools/wipe/accept", {"hash": shown[2]})["tool"]["policy"] == "run"
     server.run.kill()
 
