@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from stopgo.config.agent_config import AgentConfig
@@ -19,7 +19,7 @@ SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 # What a schema cannot know: it is about two places of the file, or in the words of a regular expression.
 BEYOND = {"duplicate_name", "not_in_loop", "unknown_agent", "bad_expression"}
-BEYOND |= {"unknown_model", "bad_name", "prices_missing"}
+BEYOND |= {"unknown_model", "bad_name", "prices_missing", "unknown_server", "unknown_node"}
 
 
 def accepted(load: Load, data: object) -> bool | None:
@@ -280,6 +280,8 @@ files = section(
     max_examples=100,
 )
 @given(files)
+@example({"agent": {"type": "llm", "name": "a", "mcp_servers": ["x"]}})
+@example({"approval": {"rules": [{"then": "ask", "node": "x"}]}})
 def test_reader_and_schema_agree(load: Load, data: object) -> None:
     verdict = accepted(load, data)
     assume(verdict is not None)
