@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import attrs
 
+from .address import has_user
 from .shape import NO_TILDE, About, about
 
 _DAY = 86_400.0
@@ -19,8 +19,6 @@ MAX_RETRIES = 3
 _NAME = "[A-Za-z0-9_-]+"
 _ADDRESS = r"https?://[^/\s]+\S*"
 _AN_ADDRESS = "an http:// or https:// address"
-_USER = re.compile(r"[^:]+://[^/?#]*@")
-"""An address with a user, and perhaps a password, in front of its host (RFC 3986, section 3.2.1)."""
 
 
 def _seconds(given: float) -> float:
@@ -250,7 +248,7 @@ class McpServerConfig:
             return "oauth"
         if any(name.lower() == "authorization" for name in self.headers):
             return "an Authorization header"
-        return "a user in the url" if self.url is not None and _USER.match(self.url) else None
+        return "a user in the url" if self.url is not None and has_user(self.url) else None
 
     @property
     def forwards_bearer(self) -> bool:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus
 
+from .address import USER
 from .interpolate import MalformedReference, Part, Reference, parse
 from .values import Scalar, Sequence, Table, Value
 
@@ -37,7 +38,7 @@ _PLAIN_NAME = re.compile(
 )
 """Names with such a word that are those of something else."""
 _SCHEME = re.compile(r"(?:apikey|basic|bearer|token)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
-_AUTHORITY = re.compile(r"://(?:([^/?#\s]*)@)?[^/?#\s]*/?")
+_AUTHORITY = re.compile(r"://[^/?#\s]*/?")
 _PARAMETER = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
 _OPTION = re.compile(r"-*([\w-]+)\s*[:=]\s*(?!//)(.+)", re.DOTALL)
 _NAME_OF_NEXT = re.compile(r"-+[\w-]+")
@@ -65,7 +66,7 @@ def secrets_in(name: str, value: str) -> Iterator[str]:
         yield _basic(credentials).partition(":")[2]
         if name.lower().endswith("cookie"):
             yield from (each.partition("=")[2] for each in value.split(";"))
-    for user in filter(None, _AUTHORITY.findall(value)):
+    for user in (user for word in value.split() for user in USER.findall(word)):
         for credentials in (user, unquote(user)):
             yield credentials
             yield credentials.partition(":")[2]
@@ -127,7 +128,6 @@ def _basic(credentials: str) -> str:
 _FIRST = 0xE000
 """Of the characters for private use: one stands for each reference while an address is taken apart."""
 _REFERENCES = re.compile("[:\ue000-\uf8ff]*")
-_USER = re.compile("(?<=://)[^/]*(?=@)")
 _STEP = re.compile("(?<![:/])/[^/]+")
 _ARGUMENT = re.compile("([?&#])([^=&#]*=)?([^&#]*)")
 
@@ -147,7 +147,7 @@ def shown_address(parts: tuple[Part, ...]) -> str:
 
     end = min((at for mark in "?#" if (at := text.find(mark)) >= 0), default=len(text))
     query = _ARGUMENT.sub(lambda each: f"{each[1]}{each[2] or ''}{bare(each[3])}", text[end:])
-    place = _USER.sub(lambda user: bare(user[0]), text[:end])
+    place = USER.sub(lambda user: bare(user[0]), text[:end])
     place = _STEP.sub(lambda step: f"/{MASK}" if looks_secret(step[0]) else step[0], place)
     for sign, reference in signs.items():
         place = place.replace(sign, _shown(reference))

@@ -258,7 +258,7 @@ def test_tokens_are_forwarded_to_servers_without_credentials_of_their_own(load: 
     mcp_servers:
       plain: {url: http://h/mcp}
       never: {url: http://h/mcp, forward_bearer: false}
-      always: {url: "http://h/mcp?at=a@b", forward_bearer: true}
+      always: {url: "http://h/a?at=http://a@b", forward_bearer: true}
       header: {url: http://h/mcp, headers: {authorization: Bearer x}}
       user: {url: "http://${USER_PART}@h/mcp", forward_bearer: false}
       oauth: {url: http://h/mcp, oauth: {client_id: a, client_secret: b, issuer: "http://i"}}
