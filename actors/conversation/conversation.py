@@ -108,7 +108,7 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: 
     logger.error("conversation %s is broken: %s", id, damage.why)
     journal = services.journal
     error = errors.broken(damage.why)
-    told = refusal(error.code, error.message, error.hint)
+    told = refusal("conversation_broken", error.message, error.hint)
     deleted = False
 
     async def look(wake: Wake) -> None:
