@@ -12,6 +12,7 @@ from .nodes import LoopNode
 from .reader import Reader
 from .shape import Flag
 from .tree import nodes_of
+from .unknown_names import unknown_names
 from .values import KeyPath, Scalar, Sequence, Table, Value, as_list, dotted, quoted
 from .wording import nearest
 
@@ -165,6 +166,13 @@ def misspelled(root: Table) -> Iterator[str]:
 
 
 # ----------------------------------------------------------------- tool servers
+
+
+def check_names(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report to `reader` every name of a server or node that does not exist, where that is a mistake."""
+    for name in unknown_names(config, root):
+        if name.is_mistake:
+            reader.report(f"unknown_{name.kind}", name.message, name.mark, name.path, hint=name.hint)
 
 
 def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from .agent_config import AgentConfig
-from .checks import check_bearers, check_model_names, check_prices, check_tree, misspelled
+from .checks import check_bearers, check_model_names, check_names, check_prices, check_tree, misspelled
 from .compose import compose
 from .errors import ConfigError, Problem
 from .interpolate import escape, parse
@@ -70,7 +70,8 @@ def load_config(
         named = flag_servers(mcp, [server.name for server in config.mcp_servers])
         located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent, environ)
         config = attrs.evolve(config, mcp_servers=(*located, *named))
-        warnings = warnings_of(config, root, reader)
+        check_names(reader, root, config)
+        warnings = warnings_of(config, root)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(dict.fromkeys(map(_blamed, sorted(found, key=_place)))))

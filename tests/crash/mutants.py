@@ -84,7 +84,7 @@ TOOL = "actors/tools/tool.py"
 WARNINGS = "actors/gate/warnings.py"
 SUPERVISOR = "actors/supervisor.py"
 RULE = "config/approval.py"
-NAMES = "config/warnings.py"
+NAMES = "config/unknown_names.py"
 MEMORY = "runtime/journal/memory.py"
 SQLITE = "runtime/journal/sqlite.py"
 SQL_STREAM = "runtime/journal/sql_stream.py"
@@ -940,12 +940,12 @@ MUTANTS = (
     ),
     Mutant(
         "rules: a misspelt server or node is a warning",
-        (Edit(NAMES, "if rule.restricts and", "if False and"),),
+        (Edit(NAMES, "= rule.restricts and", "= False and"),),
         (MISTAKES,),
     ),
     Mutant(
         "nodes: a misspelt server hides tools, and nobody is told",
-        (Edit(NAMES, "        if server not in names:", "        if False:"),),
+        (Edit(NAMES, "            if server not in names:", "            if False:"),),
         (MISTAKES,),
     ),
     Mutant(
