@@ -31,7 +31,7 @@ from .common.errors import StartError
 from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.timers import timers
 from .gate.gate import unasked
-from .gate.warnings import Finding, refuse, review
+from .gate.review import Finding, refuse, review
 from .log.activity import Pulse
 from .log.events import tree_id
 from .mcp.server import mcp_server

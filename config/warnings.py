@@ -1,4 +1,4 @@
-"""What a file may say but surely does not mean: a name that nobody has, a rule that is never reached.
+"""Likely mistakes in the agent file: names that match nothing, rules that are never reached.
 
 Names that let calls pass, or hide tools, when they are misspelt are mistakes, which are reported beside.
 

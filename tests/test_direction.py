@@ -37,7 +37,7 @@ STANDS_ON: dict[str, set[str]] = {
 WITHIN = {"actors/models/providers": "actors/models"}
 NO_CODE = {"gateway/web"}
 # Names that stand for the same thing in several rooms.
-SHARED_NAMES = {"__init__.py", "errors.py", "warnings.py"}
+SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 JOURNAL_LIBRARIES = {"orjson"}
 # Each takes longer to import than everything else that a start needs.

@@ -16,7 +16,7 @@ import trio
 
 from ...actors.gate.description import describe
 from ...actors.gate.gate import Place, descend, judge, root_place
-from ...actors.gate.warnings import refuse, review
+from ...actors.gate.review import refuse, review
 from ...actors.mcp.server import mcp_server
 from ...actors.tools.arguments import Arguments, Unfit
 from ...actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near

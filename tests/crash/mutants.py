@@ -81,7 +81,7 @@ STATE = "actors/log/state.py"
 HEAD = "actors/log/head.py"
 AGENT = "actors/agent.py"
 TOOL = "actors/tools/tool.py"
-WARNINGS = "actors/gate/warnings.py"
+RULES = "actors/gate/review.py"
 SUPERVISOR = "actors/supervisor.py"
 RULE = "config/approval.py"
 NAMES = "config/unknown_names.py"
@@ -831,12 +831,12 @@ MUTANTS = (
     ),
     Mutant(
         "hints: nobody is told which tools contradict themselves",
-        (Edit(WARNINGS, "if tool.hints.contradictory and", "if False and"),),
+        (Edit(RULES, "if tool.hints.contradictory and", "if False and"),),
         (REVIEW,),
     ),
     Mutant(
         "hints: a rule to be copied lets more tools run than one",
-        (Edit(WARNINGS, " and not has_wildcards(name)", ""),),
+        (Edit(RULES, " and not has_wildcards(name)", ""),),
         (REVIEW,),
     ),
     Mutant(
@@ -881,7 +881,7 @@ MUTANTS = (
     ),
     Mutant(
         "rules: `optional` says nothing about tools",
-        (Edit(WARNINGS, "rule.tool is None or rule.optional or", "rule.tool is None or"),),
+        (Edit(RULES, "rule.tool is None or rule.optional or", "rule.tool is None or"),),
         (REVIEW,),
     ),
     Mutant(
@@ -894,14 +894,14 @@ MUTANTS = (
     ),
     Mutant(
         "rules: a server that has not listed its tools has none",
-        (Edit(WARNINGS, " or unlisted or left_out)", " or left_out)"),),
+        (Edit(RULES, " or unlisted or left_out)", " or left_out)"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a server that is switched off has no tools",
         (
             Edit(
-                WARNINGS,
+                RULES,
                 "servers if server.name not in listed]",
                 "servers if server.enabled and server.name not in listed]",
             ),
@@ -910,17 +910,17 @@ MUTANTS = (
     ),
     Mutant(
         "rules: a tool that is left out does not exist",
-        (Edit(WARNINGS, " or unlisted or left_out)", " or unlisted)"),),
+        (Edit(RULES, " or unlisted or left_out)", " or unlisted)"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a pattern has to mean a tool",
-        (Edit(WARNINGS, "(has_wildcards(rule.tool) or unlisted", "(unlisted"),),
+        (Edit(RULES, "(has_wildcards(rule.tool) or unlisted", "(unlisted"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a server that is one tool has no name",
-        (Edit(WARNINGS, "if tool.server in own), *facades]", "if tool.server in own)]"),),
+        (Edit(RULES, "if tool.server in own), *facades]", "if tool.server in own)]"),),
         (REVIEW,),
     ),
     Mutant(
@@ -950,7 +950,7 @@ MUTANTS = (
     ),
     Mutant(
         "rules: numbers are compared with whatever comes",
-        (Edit(WARNINGS, "        if lax:\n", "        if False:\n"),),
+        (Edit(RULES, "        if lax:\n", "        if False:\n"),),
         (REVIEW,),
     ),
     *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in ONE_EDIT),

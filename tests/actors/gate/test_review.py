@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.gate.gate import judge, places, root_place
-from stopgo.actors.gate.warnings import Finding, refuse, review
+from stopgo.actors.gate.review import Finding, refuse, review
 from stopgo.actors.tools.arguments import types_at
 from stopgo.actors.tools.catalogue import catalogue
 from stopgo.actors.tools.server_status import ServerStatus

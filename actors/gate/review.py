@@ -1,4 +1,4 @@
-"""What the file says of tools and surely does not mean. It shows when the servers have listed theirs. Pure.
+"""Mistakes and likely mistakes in the agent file that need the servers' tool lists to detect. Pure.
 
 A rule with `ask` or `deny` whose tool is misspelt lets calls pass that it was written to stop. So it is a
 mistake, with which no agent starts, when
