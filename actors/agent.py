@@ -166,7 +166,7 @@ class Agent:
         return await self._turn(id, reply)
 
     async def accept_tool(self, name: str, hash: str) -> ListedTool:
-        """Let the weaker hints count that a tool's server has listed since it was last known.
+        """Accept the weaker hints that a tool's server lists now.
 
         `name` is the one that `tools` shows, `hash` that of the definition that was looked at. To accept what
         counts already changes nothing. Raises `AgentError` ``tool_not_found``, or ``tool_changed`` when the
@@ -201,7 +201,7 @@ class Agent:
 
     async def get(self, id: str) -> Conversation:
         """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
-        with errors.broken_is_told():
+        with errors.damage_as_agent_error():
             return await self._read(id)
 
     async def _read(self, id: str) -> Conversation:
@@ -224,7 +224,7 @@ class Agent:
 
         Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``.
         """
-        with errors.broken_is_told():
+        with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return LogEnd(stored.head_of(row).session_id, row.last_seq)
@@ -272,7 +272,7 @@ class Agent:
 
     async def approval(self, id: str) -> Question:
         """Raises `AgentError` ``approval_not_found`` or ``conversation_broken``."""
-        with errors.broken_is_told():
+        with errors.damage_as_agent_error():
             question = await stored.question(self._journal, id)
         if question is None:
             raise errors.no_approval(id)
@@ -315,7 +315,7 @@ class Agent:
         after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
-        with errors.broken_is_told():
+        with errors.damage_as_agent_error():
             async with aclosing(found) as events:
                 async for event in events:
                     yield event

@@ -74,8 +74,8 @@ def broken(why: str) -> AgentError:
 
 
 @contextmanager
-def broken_is_told() -> Iterator[None]:
-    """Raises `AgentError` ``conversation_broken`` in the place of `StreamDamaged`."""
+def damage_as_agent_error() -> Iterator[None]:
+    """Raise `AgentError` ``conversation_broken`` instead of `StreamDamaged`."""
     try:
         yield
     except StreamDamaged as error:

@@ -111,7 +111,7 @@ class Sender:
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             needed = False
             try:
-                with errors.broken_is_told():
+                with errors.damage_as_agent_error():
                     outcome = await put()
                     if isinstance(outcome, Repeated) and outcome.reply is not None:
                         check_reply(id, outcome.reply)

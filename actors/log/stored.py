@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
-from ...runtime.journal.errors import StreamDamaged
+from ...runtime.journal.errors import Reading, StreamDamaged
 from ...runtime.journal.protocol import (
     Command,
     Event,
@@ -19,7 +19,6 @@ from ...runtime.journal.protocol import (
     QuestionState,
     Row,
 )
-from ...runtime.journal.rows import Sound
 from . import events as e
 from . import shapes
 from .head import Head, head_of_summary
@@ -38,7 +37,7 @@ async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[
         page = await journal.events_since(conversation, seq, PAGE)
         for event in page:
             seq = event.seq
-            with Sound(conversation, f"event {seq}"):
+            with Reading(conversation, f"event {seq}"):
                 shapes.check_event(event.type, event.body)
         yield page
         if len(page) < PAGE:
@@ -58,7 +57,7 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     async with aclosing(pages(journal, conversation)) as found:
         async for page in found:
             for event in page:
-                with Sound(conversation, f"event {event.seq}"):
+                with Reading(conversation, f"event {event.seq}"):
                     state.apply(event)
     # After the events: of a conversation that goes on, there may be more by now, but not fewer.
     approvals, damaged = await approvals_of(journal, conversation)
@@ -96,7 +95,7 @@ async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = Fal
     commands: list[Command] = []
     for command in await journal.inbox(conversation, skip_damaged=skip_damaged):
         try:
-            with Sound(conversation, f"command {command.key}"):
+            with Reading(conversation, f"command {command.key}"):
                 shapes.check_command(command.kind, command.body)
             commands.append(command)
         except StreamDamaged:
@@ -156,13 +155,13 @@ async def approvals_of(
 
 def check_reply(conversation: str, reply: Json) -> None:
     """Raises `StreamDamaged` when it is not one that was kept for a command."""
-    with Sound(conversation, "a reply"):
+    with Reading(conversation, "a reply"):
         shapes.check(reply, shapes.REPLY)
 
 
 def head_of(row: Row) -> Head:
     """The head that a row tells, without its approvals. Raises `StreamDamaged`."""
-    with Sound(row.stream, "its summary"):
+    with Reading(row.stream, "its summary"):
         if row.summary is None:
             raise ValueError("the row is damaged")
         shapes.check(row.summary.body, shapes.SUMMARY)
@@ -170,5 +169,5 @@ def head_of(row: Row) -> Head:
 
 
 def _check_question(found: Question) -> None:
-    with Sound(found.stream, f"question {found.id}"):
+    with Reading(found.stream, f"question {found.id}"):
         shapes.check_question(found.kind, found.body)

@@ -1,8 +1,9 @@
-"""What a journal raises."""
+"""The errors of a journal, and `Reading`, which turns failures to read a stream into one of them."""
 
 from __future__ import annotations
 
 import sqlite3
+from types import TracebackType
 
 from ..errors import Fatal
 
@@ -60,3 +61,36 @@ def unreadable(error: sqlite3.Error) -> JournalError:
     failed = JournalError(f"the journal cannot be read: {error}")
     failed.__cause__ = error
     return failed
+
+
+class Reading:
+    """Turns every failure inside the block into `StreamDamaged`, save for a `JournalError` and errors of
+    SQLite that do not report damage."""
+
+    __slots__ = ("stream", "what")
+
+    def __init__(self, stream: object, what: str) -> None:
+        self.stream = shown(stream)
+        self.what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, JournalError) or not isinstance(error, Exception):
+            return
+        if isinstance(error, sqlite3.Error) and not _is_damage(error):
+            return
+        why = f"{type(error).__name__}: {error}"
+        raise StreamDamaged(self.stream, f"{self.what} cannot be read ({why})") from error
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
+
+
+def shown(name: object) -> str:
+    """The name of a stream for people, even when it is damaged itself."""
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

@@ -93,7 +93,7 @@ def _holder(file: TextIO) -> str | None:
 
 
 LOOK_EVERY = 1.0
-"""Seconds after which it is looked again: doing so for each write would cost a turn something."""
+"""Seconds between two checks; a check before every write would slow each turn."""
 
 
 class Presence:

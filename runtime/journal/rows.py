@@ -7,44 +7,15 @@ written, or `StreamDamaged`.
 
 from __future__ import annotations
 
-import sqlite3
-from types import TracebackType
 from typing import Any, get_args
 
 from . import json_text
-from .errors import JournalError, StreamDamaged
+from .errors import Reading, shown
 from .protocol import Command, Due, Event, Json, Question, QuestionState, Row, Summary
 
 _STATES = frozenset(get_args(QuestionState))
 _YEAR_10000 = 253_402_300_800.0
 """Times are shown as dates, which end there."""
-
-
-class Sound:
-    """A block in which something of a stream is read: whatever goes wrong there is `StreamDamaged`."""
-
-    __slots__ = ("stream", "what")
-
-    def __init__(self, stream: object, what: str) -> None:
-        self.stream = shown(stream)
-        self.what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, JournalError) or not isinstance(error, Exception):
-            return
-        if isinstance(error, sqlite3.Error) and not _is_damage(error):
-            return
-        why = f"{type(error).__name__}: {error}"
-        raise StreamDamaged(self.stream, f"{self.what} cannot be read ({why})") from error
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
 
 
 def text_or_bytes(stored: bytes) -> str | bytes:
@@ -55,18 +26,14 @@ def text_or_bytes(stored: bytes) -> str | bytes:
         return stored
 
 
-def shown(name: object) -> str:
-    """The name of a stream for people, even when it is damaged itself."""
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-
-
 def seq(value: object) -> int:
     """The last seq of a stream; 0 for none that can be meant."""
     return value if type(value) is int and value >= 0 else 0
 
 
 def event(stream: str, seq: int, type: object, at: object, body: object) -> Event:
-    """Raises what `Sound` expects, as do all below that say nothing else."""
+    """Raises TypeError or ValueError for a damaged value; so do the functions below unless they say
+    otherwise."""
     return Event(stream, seq, _text(type), _moment(at), object_of(body))
 
 
@@ -75,11 +42,9 @@ def command(stream: str, key: object, kind: object, body: object, at: object) ->
 
 
 def question(found: tuple[Any, ...]) -> Question:
-    """Raises:
-    StreamDamaged
-    """
+    """A question from its row. Raises `StreamDamaged`."""
     _, id, stream, kind, state, body, decision, created, expires, settled = found
-    with Sound(stream, f"question {shown(id)}"):
+    with Reading(stream, f"question {shown(id)}"):
         if state not in _STATES or (decision is not None and settled is None):
             raise ValueError("no such state")
         return Question(

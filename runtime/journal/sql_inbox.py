@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from . import json_text, rows
-from .errors import StreamDamaged
+from .errors import Reading, StreamDamaged, shown
 from .protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
 from .sql_stream import Streams
 
@@ -62,7 +62,7 @@ def repeated(
     if first is None:
         return None
     first_kind, first_body, reply = first
-    with rows.Sound(stream, f"command {key}"):
+    with Reading(stream, f"command {key}"):
         if first_kind == kind and json_text.same(first_body, body):
             return Repeated(rows.object_of(reply) if reply is not None else None)
     return KeyReused()
@@ -108,7 +108,7 @@ def _waiting(db: sqlite3.Connection, stream_id: int) -> list[str]:
 def waiting(db: sqlite3.Connection, name: str, *, skip_damaged: bool) -> tuple[Command, ...]:
     """The open commands. Raises `StreamDamaged`, unless those that cannot be read are skipped."""
     commands: list[Command] = []
-    with rows.Sound(name, "the inbox"):
+    with Reading(name, "the inbox"):
         found = db.execute(
             "SELECT inbox.key, inbox.kind, inbox.body, inbox.at FROM stream"
             " JOIN inbox ON inbox.stream_id = stream.id AND inbox.open = 1"
@@ -117,7 +117,7 @@ def waiting(db: sqlite3.Connection, name: str, *, skip_damaged: bool) -> tuple[C
         ).fetchall()
         for key, kind, body, at in found:
             try:
-                with rows.Sound(name, f"command {rows.shown(key)}"):
+                with Reading(name, f"command {shown(key)}"):
                     commands.append(rows.command(name, key, kind, body, at))
             except StreamDamaged:
                 if not skip_damaged:

@@ -11,7 +11,7 @@ import attrs
 
 from . import cursor as cursors
 from . import json_text, rows, sql_inbox
-from .errors import JournalError, QuestionTaken, StreamDamaged
+from .errors import JournalError, QuestionTaken, Reading, StreamDamaged
 from .protocol import (
     MOST_DUE,
     Already,
@@ -74,7 +74,7 @@ def _close(
     if found is None or found[1] != "pending":
         raise JournalError(f"question {close.id!r} is not open in this stream")
     number, _, body = found
-    with rows.Sound(stream, f"question {close.id}"):
+    with Reading(stream, f"question {close.id}"):
         merged = json_text.dump({**rows.object_of(body), **json_text.load(patch)})
     db.execute(
         "UPDATE question SET state = ?, body = ?, settled = ? WHERE number = ?",

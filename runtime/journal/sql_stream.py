@@ -13,7 +13,7 @@ import attrs
 
 from . import cursor as cursors
 from . import json_text, rows
-from .errors import Fenced, IntentExists, JournalError, UnknownStream
+from .errors import Fenced, IntentExists, JournalError, Reading, UnknownStream
 from .protocol import Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
 
 _HEADS = 1024
@@ -162,7 +162,7 @@ _ROW = "name, status, title, open, body, last_seq, created, updated"
 
 
 def row(db: sqlite3.Connection, name: str) -> Row | None:
-    with rows.Sound(name, "the stream"):
+    with Reading(name, "the stream"):
         found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = ?", (name,)).fetchone()
     return rows.row(found) if found else None
 
@@ -243,7 +243,7 @@ def page_of_events(
     most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
     events: list[Event] = []
     characters = 0
-    with rows.Sound(name, f"an event after {after}"):
+    with Reading(name, f"an event after {after}"):
         # In one statement with the last seq, so that both tell of the same moment.
         found = db.execute(
             "SELECT last_seq, seq, type, at, event.body FROM stream LEFT JOIN event"

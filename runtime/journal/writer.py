@@ -310,8 +310,8 @@ class GroupWriter:
         self._db.close()
 
     def _next_batch(self) -> _Batch | None:
-        """Meanwhile, see that the files are there: the process keeps what is in one that was removed, and
-        nobody else will find it."""
+        """The next batch. While none comes, check every `LOOK_EVERY` seconds that the files exist: writes to
+        a removed file could be lost when the process ends."""
         while True:
             try:
                 return self._batches.get(timeout=LOOK_EVERY)
