@@ -18,9 +18,7 @@ SECONDS = 30.0
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `tools` to the command line."""
-    tools = subparsers.add_parser(
-        "tools", help="look at the tools of a running agent, and accept their weaker hints"
-    )
+    tools = subparsers.add_parser("tools", help="list the tools of a running agent, accept weaker hints")
     commands = tools.add_subparsers(required=True, metavar="COMMAND")
     listing = commands.add_parser(
         "list",
@@ -86,7 +84,7 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
     from .terminal import Terminal
 
     terminal = Terminal.of_this_process()
-    # Environments with a proxy seldom except the own machine.
+    # Proxy settings rarely exclude loopback addresses.
     direct = is_loopback(urlsplit(url).hostname or "")
     try:
         with httpx2.Client(trust_env=not direct, timeout=SECONDS) as client:
@@ -105,7 +103,7 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
 
 
 def _url(text: str) -> str:
-    """The type of the address of an agent."""
+    """Parse `--url`."""
     try:
         parts = urlsplit(text)
     except ValueError:
