@@ -5,7 +5,7 @@
   does not count in paths of files and in the hosts of addresses.
 * The password in an address is secret, and so is a user without a password.
 
-What is shorter than `SHORTEST` is never masked, for it is likely to stand in other words.
+Values shorter than `SHORTEST` are never masked, because they are likely to occur in ordinary text.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class Lines(logging.Formatter):
         message = in_one_line(record.getMessage())
         line = f"{at.removesuffix('+00:00')}Z {record.levelname} {record.name}: {message}"
         if record.exc_info:
-            # A filter may have written it already. It is indented, for an error's text can look like a line.
+            # A logging filter may have formatted and masked the traceback already. It is indented, because
+            # the text of an error can look like a line of the log.
             lines = (record.exc_text or self.formatException(record.exc_info)).split("\n")
             line = "\n    ".join([line, *map(in_one_line, lines)])
         return line

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from . import events as e
 
 Shape: TypeAlias = Any
-"""As the module says; a recursive type of this kind costs more words than it explains."""
+"""See the module docstring; a recursive type would be longer than the code."""
 
 
 def check(value: object, shape: Shape, where: str = "body") -> None:
@@ -68,7 +68,7 @@ def _number(value: object, where: str) -> None:
 
 
 def _decision(value: object, where: str) -> None:
-    """What says neither yes nor no must not pass for a yes."""
+    """A decision without `approved` or `action` must not count as a yes."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{where} is no object")
     if not (isinstance(value.get("approved"), bool) or isinstance(value.get("action"), str)):

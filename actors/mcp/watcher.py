@@ -83,7 +83,7 @@ class Watcher:
             self._tell(b"+%d\n" % group)
 
     def remove(self, group: int) -> None:
-        """Nobody is left in this group: its number may become another's."""
+        """The group is empty; the system may reuse its number."""
         with self._lock:
             self._groups.discard(group)
             self._tell(b"-%d\n" % group)

@@ -71,7 +71,7 @@ class _Llm:
             self._bound(len(asked))
             ends = await self._settle(execute, place, f"{execute.key}:{number}", asked)
             stop = self._stop(recorded, asked, ends, place)
-            # A run that went on after a no goes on: earlier versions told the model, below loops.
+            # Earlier versions continued a loop after a rejection; a recorded next step means this run did.
             if stop is not None and not (
                 stop.rejected and f"{execute.key}:{number + 1}" in scope.log.run.steps
             ):

@@ -28,7 +28,8 @@ Session: TypeAlias = Mapping[str, str]
 class NodeEnd:
     text: str
     rejected: bool = False
-    """A human said no below, or nothing in time: no sequential node or loop above starts anything further."""
+    """A person rejected something below, or did not decide in time. Sequential nodes and loops above end, up
+    to the first with `on_reject: continue`."""
     exited: bool = False
     """A model below called `exit_loop`; the nearest loop above ends."""
     writes: Session = attrs.field(factory=dict)

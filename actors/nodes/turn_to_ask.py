@@ -27,7 +27,7 @@ class TurnToAsk:
     _left: trio.Event = attrs.field(factory=trio.Event)
 
     async def come(self) -> None:
-        """Return when it is this call's turn; it is not over before the call leaves."""
+        """Return when it is this call's turn. The turn lasts until `leave`."""
         if self._left.is_set():
             return
         self._known.set()

@@ -23,7 +23,8 @@ class Authorization:
     _required: Collection[str] = ()
 
     def wanted(self, servers: Collection[str] | None = None, *, required: bool = False) -> Wanted | None:
-        """What the first of these servers that waits for a token wants, or of all; None when none does.
+        """The credential that the first waiting server wants, among `servers` if given; None if no server
+        waits.
 
         Args:
             required: leave out servers that the agent can do without.

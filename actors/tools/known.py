@@ -69,7 +69,7 @@ def changes(tools: Sequence[Tool]) -> str:
 
 @attrs.define(eq=False)
 class KnownTools:
-    """Not for two tasks at once: `take` and `accept` look, write and then know."""
+    """Not safe for concurrent use: `take` and `accept` read, write and then update."""
 
     _journal: Journal
     trust: bool = False

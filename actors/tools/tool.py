@@ -22,7 +22,7 @@ EFFECTS: tuple[EffectClass, ...] = ("read", "idempotent", "once")
 class Hints:
     """A tool's own annotations; None is "not said" (MCP `ToolAnnotations`).
 
-    No tool both only reads and destroys. Of one that says so, nobody knows whether it only reads.
+    A tool cannot both only read and destroy. If it claims both, `read_only` counts as not given.
     """
 
     read_only: bool | None = None
@@ -57,7 +57,7 @@ class Hints:
         return "idempotent" if self.idempotent and not self.destructive else "once"
 
     def to_json(self) -> dict[str, bool]:
-        """What is said, by the names of the protocol."""
+        """The hints by protocol name. For a contradictory tool `readOnlyHint` is left out."""
         said = zip(_WIRE_NAMES, self.said, strict=True)
         return {name: value for name, value in said if value is not None}
 
