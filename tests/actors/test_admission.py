@@ -127,7 +127,7 @@ async def test_a_run_waits_for_the_token_that_a_required_server_wants(
     ] * 3
 
 
-async def test_only_the_node_that_sees_a_required_server_waits_for_its_token(
+async def test_only_nodes_with_a_required_server_wait_for_its_token(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
     locked.settings["agent"] = sequential("root", llm("first", mcp_servers=["open"]), llm("second"))
@@ -138,7 +138,7 @@ async def test_only_the_node_that_sees_a_required_server_waits_for_its_token(
         assert answer(await agent.resume(turn.conversation.id, token=GOOD)).response == "second done"
 
 
-async def test_a_server_that_is_lost_in_the_middle_of_a_run_gets_the_token_of_that_run(
+async def test_reconnected_server_gets_the_token_of_the_run(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
     """Nobody is asked for a token that the run has."""

@@ -253,7 +253,7 @@ def test_no_mistake_shows_what_a_variable_holds(problems: Problems) -> None:
     assert SECRET not in repr(found) + "".join(map(str, found))
 
 
-def test_tokens_are_forwarded_to_servers_without_credentials_of_their_own(load: Load) -> None:
+def test_tokens_go_to_servers_without_own_credentials(load: Load) -> None:
     text = """
     mcp_servers:
       plain: {url: http://h/mcp}
@@ -294,6 +294,6 @@ def test_forwarding_is_about_servers_with_a_url(problems: Problems) -> None:
     assert problem.code == "conflicting_keys"
 
 
-def test_a_reference_under_a_key_that_there_is_not_is_no_other_mistake(problems: Problems) -> None:
+def test_malformed_reference_under_unknown_key_is_one_mistake(problems: Problems) -> None:
     [problem] = problems("mcp_servers: [{name: a, command: a, secret: '${'}]")
     assert problem.code == "unknown_key"

@@ -856,7 +856,7 @@ MUTANTS = (
                 "gateway/cli/mcp_session.py", "        return True\n    return False\n", "    return False\n"
             ),
         ),
-        ("tests/gateway/test_mcp_command.py::test_test_makes_the_review_of_the_start",),
+        ("tests/gateway/test_mcp_command.py::test_mcp_test_makes_the_review_of_the_start",),
     ),
     Mutant(
         "rules: a misspelt one that asks stops nothing",

@@ -53,7 +53,7 @@ def held(server: Server) -> list[str]:
     return [tool["name"] for tool in server.get("/tools")["tools"] if "held" in tool]
 
 
-def test_what_was_destructive_asks_until_a_person_accepts_that_it_is_not(
+def test_weaker_hints_ask_across_restarts_until_accepted(
     serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopgo(*args: str, code: int = 0) -> str:

@@ -332,7 +332,7 @@ def test_the_packaged_agent_is_said_aloud(serve: Callable[..., Served]) -> None:
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
 
 
-def test_an_open_address_is_warned_about_and_answers_to_listed_names_alone(
+def test_open_address_warns_and_answers_only_to_listed_names(
     serve: Callable[..., Served], agent_dir: Path
 ) -> None:
     line = "server: {allowed_hosts: [NAME]}"

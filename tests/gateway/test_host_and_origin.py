@@ -199,7 +199,7 @@ def test_an_own_origin_comes_in(
 
 
 @pytest.mark.parametrize(("server", "came_to", "origin"), FOREIGN)
-def test_another_origin_does_not(server: ServerConfig, came_to: tuple[str, int], origin: str) -> None:
+def test_another_origin_is_refused(server: ServerConfig, came_to: tuple[str, int], origin: str) -> None:
     host = ("Host", origin.rpartition("//")[2])  # as a page that leads its own name here would have it
     for headers in (
         [("Host", "localhost:8080"), ("Origin", origin)],
@@ -228,7 +228,7 @@ def test_a_refused_origin_comes_with_the_line_to_add() -> None:
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=30), st.sampled_from(["Host", "Origin"]))
-def test_no_text_is_more_than_refused(text: str, name: str) -> None:
+def test_any_header_text_is_allowed_or_refused(text: str, name: str) -> None:
     for value in (text, f"[{text}]:80", f"http://[{text}]", f"localhost:{text}", f"{text}localhost"):
         error = refusal(PLAIN, (name, value))
         assert error is None or error.status in (403, 421)
@@ -248,7 +248,7 @@ STRANGERS = (
 
 
 @pytest.mark.parametrize(("headers", "status", "word"), STRANGERS)
-async def test_strangers_are_refused_before_there_is_a_route(
+async def test_foreign_hosts_and_origins_are_refused_on_every_path(
     agent: Any, raw: Any, headers: str, status: int, word: str
 ) -> None:
     asked = [

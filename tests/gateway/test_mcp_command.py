@@ -170,7 +170,7 @@ def test_test_fails_when_one_fails(stopgo: Stopgo, capsys: pytest.CaptureFixture
         (("echo",), {}, 0, "", "approval.rules[0]"),
     ],
 )
-def test_test_makes_the_review_of_the_start(
+def test_mcp_test_makes_the_review_of_the_start(
     stopgo: Stopgo,
     file: Path,
     capsys: pytest.CaptureFixture[str],

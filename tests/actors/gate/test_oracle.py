@@ -322,9 +322,7 @@ def test_every_value_that_a_path_may_mean_counts(
 
 @settings(max_examples=300)
 @given(tool=TOOL, arguments=st.fixed_dictionaries({}, optional={"a": LEAF, "b": LEAF}), place=PLACE)
-def test_rules_annotations_and_places_decide_in_the_order_of_the_guide(
-    tool: Tool, arguments: dict[str, Any], place: Place
-) -> None:
+def test_gate_decides_in_the_documented_order(tool: Tool, arguments: dict[str, Any], place: Place) -> None:
     agree(tool, arguments, place)
 
 

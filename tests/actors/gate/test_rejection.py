@@ -166,9 +166,7 @@ async def test_the_notice_comes_first_wherever_the_no_was_said(
         assert answer(await agent.send(turn.conversation.id, "again")).response == "b done\na2 done"
 
 
-async def test_a_sequence_that_contains_the_rejection_ends_with_the_words_of_the_specification(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_on_reject_continue_ends_one_sequence(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     inner = sequential("inner", llm("a"), llm("b"), output_key="k", on_reject="continue")
     world.settings["agent"] = sequential("root", inner, {**llm("c"), "prompt": "{k}"})
@@ -226,7 +224,7 @@ async def test_a_no_ends_every_sequence_and_loop_above(
     assert world.ledger == []
 
 
-async def test_a_run_that_an_earlier_version_continued_after_a_no_is_continued(
+async def test_loop_continued_by_an_earlier_version_goes_on(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That version told the model of a no below a loop. The call that the model then made was approved."""

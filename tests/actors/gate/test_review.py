@@ -194,7 +194,7 @@ def contradictions(*tools: Tool, rules: Sequence[Rule] = ()) -> list[str]:
     return [finding.text for finding in found((A, B), offers, *rules)]
 
 
-def test_tools_that_contradict_themselves_are_told_with_the_rule_that_lets_one_run() -> None:
+def test_contradictory_tools_are_named_with_a_rule() -> None:
     [line, other] = contradictions(
         tool("*", hints=BOTH), tool("look: ${HOME}", hints=BOTH), WIPE, tool("peek", "b", BOTH)
     )
@@ -207,7 +207,7 @@ def test_tools_that_contradict_themselves_are_told_with_the_rule_that_lets_one_r
     assert hostile.endswith("such a tool counts as destructive")
 
 
-def test_the_rule_that_is_told_lets_the_tool_run_and_nothing_more_is_said() -> None:
+def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
     [line] = contradictions(tool("true", hints=BOTH))
     rule = Rule(**yaml.safe_load(line.partition("lets it run: ")[2]))
     config = AgentConfig(agent=NODE, approval=ApprovalConfig(rules=(rule,)))
@@ -264,7 +264,7 @@ def test_a_condition_on_numbers_meets_numbers(
     assert (line in said) == told
 
 
-def test_a_tool_whose_schema_names_no_argument_may_take_other_values_too() -> None:
+def test_schema_without_properties_may_take_other_values() -> None:
     rule = Rule(then="ask", arguments={"amount": Condition(above=1), "to": Condition(equals="x")})
     [finding] = found((A,), {"a": [tool("pay"), tool("look", text={"type": "string"})]}, rule)
     assert "arguments.amount: " in finding.text
@@ -296,7 +296,7 @@ def test_the_types_of_any_schema_can_be_looked_for(schema: dict[str, Any], path:
     types_at(schema, path)
 
 
-def test_looking_for_types_is_not_for_servers_to_draw_out() -> None:
+def test_type_lookup_is_fast_for_any_schema() -> None:
     node: dict[str, Any] = {"type": "number"}
     for _ in range(12):
         # Each level can be reached in a hundred ways, all of them to the same schema.

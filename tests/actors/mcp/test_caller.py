@@ -113,7 +113,7 @@ async def test_a_call_whose_headers_were_of_yesterday_is_made_again_with_those_o
     assert ["mcp-param-area" in each for each in server.tried] == [False, True]
 
 
-async def test_hints_that_count_in_place_of_the_servers_make_no_other_tool() -> None:
+async def test_stricter_hints_do_not_make_it_another_tool() -> None:
     server = Strict("Region")
     shown = attrs.evolve(server.listed(), hints=Hints(destructive=True))
     assert (await calling(server).call(CallTool("move", {"region": "eu"}, shown=shown))).content == "moved"

@@ -274,7 +274,7 @@ async def test_an_older_server_is_told_of_a_cancelled_call(
 
 @pytest.mark.parametrize("how", ["answer", "stream"])
 @pytest.mark.parametrize("headers", [{}, {"content-encoding": "gzip"}], ids=["plain", "gzip"])
-async def test_a_result_that_is_too_long_is_abridged_and_the_call_was_made(
+async def test_too_long_result_is_abridged_and_call_not_repeated(
     http_peer: Any, serving: Open, how: str, headers: dict[str, str]
 ) -> None:
     http_peer.on_call, http_peer.headers, http_peer.content = how, headers, "x" * 3_000_000
@@ -297,7 +297,7 @@ async def test_a_call_cannot_bring_a_long_list_of_tools(http_peer: Any, serving:
         assert len((await server.ask(CallTool("echo", {}))).content) < 20_000
 
 
-async def test_a_tool_that_is_too_long_is_left_out_and_the_server_stays(
+async def test_too_long_tool_is_left_out_and_server_stays(
     http_peer: Any, serving: Open, statuses: list[ServerStatus], caplog: pytest.LogCaptureFixture
 ) -> None:
     fields = {f"field_{n}": {"type": "string"} for n in range(20_000)}

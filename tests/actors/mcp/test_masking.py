@@ -76,7 +76,7 @@ def test_lines_of_a_private_key_are_masked_each() -> None:
     assert known(key).mask(json.dumps({"key": key})) == '{"key": "***"}'
 
 
-def test_what_a_tool_is_called_by_stays() -> None:
+def test_masking_of_a_tool_keeps_its_server() -> None:
     tool = Tool("look", f"by {TOKEN}", {"const": TOKEN, "n": 1, "of": [TOKEN]}, TOKEN, hints=Hints(True))
     masked = attrs.evolve(tool, description="by ***", input_schema={"const": "***", "n": 1, "of": ["***"]})
     assert known(TOKEN).tool(tool) == masked
@@ -87,7 +87,7 @@ def test_what_a_tool_is_called_by_stays() -> None:
     )
 
 
-def test_what_a_source_said_later_counts() -> None:
+def test_later_secrets_of_a_source_replace_earlier_ones() -> None:
     secrets = Secrets()
     secrets.learn("oauth", [KEY])
     secrets.learn("oauth", [TOKEN])
@@ -120,7 +120,7 @@ def test_a_stream_is_masked_wherever_its_chunks_end() -> None:
     assert cut.feed(f"at its end {TOKEN[:-1]}".encode()) + cut.rest() == b"at its end ***"
 
 
-def test_the_log_quotes_no_secret_of_a_server_or_of_the_call_at_hand(
+def test_secrets_of_server_and_call_are_masked_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     secrets, log = known(KEY), logging.getLogger("stopgo.mcp.quoted")
@@ -193,7 +193,7 @@ class Quoting:
         return self.says
 
 
-async def test_what_is_told_and_asked_while_a_call_lasts_quotes_no_secret() -> None:
+async def test_token_is_masked_in_progress_and_elicitations() -> None:
     told: list[Progress] = []
     form = {"message": f"who is {TOKEN}?", "requestedSchema": {"type": "object", "title": TOKEN}}
     asked = {"a": {"method": "elicitation/create", "params": {"mode": "form", **form}}}

@@ -85,7 +85,7 @@ def test_a_result_that_says_it_is_an_error_still_does(
         LONG + TRAP,
     ],
 )
-def test_of_what_is_no_text_nothing_is_kept_but_that_it_was(result: Any) -> None:
+def test_too_long_result_keeps_only_text_parts(result: Any) -> None:
     for message in ({**RESULT, "result": result}, {"result": result, "id": CALL}):
         found = shortened(message)
         assert found["id"] == CALL
@@ -93,7 +93,7 @@ def test_of_what_is_no_text_nothing_is_kept_but_that_it_was(result: Any) -> None
         assert all(set(part) == {"type", "text"} for part in found["result"]["content"])
 
 
-def test_an_error_stays_one() -> None:
+def test_too_long_error_stays_an_error() -> None:
     error = {"code": -32000, "message": "locked " + LONG, "data": LONG}
     found = shortened({"jsonrpc": "2.0", "id": 3, "error": error})
     assert (found["id"], found["error"]["code"]) == (3, -32000)
@@ -191,7 +191,7 @@ breaks = st.sampled_from(["\n", "\r\n", "\r"])
 
 
 @given(st.lists(st.tuples(fields | st.just(""), breaks)), pieces)
-def test_a_stream_of_short_events_says_what_it_said(lines: list[tuple[str, str]], sizes: list[int]) -> None:
+def test_short_events_pass_unchanged(lines: list[tuple[str, str]], sizes: list[int]) -> None:
     stream = "".join(line + end for line, end in [*lines, ("", "\n"), ("", "\r")]).encode()
     events = Events(Message(1000))
     passed = b"".join(events.feed(chunk) for chunk in cut(stream, sizes)) + events.rest()

@@ -95,7 +95,7 @@ def test_groups_end_when_the_pipe_closes_and_no_other(
     assert over.lives
 
 
-def test_what_ends_a_program_at_a_terminal_or_a_service_does_not_end_it(groups: list[Group]) -> None:
+def test_watcher_ignores_termination_signals(groups: list[Group]) -> None:
     watcher = Watcher(grace=0.1)
     watcher.start()
     process = process_of(watcher)
@@ -110,7 +110,7 @@ def test_what_ends_a_program_at_a_terminal_or_a_service_does_not_end_it(groups: 
     wait_until_gone([process])
 
 
-def test_one_that_was_killed_is_replaced_and_knows_the_groups_of_before(groups: list[Group]) -> None:
+def test_killed_watcher_is_replaced_and_keeps_its_groups(groups: list[Group]) -> None:
     watcher = Watcher(grace=0.1)
     watcher.start()
     watcher.add(groups[0].id)
@@ -157,7 +157,7 @@ def test_groups_may_start_and_end_while_it_starts(
     assert all(group.killed() for group in groups)
 
 
-def test_one_that_cannot_be_started_is_a_warning(
+def test_watcher_that_cannot_start_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -71,7 +71,7 @@ def test_a_tool_that_says_nothing_has_no_hints() -> None:
         ),
     ],
 )
-def test_of_a_tool_that_reads_and_destroys_nobody_knows_whether_it_only_reads(
+def test_contradictory_hints_count_as_destructive(
     notes: dict[str, bool], hints: Hints, fingerprint: str | None
 ) -> None:
     """Approvals are stored with fingerprints, so these must stay the same for every other tool."""

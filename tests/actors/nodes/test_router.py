@@ -54,7 +54,7 @@ def test_an_answer_that_names_none_or_several_is_no_route(
     assert failed.value.failure == "no_route"
 
 
-async def test_a_route_that_cannot_be_decided_does_not_match_and_the_log_says_so(
+async def test_undecided_route_does_not_match_and_is_logged(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(conditions, "PATIENCE", 0.01)

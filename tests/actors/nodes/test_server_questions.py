@@ -350,7 +350,7 @@ async def test_what_cannot_be_put_to_anybody_is_declined(
     assert 'declined a question in a call of the tool "ask": ' in caplog.text
 
 
-async def test_a_form_that_asks_for_a_secret_is_neither_shown_nor_stored(
+async def test_form_asking_for_a_secret_is_declined_and_not_stored(
     asking: Asking, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[CallTool] = []

@@ -41,7 +41,7 @@ async def _slowly(_: Mapping[str, Any]) -> str:
     return "at last"
 
 
-async def test_calls_that_run_and_wait_for_a_place_hold_no_question_back(
+async def test_calls_that_wait_for_a_slot_do_not_delay_questions(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -51,7 +51,7 @@ async def test_calls_that_run_and_wait_for_a_place_hold_no_question_back(
     assert await asked(world) == dict.fromkeys("abcd", 0)
 
 
-async def test_a_call_whose_server_waits_for_a_token_holds_no_question_back(
+async def test_call_that_waits_for_a_token_does_not_delay_questions(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def present(_: Authorization, bearer: str | None) -> bool:
@@ -67,7 +67,7 @@ async def test_a_call_whose_server_waits_for_a_token_holds_no_question_back(
 @pytest.mark.parametrize(
     ("seconds", "order"), [(PATIENCE / 2, "abcd"), (60, "bcda")], ids=["a moment", "longer"]
 )
-async def test_a_check_of_arguments_holds_questions_back_for_a_moment(
+async def test_slow_argument_check_delays_questions_only_briefly(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seconds: float, order: str
 ) -> None:
     async def fit(_: Arguments, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

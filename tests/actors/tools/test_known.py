@@ -58,7 +58,7 @@ CLASSES = ("read", "idempotent", "once")
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_stricter_of_two_is_as_strict_as_both_to_the_gate_and_no_stricter(place: Place) -> None:
+def test_stricter_hints_are_the_least_upper_bound(place: Place) -> None:
     def asks(hints: Hints) -> int:
         return ORDER.index(by_hints(tool(hints), place).action)
 
@@ -77,7 +77,7 @@ listings = st.lists(st.sampled_from(ALL) | st.none(), max_size=12)
 
 
 @given(listings)
-def test_nothing_becomes_weaker_by_itself_whatever_is_listed(history: list[Hints | None]) -> None:
+def test_strictest_hints_of_the_whole_history_count(history: list[Hints | None]) -> None:
     """The stricter_hints of all there ever was counts, over restarts and times in which the tool is away."""
 
     async def live() -> None:
@@ -124,7 +124,7 @@ async def waits(agent: Agent) -> bool:
 
 
 @pytest.mark.parametrize("weaker", [READ_ONLY, HARMLESS, IDEMPOTENT, UNANNOTATED])
-async def test_a_tool_that_is_not_destructive_any_more_asks_until_a_person_accepts_that(
+async def test_weaker_hints_ask_until_a_person_accepts_them(
     dropping: World, autojump_clock: MockClock, weaker: Hints, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with dropping.agent() as agent:
@@ -179,9 +179,7 @@ async def test_a_stricter_definition_counts_at_once_and_stays(
         assert held(agent) == {"drop_all": LISTED}
 
 
-async def test_a_correction_that_is_stricter_in_all_holds_nothing(
-    dropping: World, autojump_clock: MockClock
-) -> None:
+async def test_hints_that_get_stricter_are_not_held(dropping: World, autojump_clock: MockClock) -> None:
     dropping.tool("drop_all", READ_ONLY)
     async with dropping.agent() as agent:
         await change(dropping, IDEMPOTENT)

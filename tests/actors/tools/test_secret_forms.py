@@ -55,7 +55,7 @@ TEXT = {"type": "string"}
     ],
     ids=str,
 )
-def test_a_form_with_a_secret_is_put_to_nobody(schema: dict[str, Any]) -> None:
+def test_form_with_a_secret_is_unaskable(schema: dict[str, Any]) -> None:
     told = unaskable(Elicitation("Log in", schema))
     assert told is not None
     assert "asks for a secret" in told
@@ -73,7 +73,7 @@ def test_a_form_with_a_secret_is_put_to_nobody(schema: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_any_other_form_is(schema: dict[str, Any]) -> None:
+def test_form_without_a_secret_is_askable(schema: dict[str, Any]) -> None:
     assert unaskable(Elicitation("Who are you?", schema)) is None
 
 

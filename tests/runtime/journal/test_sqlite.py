@@ -150,7 +150,7 @@ async def test_a_directory_that_everybody_may_write_to_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "nowhere", "hard", "pipe", "other"])
-async def test_what_stands_in_the_place_of_the_lock_is_not_emptied(tmp_path: Path, kind: str) -> None:
+async def test_lock_file_of_another_program_is_not_truncated(tmp_path: Path, kind: str) -> None:
     data, victim, lock = tmp_path / "data", tmp_path / "victim", tmp_path / "data" / "journal.lock"
     data.mkdir()
     victim.write_text("precious")
@@ -659,9 +659,7 @@ async def test_nothing_is_written_to_files_that_nobody_will_find(
 
 
 @pytest.mark.parametrize("name", ["wal", "shm"])
-async def test_a_file_that_vanishes_is_noticed_without_a_write_and_nothing_is_lost(
-    tmp_path: Path, name: str
-) -> None:
+async def test_removed_file_is_noticed_without_a_write_or_a_loss(tmp_path: Path, name: str) -> None:
     """Nearly all that was answered is in the log; the process still has it open, and saves it as it ends."""
 
     async def use() -> None:
