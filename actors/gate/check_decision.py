@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import trio
+
 from ...config.agent_config import AgentConfig
 from ...runtime.journal.protocol import Question
 from ...runtime.ref import ActorRef
@@ -52,7 +54,7 @@ async def _check_policy(
     if isinstance(found, Resolved):
         node, above = question.body["node"], root_place(config)
         named = (place for _, place in places(config.agent, above) if place.node == node)
-        verdict = await judge_off_loop(found.tool, arguments, next(named, above))
+        verdict = await judge_off_loop(found.tool, arguments, next(named, above), trio.Lock())
         if verdict.action == "deny":
             raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")
 

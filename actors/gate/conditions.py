@@ -3,7 +3,7 @@
 An answer is one of three. A condition is undecided when
 
 * its pattern runs into its time limit, or the text is longer than `MAX_TEXT` (a text is never cut: padding
-  would hide a match);
+  would hide a match), or a number has two texts of which the pattern is found in one (``5000.0``, ``5000``);
 * the value is there, but cannot be read as what the condition compares it with: a list or an object,
   ``"5,000"`` for a number, ``"yes"`` for a boolean, null for a pattern;
 * its path leads through a value that has no names: a list or a text where an object is expected;
@@ -16,18 +16,22 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
 from itertools import islice
 from typing import Any, Final
 
+import attrs
 import regex
 
 from ...config.approval import Condition
 
 PATIENCE = 0.1
 """Seconds that one regular expression gets. The text comes from models, who may know how to make it slow."""
+PATIENCE_IN_ALL = 0.2
+"""Seconds of CPU that all expressions get that decide about one call."""
 MAX_TEXT = 64 * 1024
 """Bytes of a text that is searched for a pattern, or read as a number."""
 MOST_READINGS = 16
@@ -91,21 +95,42 @@ def _in_list(values: Sequence[Any], path: str) -> Iterator[Any]:
         yield from _found(item, rest) if dot else (item,)
 
 
-def answer(condition: Condition, value: Any) -> Answer:
+@attrs.define
+class Searches:
+    """The searches for patterns that decide about one call."""
+
+    left: float = PATIENCE_IN_ALL
+
+    def find(self, pattern: str, text: str) -> Answer:
+        """Whether a pattern is found in a text; undecided when there is too little time to know."""
+        began = time.thread_time()
+        try:
+            limit = min(PATIENCE, self.left)
+            if limit <= 0:
+                return Answer.UNDECIDED
+            return _either(regex.search(pattern, text, timeout=limit) is not None)
+        except TimeoutError:
+            return Answer.UNDECIDED
+        finally:
+            self.left -= time.thread_time() - began
+
+
+def answer(condition: Condition, value: Any, searches: Searches | None = None) -> Answer:
     """Whether all that the condition says is so. What is missing satisfies only `exists: false`."""
     if value is BLOCKED:
         return Answer.UNDECIDED
     if value is MISSING:
         return _either(condition == Condition(exists=False))
     worst = Answer.HOLDS
-    for part in _parts(condition, value):  # patterns come last: what fails before them costs no search
+    # Patterns come last, so that a value which fails before costs no search.
+    for part in _parts(condition, value, searches or Searches()):
         worst = min(worst, part)
         if worst is Answer.FAILS:
             break
     return worst
 
 
-def _parts(condition: Condition, value: Any) -> Iterator[Answer]:
+def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[Answer]:
     if condition.exists is not None:
         yield _either(condition.exists)
     if condition.equals is not None:
@@ -117,7 +142,7 @@ def _parts(condition: Condition, value: Any) -> Iterator[Answer]:
     if condition.below is not None:
         yield _compared(value, condition.below, -1)
     if condition.matches is not None:
-        yield _search(condition.matches, value)
+        yield _search(condition.matches, value, searches)
 
 
 def _either(holds: bool) -> Answer:
@@ -153,14 +178,14 @@ def _compared(value: Any, limit: float, sign: int) -> Answer:
     return _either((number > bound) if sign > 0 else (number < bound))
 
 
-def _search(pattern: str, value: Any) -> Answer:
+def _search(pattern: str, value: Any, searches: Searches) -> Answer:
     text = _text(value)
     if text is None or _is_long(text):
         return Answer.UNDECIDED
-    try:
-        return _either(regex.search(pattern, text, timeout=PATIENCE) is not None)
-    except TimeoutError:
+    found = searches.find(pattern, text)
+    if isinstance(value, float) and value.is_integer() and searches.find(pattern, str(int(value))) != found:
         return Answer.UNDECIDED
+    return found
 
 
 def _is_long(text: str) -> bool:

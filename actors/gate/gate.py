@@ -33,7 +33,7 @@ from ...config.nodes import (
 )
 from ...config.wildcards import is_named
 from ..tools.tool import EFFECTS, EffectClass, Tool
-from .conditions import Answer, answer, readings
+from .conditions import Answer, Searches, answer, readings
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -145,10 +145,11 @@ def judge_by_rules(
     tool: Tool, arguments: Mapping[str, Any], place: Place
 ) -> tuple[Verdict, tuple[tuple[Rule, Fit], ...]]:
     """The same, and the rules that were looked at, in order. If the last of them matches, it decided."""
+    searches = Searches()
     looked_at: list[tuple[Rule, Fit]] = []
     verdict: Verdict | None = None
     for rule in place.policy.rules:
-        looked_at.append((rule, fit(rule, tool, arguments, place)))
+        looked_at.append((rule, fit(rule, tool, arguments, place, searches)))
         if matches(*looked_at[-1]):
             verdict = Verdict(rule.then, say(rule))
             break
@@ -176,14 +177,16 @@ def matches(rule: Rule, fits: Fit) -> bool:
     return fits.answer is Answer.HOLDS or (fits.answer is Answer.UNDECIDED and rule.then != "run")
 
 
-def fit(rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place) -> Fit:
+def fit(
+    rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place, searches: Searches | None = None
+) -> Fit:
     """How a rule fits a call: each path is looked at by itself, and all of them have to hold."""
     if (key := misfit(rule, tool, place)) is not None:
         return Fit(Answer.FAILS, key)
     of_readings = min if rule.then == "run" else max
     found = Fit(Answer.HOLDS)
     for path, condition in rule.arguments.items():
-        answers = [(answer(condition, value), value) for value in readings(arguments, path)]
+        answers = [(answer(condition, value, searches), value) for value in readings(arguments, path)]
         of_path, value = of_readings(answers, key=lambda each: each[0])
         if of_path < found.answer:
             found = Fit(of_path, f"arguments.{path}", value)
@@ -251,7 +254,7 @@ def say(rule: Rule) -> str:
 
 def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
     """How often a call may be sent: `once` unless the tool says otherwise and no human approved it."""
-    effect = tool.hints.effect
+    effect: EffectClass = tool.hints.effect
     return "once" if approved and effect == "idempotent" else effect
 
 

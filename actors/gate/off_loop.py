@@ -20,18 +20,24 @@ _one: RunVar[trio.CapacityLimiter] = RunVar("stopgo_gate")
 each would get half. A limiter belongs to one run of trio, for a thread that is abandoned keeps its place."""
 
 
-async def judge_off_loop(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
-    """What `judge` says of a call."""
+async def judge_off_loop(tool: Tool, arguments: Mapping[str, Any], place: Place, turn: trio.Lock) -> Verdict:
+    """What `judge` says of a call; for `turn` see `off_loop`."""
     rules = (rule for rule in place.policy.rules if misfit(rule, tool, place) is None)
-    return await off_loop(_conditions(rules), judge, tool, arguments, place)
+    return await off_loop(turn, _conditions(rules), judge, tool, arguments, place)
 
 
-async def off_loop(conditions: Iterable[Condition], decide: Callable[[*Args], T], *args: *Args) -> T:
-    """What `decide` returns; it runs in a thread if one of the conditions that it looks at has a pattern."""
+async def off_loop(
+    turn: trio.Lock, conditions: Iterable[Condition], decide: Callable[[*Args], T], *args: *Args
+) -> T:
+    """What `decide` returns; it runs in a thread if one of the conditions that it looks at has a pattern.
+
+    `turn` is that of the run: with many calls at once it would keep the searches of other runs waiting.
+    """
     if all(condition.matches is None for condition in conditions):
         await trio.lowlevel.checkpoint()
         return decide(*args)
-    return await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_limiter())
+    async with turn:
+        return await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_limiter())
 
 
 def _limiter() -> trio.CapacityLimiter:

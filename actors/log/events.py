@@ -112,13 +112,14 @@ def tool_started(
     effect: str,
     asks: bool,
     node: str,
+    fingerprint: str | None = None,
     facade: str | None = None,
 ) -> NewEvent:
     """The intent: attempt `attempt` of this call is about to leave. `arguments` are the final ones.
 
     `facade` is what the model called, when that stands for a whole server and `tool` for what it meant.
     `effect` is the call's class, `asks` whether a human decides should its outcome be unknown. Both count as
-    they are here, whatever the tool says of itself later.
+    they are here, whatever the tool says of itself later. `fingerprint` is that of the tool as it was called.
     """
     body = {
         "key": key,
@@ -130,6 +131,8 @@ def tool_started(
         "asks": asks,
         "node": node,
     }
+    if fingerprint is not None:
+        body["fingerprint"] = fingerprint
     if facade is not None:
         body["facade"] = facade
     return NewEvent(TOOL_STARTED, body)

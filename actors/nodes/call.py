@@ -157,7 +157,7 @@ class Settler:
                     await self._unsent(key, "invalid", _invalid("; ".join(fit.mistakes)))
                     return None
                 arguments = fit
-            verdict = await judge_off_loop(found.tool, arguments, self.place)
+            verdict = await judge_off_loop(found.tool, arguments, self.place, self.scope.searching)
             if id is not None and log.state.approvals[id].state == "void":
                 asked, replaces = asked + 1, id
                 continue
@@ -166,7 +166,10 @@ class Settler:
                     done = "Nothing was done" if sent is None else "It was not sent again"
                     await self._unsent(key, "denied", f"Denied by policy: {verdict.rule}. {done}.")
                     return None
-                passes = verdict.action == "run" or verdict.rule in met or bool(sent and self._retried(key))
+                passes = verdict.action == "run" or verdict.rule in met
+                if sent is not None and self._retried(key):
+                    # Of the tool that was called; an approval of the call has a check of its own, below.
+                    passes = bool(met) or sent.get("fingerprint") in (None, found.tool.fingerprint)
                 cleared = self._cleared(found, arguments, sent, approved=bool(met))
                 lost = interrupted(log, key)
                 if replaces is None and passes and not (lost and cleared.effect == "once"):

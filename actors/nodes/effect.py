@@ -138,6 +138,7 @@ class Effect:
                 effect=cleared.effect,
                 asks=cleared.asks,
                 node=self.spec.name,
+                fingerprint=tool.fingerprint,
             )
             lost = interrupted(log, key)
             await log.save(

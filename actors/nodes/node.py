@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
+import trio
 
 from ...config.nodes import BaseNode, Node
 from ...config.placeholders import ITERATION, PLACEHOLDER, USER_MESSAGE
@@ -102,6 +103,8 @@ class RunScope:
     earlier: tuple[Exchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """The behaviour of a node, whatever its kind."""
+    searching: trio.Lock = attrs.field(factory=trio.Lock)
+    """Held while rules or routes search for patterns."""
 
 
 def occasion(

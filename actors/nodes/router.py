@@ -11,7 +11,7 @@ import regex
 
 from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
-from ..gate.conditions import Answer, answer, readings
+from ..gate.conditions import Answer, Searches, answer, readings
 from ..gate.gate import children_place
 from ..gate.off_loop import off_loop
 from ..log.step import step
@@ -48,7 +48,7 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
 
 async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
     if spec.routes is not None:
-        return await _by_routes(spec, spec.routes, execute.values(scope.user), scope.log.state.id)
+        return await _by_routes(spec, spec.routes, execute.values(scope.user), scope)
     system = fill(spec.prompt or ROUTER_PROMPT, execute.values(scope.user))
     recorded = await ask_model(
         scope,
@@ -64,10 +64,10 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
 
 
 async def _by_routes(
-    spec: RouterNode, routes: Sequence[Route], values: Mapping[str, str], conversation: str
+    spec: RouterNode, routes: Sequence[Route], values: Mapping[str, str], scope: RunScope
 ) -> int:
     conditions = [condition for route in routes for condition in route.when.values()]
-    route, undecided = await off_loop(conditions, first_route, routes, values)
+    route, undecided = await off_loop(scope.searching, conditions, first_route, routes, values)
     for each, key in undecided:
         logger.warning(
             'a route of "%s" to "%s" counts as not matching: its condition on "%s" cannot be decided'
@@ -75,7 +75,7 @@ async def _by_routes(
             spec.name,
             each.agent,
             key,
-            conversation,
+            scope.log.state.id,
         )
     name = spec.default if route is None else route.agent
     if name is None:
@@ -90,8 +90,12 @@ def first_route(
     """The first route whose conditions all hold, and those before it that are undecided, each with the key
     of such a condition. Of several readings of a key, the first counts."""
     undecided: list[tuple[Route, str]] = []
+    searches = Searches()
     for route in routes:
-        answers = {key: answer(condition, readings(values, key)[0]) for key, condition in route.when.items()}
+        answers = {
+            key: answer(condition, readings(values, key)[0], searches)
+            for key, condition in route.when.items()
+        }
         match min(answers.values(), default=Answer.HOLDS):
             case Answer.HOLDS:
                 return route, undecided

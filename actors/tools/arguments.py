@@ -42,8 +42,11 @@ def coerce(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[s
 
 def types_at(schema: Mapping[str, Any], path: str) -> frozenset[str] | None:
     """The types of the values that a dotted path leads to, in arguments of this schema; None when it does not
-    say. Names may hold dots."""
-    types = list(map(_types, _Schema(schema).at(schema, path, set())))
+    say, or is nested too deep. Names may hold dots."""
+    try:
+        types = list(map(_types, _Schema(schema).at(schema, path, set())))
+    except RecursionError:
+        return None
     return frozenset().union(*types) if types and all(types) else None
 
 

@@ -478,7 +478,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that was turned away asks nobody, whatever its tool has become",
-        (Edit(CALL, "bool(sent and self._retried(key))", "sent is not None"),),
+        (Edit(CALL, "sent is not None and self._retried(key)", "sent is not None"),),
         (STRICTER,),
     ),
     Mutant(
@@ -753,8 +753,8 @@ MUTANTS = (
         (
             Edit(
                 CONDITIONS,
-                "    except TimeoutError:\n        return Answer.UNDECIDED\n",
-                "    except TimeoutError:\n        return Answer.FAILS\n",
+                "        except TimeoutError:\n            return Answer.UNDECIDED\n",
+                "        except TimeoutError:\n            return Answer.FAILS\n",
             ),
         ),
         (ORACLE,),

@@ -27,21 +27,21 @@ async def test_other_tasks_run_during_a_slow_search(name: str, expected: str) ->
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)
-        verdict = await judge_off_loop(Tool(name, "", {}, "s"), TRAP, AT)
+        verdict = await judge_off_loop(Tool(name, "", {}, "s"), TRAP, AT, trio.Lock())
         nursery.cancel_scope.cancel()
     assert verdict.action == expected
     # A tool that no rule with a pattern is about is judged at once.
     assert turns > 100 if name == "t" else turns < 10
 
 
-def test_a_search_that_outlives_its_run_keeps_no_later_run_waiting() -> None:
+def test_an_abandoned_search_does_not_block_a_later_run() -> None:
     async def abandon() -> None:
         with trio.move_on_after(0.01):
-            await judge_off_loop(Tool("t", "", {}, "s"), TRAP, AT)
+            await judge_off_loop(Tool("t", "", {}, "s"), TRAP, AT, trio.Lock())
 
     async def judge_again() -> str:
         with trio.fail_after(10):
-            return (await judge_off_loop(Tool("t", "", {}, "s"), {"n": "aa"}, AT)).action
+            return (await judge_off_loop(Tool("t", "", {}, "s"), {"n": "aa"}, AT, trio.Lock())).action
 
     trio.run(abandon)
     assert trio.run(judge_again) == "deny"

@@ -116,7 +116,11 @@ def search(pattern: str, value: Any) -> Truth:
         return "undecided"
     if (pattern, value) == (SLOW, STUCK):
         return "undecided"
-    return decided(re.search(pattern, text_of(value)) is not None)
+    texts = {text_of(value)}
+    if isinstance(value, float) and number(value) is not None and value == int(value):
+        texts.add(str(int(value)))  # 5000.0 is also written 5000
+    found = {re.search(pattern, text) is not None for text in texts}
+    return decided(found.pop()) if len(found) == 1 else "undecided"
 
 
 def truth(condition: Condition, value: Any) -> Truth:

@@ -169,6 +169,25 @@ async def test_a_retry_is_a_yes_to_what_was_shown(
     assert world.called("put") == 2
 
 
+@pytest.mark.parametrize("changed", [False, True])
+async def test_a_retry_is_of_the_tool_that_was_called(
+    world: World, autojump_clock: MockClock, changed: bool
+) -> None:
+    world.tool("put", DESTRUCTIVE, never)
+    world.plan("agent", use(call("put")), say("done"))
+    world.settings["approval"] = {"rules": [{"tool": "put", "then": "run"}]}
+    id = await cut_off(world)
+    world.tool("put", DESTRUCTIVE, description="as never before" if changed else "")
+    async with world.agent() as agent:
+        found = await settled(agent, id)
+        turn = await agent.decide(found.head.pending[0], {"action": "retry"})
+        if changed:
+            assert world.called("put") == 1
+            turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+        assert answer(turn).response == "done"
+    assert world.called("put") == 2
+
+
 # ------------------------------------------------------------ attempts that did nothing
 
 
