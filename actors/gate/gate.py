@@ -254,13 +254,14 @@ def say(rule: Rule) -> str:
 
 def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
     """How often a call may be sent: `once` unless the tool says otherwise and no human approved it."""
-    effect: EffectClass = tool.hints.effect
-    return "once" if approved and effect == "idempotent" else effect
+    if approved and tool.hints.effect == "idempotent":
+        return "once"
+    return tool.hints.effect
 
 
 def stricter(one: EffectClass, other: EffectClass) -> EffectClass:
     """Of two classes the one that allows less."""
-    return max(one, other, key=EFFECTS.index)
+    return EFFECTS[max(EFFECTS.index(one), EFFECTS.index(other))]
 
 
 # -------------------------------------------------------------------- start-up
