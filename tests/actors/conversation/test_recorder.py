@@ -97,7 +97,7 @@ async def test_a_recording_played_again_gives_the_same_events(tmp_path: Path, re
             "type": "parallel",
             "name": "both",
             "agents": [
-                llm("left", retries=1),
+                llm("left", retries=1, on_error="continue"),
                 llm("right"),
             ],
         },
