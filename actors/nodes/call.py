@@ -97,7 +97,8 @@ class Settler:
         assert end is not None
         self.turn.leave()  # an error instead stops the other calls, too
         if end.expired and self._is_failure(key):
-            raise NodeFailed("approval_expired", f'nobody approved the call of "{call.name}" in time')
+            text = f'nobody approved the call of "{call.name}" in time'
+            raise NodeFailed("approval_expired", text, fatal=True)
         return end
 
     def _is_failure(self, key: str) -> bool:

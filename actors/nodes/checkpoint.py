@@ -31,7 +31,8 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
             ask = partial(_question, spec, scope, execute)
             decision = await scope.log.decision(f"{execute.key}~0", ask, execute.meters)
             if decision.get("on_expiry") == "fail":
-                raise NodeFailed("approval_expired", f'nobody answered the checkpoint "{spec.name}" in time')
+                text = f'nobody answered the checkpoint "{spec.name}" in time'
+                raise NodeFailed("approval_expired", text, fatal=True)
             place = descend(execute.place, spec)
             no = is_rejection(decision) or "expired" in decision
             if no and place.ends_on_reject:

@@ -88,13 +88,14 @@ async def test_a_checkpoint_nobody_answers_in_time(
 
 
 @LIVES
-async def test_a_failure_is_one_of_the_node_that_asked(
-    world: World, autojump_clock: MockClock, seconds: float, restart: bool
+@pytest.mark.parametrize("asker", [llm("first"), CHECKPOINT], ids=["call", "checkpoint"])
+async def test_it_fails_the_run_whatever_is_done_about_failures(
+    world: World, autojump_clock: MockClock, seconds: float, restart: bool, asker: dict[str, Any]
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("first", use(call("wipe")), say("went on"))
-    careful = llm("first", on_error="continue", approval={"on_expiry": "fail"})
+    careful = {**asker, "retries": 1, "on_error": "continue", "approval": {"on_expiry": "fail"}}
     world.settings["agent"] = sequential("both", careful, llm("next"))
     found = await outcome(world, seconds, restart=restart)
-    assert (found.state, found.response) == ("finished", "next done")
-    assert len(world.asked("first")) == 1
+    assert (found.state, found.code) == ("failed", "approval_expired")
+    assert len(world.requests) == (asker is not CHECKPOINT)
