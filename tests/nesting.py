@@ -13,15 +13,18 @@ ROUNDS = 2
 Spec = dict[str, Any]
 
 
-def nested(kinds: Sequence[str], leaf: Mapping[str, Any], **other: Any) -> Spec:
+def nested(kinds: Sequence[str], leaf: Mapping[str, Any], *, forgiving: bool = False, **other: Any) -> Spec:
     """The leaf in nodes of these kinds, the outermost first. Each of them has a second child, an llm node
-    with the settings `other`. The names of both end with the number of nodes from there to the leaf."""
+    with the settings `other`. The names of both end with the number of nodes from there to the leaf. If
+    `forgiving`, each tries again after a failure, and the node above it goes on after a second one."""
     if not kinds:
         return dict(leaf)
     type, _, on_reject = kinds[0].partition(" ")
-    inner = nested(kinds[1:], leaf, **other)
+    inner = nested(kinds[1:], leaf, forgiving=forgiving, **other)
     agents = [inner, {"type": "llm", "name": f"other{len(kinds)}", "prompt": "Go on.", **other}]
     node: Spec = {"type": type, "name": f"{type}{len(kinds)}", "agents": agents}
+    if forgiving:
+        node |= {"retries": 1, "on_error": "collect" if type == "parallel" else "continue"}
     if on_reject:
         node[on_reject] = "continue"
     if type == "loop":
@@ -32,7 +35,8 @@ def nested(kinds: Sequence[str], leaf: Mapping[str, Any], **other: Any) -> Spec:
 
 
 def executed(kinds: Sequence[str]) -> tuple[Counter[str], bool]:
-    """How often each node that has no children is executed, and whether a rejection leaves the tree."""
+    """How often each node that has no children is executed, and whether a rejection leaves the tree. A
+    failure after the rejection changes nothing, unless `is_told`."""
     if not kinds:
         return Counter(["leaf"]), True
     type, _, on_reject = kinds[0].partition(" ")

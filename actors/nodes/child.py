@@ -8,11 +8,13 @@ from typing import Any
 import attrs
 import trio
 
-from ...config.nodes import Node, ParallelNode
+from ...config.nodes import Node, OrderedNode, ParallelNode, children_of
 from ...runtime.context import Context
 from ...runtime.journal.protocol import NewEvent
+from ..gate.approvals import CANCELLED, verdict_text
 from ..log import events as e
-from ..log.step import step
+from ..log.head import is_rejection
+from ..log.step import is_within, step
 from .node import Execute, NodeEnd, NodeFailed, RunScope
 
 
@@ -50,6 +52,10 @@ class _Child:
             error = await self._attempt(key)
             if isinstance(error, NodeEnd):
                 return {"end": _with_output(self.spec, error).to_json()}
+            over = f"{key}!" in self.scope.log.run.steps
+            no = None if error.fatal or over else rejection(self.scope, self.spec, self.message, key)
+            if no is not None:
+                return self._rejected(error, no)
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
                 return self._failed(error)
             # On record, so that a replay knows without trying that this attempt is over.
@@ -99,7 +105,14 @@ class _Child:
         goes_on = not isinstance(self.spec, ParallelNode) and self.spec.on_error == "continue"
         if error.fatal or not goes_on:
             return {"error": error.to_json()}
-        end = NodeEnd(f"Error: {error}")
+        return self._goes_on(error, NodeEnd(f"Error: {error}"))
+
+    def _rejected(self, error: NodeFailed, no: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A failure takes back no rejection: the node ends as if it had settled, and is not tried again."""
+        text = verdict_text(no) if "expired" in no else CANCELLED
+        return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
+
+    def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Mapping[str, Any]:
         return {"end": _with_output(self.spec, end).to_json(), "continued": error.to_json()}
 
     def state_set(self, outcome: Mapping[str, Any]) -> Sequence[NewEvent]:
@@ -108,6 +121,29 @@ class _Child:
         if key is None or key not in writes:
             return ()
         return (e.state_set(key, writes[key], self.spec.name),)
+
+
+def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Mapping[str, Any] | None:
+    """The decision or expiry because of which nothing further starts in this execution of a node: it rejects
+    something at or below the node, a sequential node or loop above that ends, and no node below this one
+    contains it. By the record alone, for an error may have stopped the node that would have said so."""
+    for id, decision in scope.log.run.decisions.items():
+        asked = scope.log.state.approvals[id].body
+        no = is_rejection(decision) or decision.get("on_expiry") in ("reject", "fail")
+        if not no or not is_within(asked["key"], key):
+            continue
+        above, node = [], spec
+        for index in asked["path"][len(execute.path) :]:
+            above.append(node)
+            node = children_of(node)[index]
+        ends = execute.place.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)
+        if ends and not any(_contains_rejections(each) for each in above[1:]):
+            return decision
+    return None
+
+
+def _contains_rejections(node: Node) -> bool:
+    return isinstance(node, OrderedNode) and node.on_reject == "continue"
 
 
 def _with_output(spec: Node, end: NodeEnd) -> NodeEnd:

@@ -10,7 +10,7 @@ from ...config.nodes import Node, ParallelNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import children_place
 from ..log.activity import Turns
-from .child import run_child
+from .child import rejection, run_child
 from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once
 
 
@@ -19,7 +19,8 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
     two writes to one key the later branch's stands.
 
     With `fail_fast` the first failure stops the others; with `collect` a failed branch's text is its error.
-    A rejection or an `exit_loop` lets the other branches settle.
+    A rejection or an `exit_loop` lets the other branches settle. After a rejection that ends a node above, no
+    branch that waits for its turn (`max_concurrency`) starts, and the end has no text of it.
     """
 
     async def behaviour(ctx: Context[Execute]) -> None:
@@ -30,7 +31,8 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
                 partial(_branch, ctx, scope, spec, child, index, inner, turns)
                 for index, child in enumerate(spec.agents)
             ]
-            ends = await scope.log.gather(*branches, meters=execute.meters)
+            settled = await scope.log.gather(*branches, meters=execute.meters)
+            ends = [end for end in settled if end is not None]
             writes: dict[str, str] = {}
             for end in ends:
                 writes.update(end.writes)
@@ -54,12 +56,22 @@ async def _branch(
     index: int,
     execute: Execute,
     turns: Turns,
-) -> NodeEnd:
+) -> NodeEnd | None:
+    """None: it has not started, because of a rejection."""
     message = attrs.evolve(execute, key=f"{execute.key}.{index}", path=(*execute.path, index))
     try:
         async with scope.log.turn(turns, message.meters):
+            waited = spec.max_concurrency is not None and not _began(scope, message.key)
+            if waited and execute.place.ends_on_reject and rejection(scope, spec, execute, execute.key):
+                return None
             return await run_child(ctx, scope, child, message)
     except NodeFailed as error:
         if error.fatal or spec.on_error == "fail_fast":
             raise
         return NodeEnd(f"Error in {child.name}: {error}")
+
+
+def _began(scope: RunScope, key: str) -> bool:
+    """Whether the record has anything of this execution: then a crash stopped it, and it goes on."""
+    records = (*scope.log.run.steps, *scope.log.run.asked)
+    return any(each.startswith(key) and not each[len(key) :][:1].isdigit() for each in records)

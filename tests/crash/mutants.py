@@ -46,6 +46,7 @@ STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
+EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
 ORDER = "tests/actors/nodes/test_turn_to_ask.py"
 SAVES = "tests/runtime/journal/test_saves.py"
@@ -174,6 +175,21 @@ ONE_EDIT = (
         '"rejected": self.rejected',
         '"rejected": False',
         TREES,
+    ),
+    ("a failure cancels a rejection", CHILD, "if no is not None:", "if False:", REJECTION),
+    (
+        "a branch starts after a rejection",
+        PARALLEL,
+        "if waited and execute.place.ends_on_reject",
+        "if False",
+        REJECTION,
+    ),
+    (
+        "an expiry fails the node alone",
+        CALL,
+        "text, fatal=True)\n        return",
+        "text)\n        return",
+        EXPIRY,
     ),
     ("an expiry ends nothing", CALL, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
     ("an expiry is not told first", HEAD, 'body.get("on_expiry") == "reject"', "False", REJECTION),

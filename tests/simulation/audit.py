@@ -291,7 +291,6 @@ def _rejections(run: _Run) -> Iterator[str]:
             yield from (f"{key} began after {no} was rejected" for no in rejected if _is_ended(run, no, key))
         if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED) and _rejects(event):
             rejected.append(subjects[event.body["id"]])
-        rejected = _without_failed(rejected, event)
 
 
 def _rejects(event: Event) -> bool:
@@ -301,10 +300,11 @@ def _rejects(event: Event) -> bool:
 def _is_ended(run: _Run, no: str, key: str) -> bool:
     """Whether `key` is of something that was not to begin after the rejection of `no`."""
     asker, _, reply = no.partition(":")
-    ends = False
+    ends, tried_again = False, _is_later_attempt(key, asker)
     # The executions above what asked, the nearest first, and each time the place below it that leads there.
     for match in reversed(list(re.finditer(r"(@\d+)?\.\d+", asker))):
         above = run.nodes[path_of(asker[: match.start()])]
+        tried_again = tried_again or _is_later_attempt(key, asker[: match.start()])
         if above["type"] not in ("sequential", "loop"):
             continue
         ends = True
@@ -317,8 +317,17 @@ def _is_ended(run: _Run, no: str, key: str) -> bool:
             return True
         if above.get("on_reject") == "continue":
             break
+    if ends and tried_again:
+        return True
     told = re.fullmatch(r"(\d+)(\..*)?", key.removeprefix(f"{asker}:")) if reply else None
     return ends and told is not None and int(told[1]) > int(reply.partition(".")[0])
+
+
+def _is_later_attempt(key: str, execution: str) -> bool:
+    """Whether `key` is of an attempt that follows this one of the same execution."""
+    base, attempt = re.fullmatch(r"(.*?)(?:!(\d+))?", execution).groups("1")  # type: ignore[union-attr]
+    later = re.match(r"!(\d+)", key.removeprefix(base)) if key.startswith(base) else None
+    return later is not None and int(later[1]) > int(attempt)
 
 
 def _numbers(text: str) -> list[int]:

@@ -15,7 +15,8 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.gate.gate import children_place
-from stopgo.actors.models.messages import ToolMessage
+from stopgo.actors.log.head import RunHead
+from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolMessage
 from stopgo.actors.nodes import loop
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -222,6 +223,118 @@ async def test_a_no_ends_every_sequence_and_loop_above(
         assert (run.state, run.rejected) == ("finished", True), kinds
         assert expires or answer(turn).response.startswith(NOTICE), kinds
     assert world.ledger == []
+
+
+async def never(_: object) -> str:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def fails_late(_: ModelRequest) -> ModelReply:
+    await trio.sleep(100)
+    raise ModelFailed("down")
+
+
+async def end_after_no(world: World, *, restart: bool = False) -> tuple[RunHead, Counter[str]]:
+    """The end of a run whose calls of `wipe` are rejected, and how often each node asked its model."""
+    world.requests.clear()
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go", wait=False)
+        await trio.sleep(5)
+        if not restart:
+            return await _end_after_no(world, agent, turn.conversation.id)
+    async with world.agent() as agent:
+        return await _end_after_no(world, agent, turn.conversation.id)
+
+
+async def _end_after_no(world: World, agent: Agent, id: str) -> tuple[RunHead, Counter[str]]:
+    while True:
+        conversation = await agent.get(id)
+        for question in conversation.head.pending:
+            await agent.decide(question, {"approved": False}, wait=False)
+        run = conversation.head.run
+        assert run is not None
+        if run.state not in ("running", "waiting"):
+            return run, Counter(request.node for request in world.requests)
+        await trio.sleep(5)
+
+
+GOES_ON = {"retries": 1, "on_error": "continue"}
+TIMED = llm("leaf", timeout=60, **GOES_ON)
+FAILING = parallel("fan", llm("leaf"), llm("bad"), retries=1)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("leaf", [TIMED, FAILING])
+async def test_no_failure_after_a_no_cancels_it(
+    world: World, autojump_clock: MockClock, leaf: dict[str, Any], depth: int
+) -> None:
+    """Neither `retries` nor `on_error` starts anything further, of the node that fails or of any above."""
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("slow", READ_ONLY, never)
+    world.settings["approval"] = ASK | {"in_loop": "ask"}
+    world.plan("leaf", use(call("wipe"), call("slow")))
+    world.plan("bad", fails_late)
+    for kinds in product(KINDS, repeat=depth):
+        if is_told(kinds):
+            continue
+        world.settings["agent"] = nested(kinds, leaf, forgiving=True)
+        run, asked = await end_after_no(world)
+        times, _ = executed(kinds)
+        if leaf is FAILING:
+            times["bad"] = times["leaf"]
+        assert asked == times, kinds
+        assert (run.state, run.rejected) == ("finished", True), kinds
+
+
+@pytest.mark.parametrize(
+    ("inner", "asked"),
+    [
+        ({}, {"leaf": 1}),
+        ({"on_reject": "continue"}, {"leaf": 1, "c": 1}),
+        ({"type": "loop", "on_reject": "continue"}, {"leaf": 1, "c": 1}),
+        ({"type": "parallel", "on_error": "collect"}, {"leaf": 1, "b": 1}),
+    ],
+)
+async def test_nor_does_a_timeout_of_a_node_above(
+    world: World, autojump_clock: MockClock, inner: dict[str, Any], asked: dict[str, int]
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("slow", READ_ONLY, never)
+    world.settings["approval"] = ASK | {"in_loop": "ask"}
+    world.plan("leaf", use(call("wipe"), call("slow")))
+    timed = sequential("inner", llm("leaf"), llm("b"), **{"timeout": 60, **GOES_ON, **inner})
+    world.settings["agent"] = sequential("root", timed, llm("c"))
+    run, found = await end_after_no(world)
+    assert (run.state, run.rejected, found) == ("finished", True, asked)
+
+
+async def test_with_neither_above_a_node_is_tried_again_after_a_no(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.tool("slow", READ_ONLY, never)
+    world.plan("leaf", use(call("wipe"), call("slow")))
+    world.settings["agent"] = TIMED
+    run, asked = await end_after_no(world)
+    assert (run.state, run.rejected, asked) == ("finished", True, {"leaf": 2})
+
+
+@pytest.mark.repeat(4)  # after a restart, either branch may get the first turn
+@pytest.mark.parametrize(("above", "started"), [("sequential", 1), ("parallel", 2)])
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_branch_that_waits_for_its_turn_does_not_start_after_a_no(
+    world: World, autojump_clock: MockClock, above: str, started: int, restart: bool
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["approval"] = ASK
+    branches = (sequential(f"s{node}", llm(node)) for node in "ab")
+    fan = parallel("fan", *branches, max_concurrency=1)
+    world.settings["agent"] = {"type": above, "name": "root", "agents": [fan]}
+    for node in "ab":
+        world.plan(node, use(call("wipe")))
+    run, asked = await end_after_no(world, restart=restart)
+    assert (run.state, run.rejected, asked.total()) == ("finished", True, started)
 
 
 async def test_loop_continued_by_an_earlier_version_goes_on(
