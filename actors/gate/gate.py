@@ -133,7 +133,7 @@ def offered(tool: Tool, place: Place) -> bool:
 
 
 def _is_called(tool: Tool, pattern: str) -> bool:
-    return any(is_named(name, pattern) for name in tool.names)
+    return any(is_named(name, pattern) for name in tool.names_for(pattern))
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:

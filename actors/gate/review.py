@@ -30,6 +30,7 @@ from ...config.wildcards import has_wildcards, is_named
 from ...config.wording import nearest
 from ..tools.arguments import types_at
 from ..tools.catalogue import one_name
+from ..tools.names import plain_name, prefixed_name
 from ..tools.tool import Tool
 
 _ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
@@ -54,7 +55,8 @@ class Finding:
 def review(
     config: AgentConfig, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
 ) -> Iterator[Finding]:
-    """Tools that contradict themselves, names that no tool has, and conditions on numbers that may be none.
+    """Tools that contradict themselves, names that mislead or that no tool has, rules that run tools of more
+    servers than one, and conditions on numbers that may be none.
 
     Args:
         tools: all that can be called.
@@ -62,10 +64,12 @@ def review(
     """
     tools = tuple(tools)
     yield from map(Finding, _contradictory(config, tools))
+    yield from map(Finding, _misleading(tools))
     yield from map(Finding, _filters(config, tools, listed))
     for where, rule in rules_of(config):
         yield from _names_no_tool(config, where, rule, tools, listed)
         meant = [tool for tool in tools if _is_about(rule, tool)]
+        yield from map(Finding, _of_any_server(where, rule, meant))
         yield from map(Finding, _not_taken(where, rule, meant))
         yield from map(Finding, _no_numbers(where, rule, meant))
 
@@ -85,11 +89,36 @@ def _filters(
 ) -> Iterator[str]:
     for server in config.enabled_servers:
         if (own := listed.get(server.name)) is not None:
-            patterns = (*(server.tools.include or ()), *server.tools.exclude)
-            yield from _unknown(f'MCP server "{server.name}": tools', patterns, [tool.name for tool in own])
+            where, names = f'MCP server "{server.name}": tools', [tool.name for tool in own]
+            yield from _unknown(where, server.tools.include or (), names)
+            yield from _unknown(where, server.tools.exclude, [*names, *map(plain_name, names)])
     if all(server.name in listed for server in config.enabled_servers):
         for node, path in with_paths(config.agent):
-            yield from _unknown(f"{path}.tools", node.tools or (), _names(tools))
+            for pattern in node.tools or ():
+                yield from _unknown(f"{path}.tools", (pattern,), _names(tools, pattern))
+
+
+def _misleading(tools: Iterable[Tool]) -> Iterator[str]:
+    """A sentence for each server with tools that call themselves what tools of other servers are called."""
+    by_server: dict[str, list[str]] = {}
+    for tool in tools:
+        if tool.misleading:
+            by_server.setdefault(tool.server, []).append(tool.own_name)
+    for server, names in by_server.items():
+        yield (
+            f'MCP server "{server}": {_some(names)} could be taken for tools of another server, so rules and '
+            f"filters of nodes go by their prefixed names alone, such as "
+            f"{quoted(prefixed_name(server, names[0]))}"
+        )
+
+
+def _of_any_server(where: str, rule: Rule, meant: Iterable[Tool]) -> Iterator[str]:
+    servers = tuple(dict.fromkeys(tool.server for tool in meant))
+    if rule.then == "run" and rule.tool is not None and rule.server is None and len(servers) > 1:
+        yield (
+            f"{where}: it runs tools of several servers, {_some(servers)}, which choose the names of their "
+            "tools (say which server is meant with server)"
+        )
 
 
 def _names_no_tool(
@@ -98,12 +127,18 @@ def _names_no_tool(
     servers = [server for server in config.mcp_servers if is_named(server.name, rule.server or "*")]
     if rule.tool is None or rule.optional or not any(each.enabled or each.name in listed for each in servers):
         return
-    known = _names_of(servers, tools)
+    known = _names_of(servers, tools, rule.tool)
     if any(is_named(name, rule.tool) for name in known):
         return
     unlisted = [server.name for server in servers if server.name not in listed]
     message = f"no tool is called {quoted(rule.tool)}"
-    left_out = any(is_named(tool.name, rule.tool) for each in servers for tool in listed.get(each.name, ()))
+    called = {(tool.server, tool.own_name) for tool in tools}
+    left_out = any(
+        is_named(tool.name, rule.tool)
+        for each in servers
+        for tool in listed.get(each.name, ())
+        if (each.name, tool.name) not in called
+    )
     if left_out:
         message = f"{quoted(rule.tool)} is left out by tools.include, tools.exclude or on_duplicate"
     elif unlisted:
@@ -119,11 +154,11 @@ def _names_no_tool(
     yield Finding(text, problem, unlisted=bool(unlisted))
 
 
-def _names_of(servers: Iterable[McpServerConfig], tools: Iterable[Tool]) -> list[str]:
+def _names_of(servers: Iterable[McpServerConfig], tools: Iterable[Tool], pattern: str) -> list[str]:
     """Whatever the tools of these servers may be called, and a server that is one tool itself."""
     own = {server.name for server in servers}
     facades = [one_name(server) for server in servers if server.expose == "server"]
-    return [*_names(tool for tool in tools if tool.server in own), *facades]
+    return [*_names((tool for tool in tools if tool.server in own), pattern), *facades]
 
 
 def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Iterator[str]:
@@ -138,9 +173,9 @@ def _named(name: str, known: Iterable[str]) -> str:
     return quoted(name) + (f" ({hint})" if hint else "")
 
 
-def _names(tools: Iterable[Tool]) -> list[str]:
-    """Whatever the tools may be called, each once."""
-    return list(dict.fromkeys(name for tool in tools for name in tool.names))
+def _names(tools: Iterable[Tool], pattern: str) -> list[str]:
+    """Whatever the pattern may call the tools, each once."""
+    return list(dict.fromkeys(name for tool in tools for name in tool.names_for(pattern)))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -227,6 +262,7 @@ def _let_run(server: str, tool: str) -> str:
 
 
 def _is_about(rule: Rule, tool: Tool) -> bool:
+    pattern = rule.tool or "*"
     return is_named(tool.server, rule.server or "*") and any(
-        is_named(name, rule.tool or "*") for name in tool.names
+        is_named(name, pattern) for name in tool.names_for(pattern)
     )

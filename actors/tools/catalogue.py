@@ -17,7 +17,7 @@ from ...config.agent_config import AgentConfig
 from ...config.mcp import McpServerConfig, ToolFilter
 from ...config.wildcards import is_named
 from ...runtime.errors import Refused
-from .names import hashed, plain_name, prefixed_name
+from .names import hashed, looks_prefixed, plain_name, prefixed_name
 from .tool import Tool
 
 Offers: TypeAlias = Mapping[str, Sequence[Tool]]
@@ -63,6 +63,10 @@ class Catalogue:
         what is on record was called what the configuration said then."""
         return self._inside.get(server, {}).get(name)
 
+    def counting(self, count: Callable[[Sequence[Tool]], Sequence[Tool]]) -> Catalogue:
+        """The same with the hints that count."""
+        return _filled(tuple(attrs.evolve(shelf, tools=tuple(count(shelf.tools))) for shelf in self.shelves))
+
     def nearest(self, name: str) -> tuple[str, ...]:
         """What may be meant by a name that nothing has: whose own name it is, else what looks like it."""
         own = (tool.facade or tool.name for tool in self.tools if tool.own_name == name)
@@ -86,7 +90,10 @@ def catalogue(config: AgentConfig, offers: Offers) -> Catalogue:
         for server in config.enabled_servers
         if server.name in offers
     )
-    shelves = _resolved(config, shelves)
+    return _filled(_resolved(config, shelves))
+
+
+def _filled(shelves: tuple[Shelf, ...]) -> Catalogue:
     entries: dict[str, Tool | Shelf] = {}
     for shelf in shelves:
         entries.update(zip(_names(shelf), (shelf,) if shelf.facade else shelf.tools, strict=False))
@@ -103,11 +110,18 @@ def _inside(shelf: Shelf) -> Mapping[str, Tool]:
 
 def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) -> tuple[Tool, ...]:
     """The tools there are of what a server lists, each under a name of its own."""
-    kept = [tool for tool in tools if admits(server.tools, tool.own_name)]
+    others = {one_name(other) for other in config.mcp_servers if other.expose == "server" and other != server}
+    kept = [
+        attrs.evolve(tool, misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others)
+        for tool in tools
+        if admits(server.tools, tool.own_name)
+    ]
+    names = [_name(config, server, tool) for tool in kept]
     if server.expose == "server":
-        return tuple(attrs.evolve(tool, facade=one_name(server)) for tool in kept)
-    prefixed = config.tool_names == "prefixed"
-    names = [prefixed_name(server.name, t.own_name) if prefixed else plain_name(t.own_name) for t in kept]
+        facade = one_name(server)
+        return tuple(
+            attrs.evolve(tool, name=name, facade=facade) for tool, name in zip(kept, names, strict=True)
+        )
     taken = Counter(names)
     return tuple(
         # Of those that only became the same here, the one that really is called that keeps the name.
@@ -118,14 +132,24 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
     )
 
 
+def _name(config: AgentConfig, server: McpServerConfig, tool: Tool) -> str:
+    """A misleading name is prefixed in any case: a hash at its end would still fit `mcp__other__*`."""
+    if tool.misleading or (config.tool_names == "prefixed" and server.expose != "server"):
+        return prefixed_name(server.name, tool.own_name)
+    return tool.own_name if server.expose == "server" else plain_name(tool.own_name)
+
+
 def _told_apart(name: str, tool: Tool) -> str:
     return hashed(name, tool.server, tool.own_name)
 
 
 def admits(filter: ToolFilter, name: str) -> bool:
-    """Whether there is a tool of this name, which is the server's own."""
+    """Whether there is a tool of this name, which is the server's own. A tool that is to be left out does not
+    come in under another name that models see as the same."""
     included = filter.include is None or any(is_named(name, pattern) for pattern in filter.include)
-    return included and not any(is_named(name, pattern) for pattern in filter.exclude)
+    return included and not any(
+        is_named(each, pattern) for pattern in filter.exclude for each in (name, plain_name(name))
+    )
 
 
 # ------------------------------------------------------------------- duplicates

@@ -5,8 +5,8 @@ Rules:
 * Of a later one counts, for the verdict and for the effect class, the stricter of what it says and what is
   known. If it is as strict or stricter, it is what is known from then on, else when a person has accepted it.
 * What is known is on disk before it counts. It stays when the tool, or its server, is gone for a while.
-* A tool is known by its own name, and by the one that models and rules see if that is another: `drop.all` in
-  the place of `drop_all` is no new tool.
+* A tool is known by its own name, and by the one that models see if that is another: `drop.all` in the place
+  of `drop_all` is no new tool. Models see no names of the tools of a server that is one tool.
 * A tool that cannot be remembered asks, and its calls are sent once, until a person has accepted it.
 """
 
@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import attrs
 
 from ...runtime.journal.protocol import Journal, Json
-from .names import plain_name
 from .tool import Hints, Tool
 
 logger = logging.getLogger(__name__)
@@ -69,7 +67,10 @@ def changes(tools: Sequence[Tool]) -> str:
 
 @attrs.define(eq=False)
 class KnownTools:
-    """Not safe for concurrent use: `take` and `accept` read, write and then update."""
+    """Not safe for concurrent use: `take` and `accept` read, write and then update.
+
+    Tools that models can call are given with the names that models call them by.
+    """
 
     _journal: Journal
     trust: bool = False
@@ -89,14 +90,16 @@ class KnownTools:
         room = MOST_KNOWN - len(known)
         new: dict[str, Hints] = {}
         weaker: list[Tool] = []
-        for tool, keys in _keyed(tools):
-            listed = tool.listed_hints
+        for tool in tools:
+            listed, keys = tool.listed_hints, _keys(tool)
             counts = reduce(stricter_hints, (*(known[key] for key in keys if key in known), listed))
             if counts != listed:
                 weaker.append(attrs.evolve(tool, hints=counts))
             kept = listed if self.trust else counts
             for key in keys:
-                if key not in known and room > 0:
+                if key in new:  # the own name of one tool may be what another one is called
+                    new[key] = stricter_hints(new[key], kept)
+                elif key not in known and room > 0:
                     new[key] = kept
                     room -= 1
                 elif key in known and kept.strictness != known[key].strictness:
@@ -109,22 +112,18 @@ class KnownTools:
                 changes(weaker),
             )
 
-    async def accept(self, tool: Tool, tools: Sequence[Tool]) -> None:
-        """From now on the hints that the server of this tool lists count; on disk when this returns.
-
-        `tools` is all that it lists.
-        """
+    async def accept(self, tool: Tool) -> None:
+        """From now on the hints that the server of this tool lists count; on disk when this returns."""
         known, now = self._servers[tool.server], tool.listed_hints
-        [keys] = [keys for each, keys in _keyed(tools) if each.own_name == tool.own_name]
-        new = {key: now for key in keys if key not in known or known[key].strictness != now.strictness}
+        new = {key: now for key in _keys(tool) if key not in known or known[key].strictness != now.strictness}
         await self._keep(tool.server, new)
 
     def counting(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """All that a server lists, with the hints that count."""
-        return tuple(tools) if self.trust else tuple(self._compared(*each) for each in _keyed(tools))
+        """The tools with the hints that count."""
+        return tuple(tools) if self.trust else tuple(map(self._compared, tools))
 
-    def _compared(self, tool: Tool, keys: Sequence[str]) -> Tool:
-        known = self._servers[tool.server]
+    def _compared(self, tool: Tool) -> Tool:
+        known, keys = self._servers[tool.server], _keys(tool)
         before = (known.get(keys[0], STRICTEST), *(known[key] for key in keys[1:] if key in known))
         hints = reduce(stricter_hints, (*before, tool.listed_hints))
         return tool if hints == tool.hints else attrs.evolve(tool, hints=hints)
@@ -140,13 +139,10 @@ def _kind(server: str) -> str:
     return f"tools of {server}"
 
 
-def _keyed(tools: Sequence[Tool]) -> Iterator[tuple[Tool, Sequence[str]]]:
-    """The tools that a server lists, each with what it is known by, its own name first."""
-    seen = Counter(plain_name(tool.own_name) for tool in tools)
-    for tool in tools:
-        plain = plain_name(tool.own_name)
-        # Of several that models would see by one name, only the one that really is called that is.
-        yield tool, tuple(dict.fromkeys((_key(tool.own_name), *([plain] if seen[plain] == 1 else []))))
+def _keys(tool: Tool) -> Sequence[str]:
+    """What a tool is known by, its own name first."""
+    seen = tool.own_name if tool.facade is not None else tool.name
+    return tuple(dict.fromkeys((_key(tool.own_name), _key(seen))))
 
 
 def _key(name: str) -> str:

@@ -10,6 +10,8 @@ import hashlib
 import re
 
 MAX_LENGTH = 64
+PREFIX = "mcp__"
+"""Of every prefixed name, before the server's."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 _HASH = 8
 
@@ -22,9 +24,14 @@ def plain_name(own: str) -> str:
     return name if len(name) <= MAX_LENGTH else hashed(name, own)
 
 
+def looks_prefixed(own: str) -> bool:
+    """Whether the tool's own name has the form of a `prefixed_name`, whatever the server in it."""
+    return plain_name(own).startswith(PREFIX)
+
+
 def prefixed_name(server: str, own: str) -> str:
     """A name that says whose tool it is."""
-    name = f"mcp__{server}__{_REFUSED.sub('_', own)}"
+    name = f"{PREFIX}{server}__{_REFUSED.sub('_', own)}"
     return name if len(name) <= MAX_LENGTH else hashed(name, server, own)
 
 

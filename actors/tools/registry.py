@@ -151,24 +151,22 @@ class _Book:
     """Of each server, the definitions whose weaker hints do not count, as they were last warned of."""
 
     async def register(self, server: Server, tools: tuple[Tool, ...]) -> None:
-        await self._known.take(server.name, tools)
-        self._take(server.name, tools)
+        await self._take(server.name, tools)
         self._servers[server.name] = server
         self._tell()
 
     async def update(self, server: str, tools: tuple[Tool, ...]) -> None:
         if tools == self._offers[server] and server not in self._refused:
             return
-        await self._known.take(server, tools)
         self._refused.pop(server, None)
         waiting = {server: tools, **{name: wanted for name, (wanted, _) in self._refused.items()}}
         for name, wanted in waiting.items():
             self._refused.pop(name, None)
             try:
-                self._take(name, wanted)
+                await self._take(name, wanted)
             except DuplicateTool as error:
                 self._refused[name] = wanted, str(error)
-                self._take(name, self._offers[name])  # what has become stricter counts all the same
+                await self._take(name, self._offers[name])  # what has become stricter counts all the same
         if server in self._refused:
             logger.warning(
                 'the changed tools of MCP server "%s" are refused, the ones before stay: %s',
@@ -177,10 +175,19 @@ class _Book:
             )
         self._tell()
 
-    def _take(self, server: str, tools: tuple[Tool, ...]) -> None:
+    async def _take(self, server: str, tools: tuple[Tool, ...]) -> None:
+        """Raises `DuplicateTool`; what its server says of its tools is then known by their own names."""
         offers = {**self._offers, server: tools}
-        counting = {name: self._known.counting(listed) for name, listed in offers.items()}
-        self._catalogue = catalogue(self._config, counting)
+        try:
+            named = catalogue(self._config, offers)
+        except DuplicateTool:
+            await self._known.take(server, tools)
+            raise
+        seen = {(tool.server, tool.own_name): tool for tool in named.tools}
+        # What a tool is called may depend on what any other server lists.
+        for name, listed in offers.items():
+            await self._known.take(name, [seen.get((name, tool.own_name), tool) for tool in listed])
+        self._catalogue = named.counting(self._known.counting)
         self._offers = offers
 
     async def accept(self, name: str, hash: str) -> Tool | NotFound | Literal["changed"]:
@@ -190,8 +197,8 @@ class _Book:
         meant = next((tool for tool in found if tool.hash == hash), None)
         if meant is None:
             return "changed"
-        await self._known.accept(meant, self._offers[meant.server])
-        self._take(meant.server, self._offers[meant.server])
+        await self._known.accept(meant)
+        await self._take(meant.server, self._offers[meant.server])
         self._tell()
         return attrs.evolve(meant, hints=meant.listed_hints)
 

@@ -12,6 +12,7 @@ import attrs
 
 from ...runtime.errors import Refused
 from ...runtime.message import Request
+from .names import PREFIX, prefixed_name
 
 EffectClass: TypeAlias = Literal["read", "idempotent", "once"]
 EFFECTS: tuple[EffectClass, ...] = ("read", "idempotent", "once")
@@ -96,6 +97,8 @@ class Tool:
     """What its server knows it by."""
     facade: str | None = None
     """The one tool that models see of its server, if they see no more."""
+    misleading: bool = False
+    """Whether its own name could be taken for one that the agent gives to tools of another server."""
     output_schema: Mapping[str, Any] | None = None
     """Of structured results, if the server says."""
     listed_hints: Hints = attrs.field(default=attrs.Factory(_same_hints, takes_self=True))
@@ -108,9 +111,19 @@ class Tool:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Whatever a rule or a filter may call it."""
-        names = (self.name, self.own_name, self.facade)
+        """Whatever a rule or a filter may call it; a misleading own name is none of it."""
+        names = (self.name, None if self.misleading else self.own_name, self.facade)
         return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def names_for(self, pattern: str) -> tuple[str, ...]:
+        """The names that this pattern of a rule or a filter may mean.
+
+        A pattern for prefixed names means the tool whether models see it by that name or not: that may
+        depend on what other servers list. No other pattern does, or `mcp_*` would mean every tool.
+        """
+        if not pattern.startswith(PREFIX):
+            return self.names
+        return tuple(dict.fromkeys((*self.names, prefixed_name(self.server, self.own_name))))
 
     @cached_property
     def size(self) -> int:

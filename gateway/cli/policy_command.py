@@ -81,6 +81,7 @@ class _Unusable(Exception):
 
 
 def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
+    from ...actors.tools.catalogue import catalogue
     from ...actors.tools.tool import Hints, Tool
 
     servers = [server.name for server in config.enabled_servers]
@@ -90,7 +91,9 @@ def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
         raise _Unusable(f"--server is needed: {' or '.join(servers)}")
     server = args.server or (servers[0] if servers else "")
     hints = Hints(args.read_only, args.destructive, args.idempotent)
-    return Tool(args.tool, "", {}, server, hints=hints)
+    tool = Tool(args.tool.removeprefix(f"mcp__{server}__"), "", {}, server, hints=hints)
+    named = catalogue(config, {server: [tool]}).tools
+    return named[0] if named else tool
 
 
 def _arguments(text: str) -> dict[str, Any]:

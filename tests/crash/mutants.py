@@ -56,7 +56,9 @@ GATE_TESTS = "tests/actors/gate/test_gate.py"
 WIRE = "tests/actors/mcp/test_wire.py"
 MISTAKES = "tests/config/test_mistakes.py"
 HINTS = "tests/actors/tools/test_known.py"
+TOOL_NAMES = "tests/actors/tools/test_catalogue.py"
 
+CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
 VOID = "actors/log/void.py"
@@ -190,6 +192,64 @@ ONE_EDIT = (
         "text, fatal=True)\n        return",
         "text)\n        return",
         EXPIRY,
+    ),
+    (
+        "names: a tool is what a tool of another server is called",
+        CATALOGUE,
+        "misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
+        "misleading=False",
+        TOOL_NAMES,
+    ),
+    ("names: a misleading name is shown", CATALOGUE, "if tool.misleading or (", "if (", TOOL_NAMES),
+    (
+        "names: rules go by misleading names",
+        TOOL,
+        "None if self.misleading else self.own_name",
+        "self.own_name",
+        TOOL_NAMES,
+    ),
+    (
+        "names: nobody is told of misleading ones",
+        RULES,
+        "        if tool.misleading:\n",
+        "        if False:\n",
+        REVIEW,
+    ),
+    ("names: a rule may run tools of any server", RULES, "and len(servers) > 1", "and False", REVIEW),
+    (
+        "names: a prefixed name means a tool while models see that",
+        TOOL,
+        "if not pattern.startswith(PREFIX):",
+        "if True:",
+        TOOL_NAMES,
+    ),
+    (
+        "names: exclude goes by own names alone",
+        CATALOGUE,
+        "for each in (name, plain_name(name))",
+        "for each in (name,)",
+        TOOL_NAMES,
+    ),
+    (
+        "hints: what a tool is called after the change of another server is not known",
+        REGISTRY,
+        "for name, listed in offers.items():",
+        "for name, listed in ((server, tools),):",
+        HINTS,
+    ),
+    (
+        "hints: a tool of a server that is one tool is known by a plain name too",
+        KNOWN,
+        "seen = tool.own_name if tool.facade is not None else tool.name",
+        'seen = tool.own_name.replace(".", "_") if tool.facade is not None else tool.name',
+        HINTS,
+    ),
+    (
+        "hints: of two tools that are known by one name the last one counts",
+        KNOWN,
+        "new[key] = stricter_hints(new[key], kept)",
+        "new[key] = kept",
+        HINTS,
     ),
     ("an expiry ends nothing", CALL, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
     ("an expiry is not told first", HEAD, 'body.get("on_expiry") == "reject"', "False", REJECTION),
@@ -556,7 +616,7 @@ MUTANTS = (
     ),
     Mutant(
         "hints are known by the own name alone",
-        (Edit(KNOWN, "*([plain] if seen[plain] == 1 else [])", "*[]"),),
+        (Edit(KNOWN, "(_key(tool.own_name), _key(seen))", "(_key(tool.own_name),)"),),
         (HINTS,),
     ),
     Mutant(
@@ -576,7 +636,11 @@ MUTANTS = (
     ),
     Mutant(
         "stricter hints wait for the names of a change",
-        (Edit(REGISTRY, "                self._take(name, self._offers[name])", "                pass"),),
+        (
+            Edit(
+                REGISTRY, "                await self._take(name, self._offers[name])", "                pass"
+            ),
+        ),
         (HINTS,),
     ),
     Mutant(
@@ -936,7 +1000,7 @@ MUTANTS = (
     ),
     Mutant(
         "rules: a server that is one tool has no name",
-        (Edit(RULES, "if tool.server in own), *facades]", "if tool.server in own)]"),),
+        (Edit(RULES, "pattern), *facades]", "pattern)]"),),
         (REVIEW,),
     ),
     Mutant(

@@ -142,3 +142,18 @@ def test_odd_arguments_are_printed_all_the_same(file: Path, capsys: pytest.Captu
     odd = r'{"target": "\ud800 é"}'
     assert explain("--config", file, "--tool", "db_x", "--node", "writer", "--args", odd) == 0
     assert r'arguments.target is "\ud800 é"' in capsys.readouterr().out
+
+
+def test_a_tool_is_called_what_the_agent_would_call_it(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = "".join(
+        f"    - {{then: deny, tool: {name}, effect: once}}\n"
+        for name in ("mcp__other__drop", "mcp__db__drop")
+    )
+    file.write_text(FILE.replace("rules:\n", f"rules:\n{rules}"))
+    words = ("--config", file, "--node", "careful", "--server", "db", "--destructive", "--tool")
+    for name in ("drop", "mcp__db__drop"):
+        assert explain(*words, name) == 4
+    assert explain(*words, "mcp__other__drop") == 3
+    assert 'the tool is "mcp__db__mcp__other__drop"' in capsys.readouterr().out

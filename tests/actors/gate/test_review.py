@@ -217,6 +217,45 @@ def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
     assert contradictions(tool("true", hints=BOTH), rules=(rule,)) == []
 
 
+# ------------------------------------------------------------------------ names
+
+
+def test_a_tool_that_calls_itself_what_a_tool_of_another_server_is_called_is_told() -> None:
+    [line] = [each.text for each in found((A, B), {"a": [tool("mcp__b__wipe")], "b": []})]
+    assert line == (
+        'MCP server "a": "mcp__b__wipe" could be taken for tools of another server, so rules and filters of '
+        'nodes go by their prefixed names alone, such as "mcp__a__mcp__b__wipe"'
+    )
+
+
+def test_a_rule_does_not_name_a_tool_by_a_name_that_another_server_gave_its_own() -> None:
+    offers = {"a": [tool("mcp__b__wipe")], "b": [LIST]}
+    [_, finding] = found((A, B), offers, Rule(then="deny", tool="mcp__b__wipe"))
+    assert finding.text.startswith('approval.rules[0].tool: no tool is called "mcp__b__wipe"')
+    assert finding.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"then": "run", "tool": "list"}, True),
+        ({"then": "run", "tool": "l*"}, True),
+        ({"then": "run", "tool": "list", "server": "b"}, False),
+        ({"then": "run", "tool": "mcp__b__list"}, False),
+        ({"then": "run", "effect": "read"}, False),
+        ({"then": "deny", "tool": "list"}, False),
+    ],
+)
+def test_a_rule_that_runs_tools_of_several_servers_is_told(rule: Any, told: bool) -> None:
+    one, two = server("a"), server("b", expose="server")
+    findings = found((one, two), {"a": [tool("list")], "b": [LIST]}, Rule(**rule))
+    line = (
+        'approval.rules[0]: it runs tools of several servers, "a", "b", which choose the names of their '
+        "tools (say which server is meant with server)"
+    )
+    assert [finding.text for finding in findings] == ([line] if told else [])
+
+
 # ---------------------------------------------------------------------- numbers
 
 REFERENCE = {"$ref": "#/$defs/Amount"}

@@ -16,6 +16,7 @@ from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig, ToolFilter
 from stopgo.config.nodes import LlmNode
+from stopgo.config.wildcards import is_named
 
 ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -74,6 +75,12 @@ def test_a_server_offers_what_its_filter_admits(filter: ToolFilter, left: list[s
     made_of = made((server("a", tools=filter), ("read_a", "read_b", "write")), tool_names="prefixed")
     assert [own for _, own in names(made_of)] == left
     assert [tool.own_name for tool in made_of.tools] == left
+
+
+def test_what_is_filtered_out_does_not_come_back_by_a_name_that_models_see_as_the_same() -> None:
+    for patterns in (("drop_all",), ("drop_*",)):
+        filtered = server("a", tools=ToolFilter(exclude=patterns))
+        assert names(made((filtered, ("drop_all", "drop.all", "drop all", "look")))) == [("look", "look")]
 
 
 def test_what_is_filtered_out_is_no_duplicate() -> None:
@@ -197,8 +204,8 @@ def test_prefixed_names_are_no_duplicates() -> None:
 
 
 def test_with_prefix_a_name_that_is_taken_all_the_same_is_an_error() -> None:
-    with pytest.raises(DuplicateTool, match='"mcp__a__x" found in MCP servers "a" and "c"'):
-        made(("a", ("x",)), ("b", ("x",)), ("c", ("mcp__a__x",)), on_duplicate="prefix")
+    with pytest.raises(DuplicateTool, match='"mcp__a__b__c" found in MCP servers "a" and "a__b"'):
+        made(("a", ("b__c",)), ("a__b", ("c",)), ("d", ("b__c", "c")), on_duplicate="prefix")
 
 
 # --------------------------------------------------------------- a server as one
@@ -229,17 +236,36 @@ def test_a_server_as_one_that_has_no_tool_is_none() -> None:
     assert made((server("fs", expose="server"), ())).entries == {}
 
 
-@pytest.mark.parametrize(
-    ("on_duplicate", "expected"),
-    [("priority", [("mcp_fs", "mcp_fs")]), ("prefix", [("mcp__a__mcp_fs", "mcp_fs"), ("mcp_fs", "")])],
-)
-def test_a_tool_may_be_called_like_a_server_as_one(
-    on_duplicate: str, expected: list[tuple[str, str]]
+# ------------------------------------------------------- names of other servers
+
+
+@pytest.mark.parametrize("on_duplicate", ["error", "priority", "prefix"])
+@pytest.mark.parametrize("tool_names", ["plain", "prefixed"])
+@pytest.mark.parametrize("expose", ["tools", "server"])
+@pytest.mark.parametrize("own", ["mcp__good__wipe", "mcp..good__wipe", "mcp_fs", "mcp.fs"])
+def test_no_server_calls_its_tool_what_a_tool_of_another_one_is_called(
+    own: str, expose: str, tool_names: str, on_duplicate: str
 ) -> None:
-    offers: Any = (("a", ("mcp_fs",)), (server("fs", expose="server"), ("read",)))
-    assert names(made(*offers, on_duplicate=on_duplicate)) == expected
-    with pytest.raises(DuplicateTool, match='duplicate tool name "mcp_fs" found in MCP servers "a" and "fs"'):
-        made(*offers)
+    """Every name that a rule may mean says whose tool it is, under whatever name models see it."""
+    evil = server("evil", expose=expose, priority=1)
+    offers: Any = ((server("fs", expose="server"), ("read",)), ("good", ("wipe",)), (evil, (own,)))
+    made_of = made(*offers, tool_names=tool_names, on_duplicate=on_duplicate)
+    assert len(made_of.entries) == 3
+    [tool] = [tool for tool in made_of.tools if tool.server == "evil"]
+    assert tool.misleading
+    assert tool.name == prefixed_name("evil", own)
+    for pattern in ("mcp__good__*", "mcp_fs", own):
+        assert not any(is_named(name, pattern) for name in tool.names_for(pattern))
+    assert made_of.of_server("evil", own) is tool
+
+
+def test_a_pattern_for_prefixed_names_means_a_tool_whatever_it_is_called_now() -> None:
+    for others in ((), ("x",)):
+        [tool, *_] = made(("a", ("x",)), ("b", others), on_duplicate="prefix").tools
+        assert "mcp__a__x" in tool.names_for("mcp__a__*")
+        assert "mcp__a__x" in tool.names_for("mcp__a__x")
+    [tool] = made(("a", ("x",))).tools
+    assert tool.names_for("mcp_*") == tool.names_for("*a*") == ("x",)
 
 
 # ------------------------------------------------------------------ fingerprints

@@ -18,6 +18,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.gate.gate import Action, Place, by_hints, effect_class
 from stopgo.actors.tools import known
 from stopgo.actors.tools.known import STRICTEST, KnownTools, stricter_hints
+from stopgo.actors.tools.names import hashed, prefixed_name
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.approval import ApprovalConfig
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -215,6 +216,85 @@ async def test_a_name_that_looks_the_same_makes_no_new_tool(
         assert held(agent) == {}
 
 
+LONG = "drop_" + "x" * 70
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "now", "seen"),
+    [
+        # Its twin is left out: it is no reason to see the other as a new tool.
+        ({}, ["drop_all", "drop all"], ["drop.all", "drop all"], "drop_all"),
+        ({"tool_names": "prefixed"}, ["drop_all"], ["drop.all"], "mcp__tools__drop_all"),
+        (
+            {"tool_names": "prefixed"},
+            [LONG],
+            [prefixed_name("tools", LONG).removeprefix("mcp__tools__")],
+            prefixed_name("tools", LONG),
+        ),
+        (
+            {},
+            ["drop.all", "drop all"],
+            [hashed("drop_all", "tools", "drop.all")],
+            hashed("drop_all", "tools", "drop.all"),
+        ),
+    ],
+)
+async def test_a_name_that_models_see_does_not_become_weaker(
+    world: World,
+    autojump_clock: MockClock,
+    settings: dict[str, Any],
+    before: list[str],
+    now: list[str],
+    seen: str,
+) -> None:
+    left_out = {"tools": {"exclude": ["drop all"]}} if "drop_all" in before else {}
+    world.settings |= {"mcp_servers": [{"name": "tools", "command": "none", **left_out}], **settings}
+    for name in before:
+        world.tool(name, DESTRUCTIVE)
+    async with world.agent():
+        world.tools.clear()
+    for name in now:
+        world.tool(name, READ_ONLY)
+    world.plan("agent", use(call(seen)), say("done"))
+    async with world.agent() as agent:
+        assert await waits(agent)
+        assert world.ledger == []
+
+
+async def test_what_another_server_lists_changes_a_name_that_is_known(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """Tools of a server are known by what they are called, whichever server has changed its list."""
+    world.settings["on_duplicate"] = "prefix"
+    world.tool("drop.all", DESTRUCTIVE, server="a")
+    world.tool("other", READ_ONLY, server="b")
+    async with world.agent() as agent:
+        world.lists("b", Tool("drop_all", "", {}, "b", hints=READ_ONLY))
+        await trio.sleep(1)
+        world.lists("a", Tool("drop all", "", {}, "a", hints=READ_ONLY))
+        await trio.sleep(1)
+        assert {each.tool.name: each.policy for each in agent.tools()} == {
+            "mcp__a__drop_all": "ask",
+            "mcp__b__drop_all": "run",
+        }
+
+
+async def test_tools_of_a_server_that_is_one_tool_are_accepted_one_by_one(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "expose": "server"}]
+    world.tool("drop_all", DESTRUCTIVE)
+    async with world.agent() as agent:
+        world.lists("tools", tool(READ_ONLY, "drop.all"))
+        await trio.sleep(1)
+        [listed] = agent.tools()
+        assert (listed.policy, held(agent)) == ("run", {})
+        await agent.accept_tool("drop.all", tool(READ_ONLY, "drop.all").hash)
+        world.lists("tools", tool(READ_ONLY, "drop_all"))
+        await trio.sleep(1)
+        assert held(agent) == {"drop_all": LISTED}
+
+
 async def test_another_description_alone_holds_nothing(dropping: World, autojump_clock: MockClock) -> None:
     async with dropping.agent() as agent:
         await change(dropping, DESTRUCTIVE, description="Harmless, really", schema={"type": "object"})
@@ -315,6 +395,13 @@ async def test_a_definition_counts_when_it_is_on_disk(dropping: World, autojump_
         assert [each.tool.name for each in agent.tools()] == ["drop_all", "later"]
 
 
+async def test_of_two_tools_that_are_known_by_one_name_the_stricter_counts() -> None:
+    for listed in itertools.permutations([tool(DESTRUCTIVE, "x"), tool(READ_ONLY, "x", own_name="y")]):
+        tools = KnownTools(MemoryJournal())
+        await tools.take("tools", listed)
+        assert [each.hints for each in tools.counting(listed)] == [DESTRUCTIVE, DESTRUCTIVE]
+
+
 async def test_a_server_cannot_have_its_tools_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "MOST_KNOWN", 3)
     tools, journal = KnownTools(MemoryJournal()), MemoryJournal()
@@ -327,7 +414,7 @@ async def test_a_server_cannot_have_its_tools_forgotten(monkeypatch: pytest.Monk
         [tool(READ_ONLY, name) for name in ("drop_all", "new_1", "new_2")]
     )
     assert (dropped.hints, second.hints, third.hints) == (DESTRUCTIVE, READ_ONLY, STRICTEST)
-    await tools.accept(third, [third])
+    await tools.accept(third)
     assert [each.held for each in tools.counting([tool(READ_ONLY, "new_2")])] == [False]
 
 
