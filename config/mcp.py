@@ -38,7 +38,11 @@ class ToolFilter:
         metadata=about("Only these; `*` and `?` stand for any characters. Default: all."),
     )
     exclude: tuple[str, ...] = attrs.field(
-        default=(), metadata=about("None of these, whatever `include` says; `*` and `?` as there.")
+        default=(),
+        metadata=about(
+            "None of these, by the server's name or by the plain name that models see, whatever "
+            "`include` says; `*` and `?` as there."
+        ),
     )
 
 
