@@ -336,12 +336,15 @@ def _numbers(text: str) -> list[int]:
 
 def _questions(run: _Run) -> Iterator[str]:
     """The first questions of a reply come in the order of its calls; but for `peek`, which may ask from one
-    life on."""
+    life on, and for calls that were sent already."""
     last: dict[str, int] = {}
+    sent: set[str] = set()
     for event in run.events:
-        if event.type == e.APPROVAL_REQUESTED and event.body["question"].endswith("~0"):
+        if event.type == e.TOOL_STARTED:
+            sent.add(event.body["key"])
+        elif event.type == e.APPROVAL_REQUESTED and event.body["question"].endswith("~0"):
             reply, _, number = event.body["key"].rpartition(".")
-            if event.body["kind"] != "tool" or event.body["tool_name"] == "peek":
+            if event.body["kind"] != "tool" or event.body["tool_name"] == "peek" or event.body["key"] in sent:
                 continue
             if int(number) < last.get(reply, 0):
                 yield f"{event.body['key']} is asked about after call {last[reply]} of its reply"

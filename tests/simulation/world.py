@@ -73,7 +73,9 @@ class World:
     crashed: bool = False
     """A server has crashed in this life: more than a few restarts would be the end of it."""
     _asked: dict[tuple[object, ...], tuple[object, set[tuple[str, object]]]] = attrs.field(factory=dict)
-    """What models were told, and what led to that: the turn, and the calls of the reply before."""
+    """What models were told, and what led to that: the turn, and the calls of the replies before."""
+    _results: dict[tuple[str, int, str], set[tuple[str, object]]] = attrs.field(factory=dict)
+    """The replies whose calls a node was told of in this life, by conversation, turn and node."""
     _working: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     _past: float = 1_000_000.0
 
@@ -238,6 +240,7 @@ class World:
                     kept.add((name, event.body["turn"]))
                 elif event.type == e.BATCH_FINISHED:
                     kept.add((name, event.body["key"]))
+        self._results.clear()
         self._asked = {key: (told, led) for key, (told, led) in self._asked.items() if led <= kept}
 
     def _check_request(self, conversation: str, request: ModelRequest) -> None:
@@ -247,10 +250,11 @@ class World:
             return
         key = (conversation, request.turn, request.user, request.node, request.iteration, request.call)
         told = (request.system, request.messages)
-        led: set[tuple[str, object]] = {(conversation, request.turn)}
+        results = self._results.setdefault((conversation, request.turn, request.node), set())
         if request.call > 1:
             execution = request.step.rpartition(":")[0]
-            led.add((conversation, f"{execution}:{request.call - 1}"))
+            results.add((conversation, f"{execution}:{request.call - 1}"))
+        led = {(conversation, request.turn), *results}  # a loop tells a node of its earlier rounds
         before, _ = self._asked.setdefault(key, (told, led))
         if before != told:
             self.wrongs.append(f"the model was told something else at {key}: {before} and {told}")
