@@ -34,7 +34,6 @@ async def off_loop(
     `turn` is that of the run: with many calls at once it would keep the searches of other runs waiting.
     """
     if all(condition.matches is None for condition in conditions):
-        await trio.lowlevel.checkpoint()
         return decide(*args)
     async with turn:
         return await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_limiter())

@@ -104,6 +104,7 @@ async def test_a_call_that_would_ask_today_is_not_repeated_by_itself(
 
 async def test_what_has_become_laxer_does_not_count(world: World, autojump_clock: MockClock) -> None:
     """Its tool says today that it only reads: a human is asked what became of it all the same."""
+    world.settings["approval"] = {"on_weaker_hints": "trust"}
     world.tool("wipe", DESTRUCTIVE, never)
     world.plan("agent", use(call("wipe")), say("done"))
     world.settings["shutdown_grace"] = 1
@@ -227,6 +228,7 @@ async def test_a_call_that_was_turned_away_and_has_become_destructive_asks(
 async def test_a_call_that_was_turned_away_is_not_laxer_than_it_was(
     guarded: Guarded, autojump_clock: MockClock
 ) -> None:
+    guarded.settings["approval"] = {"on_weaker_hints": "trust"}
     guarded.tool("put", HARMLESS)
     async with guarded.agent() as agent:
         turn = await agent.start_conversation("go", token=STALE)
