@@ -12,7 +12,7 @@ import attrs
 
 from .agent_config import AgentConfig
 from .approval import Rule
-from .nodes import Node
+from .nodes import LlmNode, Node
 from .placeholders import children_with_place, name_in_file
 from .values import KeyPath, Mark, Scalar, Sequence, Table, Value, quoted
 from .wildcards import has_wildcards, is_named
@@ -26,6 +26,9 @@ PlacedRule: TypeAlias = tuple[Rule, Value, KeyPath]
 """A rule, the same as it is written, and its path."""
 
 Kind: TypeAlias = Literal["server", "node"]
+
+_SILENT = "only llm nodes call tools, and this is none"
+_ITS_OWN = "for the calls of all nodes below it, move the rule into the approval of that node"
 
 
 @attrs.frozen
@@ -50,7 +53,8 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
             if server not in names:
                 yield _unknown("server", value, (*path, "mcp_servers", index), servers, is_mistake=True)
     for rules, below in rule_lists(config, written):
-        named = [(node.name, name_in_file(at)) for node, at, _ in below]
+        named = [(node.name, name_in_file(at)) for node, at, _ in below if isinstance(node, LlmNode)]
+        silent = {node.name for node, _, _ in below if not isinstance(node, LlmNode)}
         known: dict[Kind, list[Named]] = {"server": servers, "node": named}
         for rule, at, path in rules:
             patterns: dict[Kind, str | None] = {"server": rule.server, "node": rule.node}
@@ -58,8 +62,12 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
                 if pattern is None or rule.optional:
                     continue
                 is_mistake = rule.restricts and not has_wildcards(pattern)
-                if not any(is_named(name, pattern) for name, _ in known[kind]):
-                    yield _unknown(kind, entry(at, kind), (*path, kind), known[kind], is_mistake=is_mistake)
+                if any(is_named(name, pattern) for name, _ in known[kind]):
+                    continue
+                found = _unknown(kind, entry(at, kind), (*path, kind), known[kind], is_mistake=is_mistake)
+                if kind == "node" and pattern in silent:
+                    found = attrs.evolve(found, message=_SILENT, hint=_ITS_OWN)
+                yield found
 
 
 def placed_nodes(config: AgentConfig, written: Table) -> Iterator[Placed]:

@@ -463,6 +463,13 @@ def condition(text: str) -> str:
             "unknown_node",
             None,
         ),
+        (
+            node("type: sequential, name: x, agents: [{type: llm, name: a}]")
+            + "\napproval: {rules: [{then: deny, node: x}]}",
+            "unknown_node",
+            "3:39: approval.rules[0].node: only llm nodes call tools, and this is none "
+            "(for the calls of all nodes below it, move the rule into the approval of that node)",
+        ),
         ("approval: {expires_after: 0}", "out_of_range", None),
         ("approval: {expires_after: 1h}", "wrong_type", None),
         ("approval: {on_expiry: run}", "unknown_word", None),
