@@ -102,7 +102,7 @@ def secrets_of_variables(written: Value, lookup: Callable[[str], str | None]) ->
     """The secrets in the variables that an entry refers to; `written` is that entry in the file."""
     match written:
         case Scalar(value=str(text)):
-            with suppress(MalformedReference):  # under a key that nobody knows, which is reported
+            with suppress(MalformedReference):  # under an unknown key, which is reported
                 names = [part.name for part in parse(text) if isinstance(part, Reference)]
                 yield from secrets_of_values({name: lookup(name) or "" for name in names})
         case Sequence(items=items):

@@ -103,8 +103,8 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
 
 
 async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:
-    """Answer everybody who waits for a conversation that cannot be read. It stays as it is, unless somebody
-    deletes it."""
+    """Answer everybody who waits for a conversation that cannot be read. It stays as it is until it
+    is deleted."""
     logger.error("conversation %s is broken: %s", id, damage.why)
     journal = services.journal
     error = errors.broken(damage.why)

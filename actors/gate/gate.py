@@ -128,12 +128,8 @@ def _placed(rules: tuple[Rule, ...], where: str) -> tuple[Rule, ...]:
 def offered(tool: Tool, place: Place) -> bool:
     """Whether a node at this place may see, and so call, the tool."""
     return (place.servers is None or tool.server in place.servers) and (
-        place.tools is None or any(_is_called(tool, pattern) for pattern in place.tools)
+        place.tools is None or any(map(tool.is_called, place.tools))
     )
-
-
-def _is_called(tool: Tool, pattern: str) -> bool:
-    return any(is_named(name, pattern) for name in tool.names_for(pattern))
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
@@ -199,7 +195,7 @@ def misfit(rule: Rule, tool: Tool, place: Place) -> str | None:
     """The first key of a rule that is not about this tool at this place; None if the rule is about it."""
     if rule.server is not None and not is_named(tool.server, rule.server):
         return "server"
-    if rule.tool is not None and not _is_called(tool, rule.tool):
+    if rule.tool is not None and not tool.is_called(rule.tool):
         return "tool"
     if rule.node is not None and not is_named(place.node, rule.node):
         return "node"

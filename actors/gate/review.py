@@ -168,7 +168,7 @@ def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Itera
 
 
 def _named(name: str, known: Iterable[str]) -> str:
-    """A name that nobody has, with a hint at the one that was probably meant."""
+    """An unknown name, with a hint at the name that was probably meant."""
     hint = nearest(name, known)
     return quoted(name) + (f" ({hint})" if hint else "")
 
@@ -262,7 +262,4 @@ def _let_run(server: str, tool: str) -> str:
 
 
 def _is_about(rule: Rule, tool: Tool) -> bool:
-    pattern = rule.tool or "*"
-    return is_named(tool.server, rule.server or "*") and any(
-        is_named(name, pattern) for name in tool.names_for(pattern)
-    )
+    return is_named(tool.server, rule.server or "*") and tool.is_called(rule.tool or "*")

@@ -166,8 +166,10 @@ def approval_resolved(approval: str, decision: Mapping[str, Any], command: str, 
 
 
 def approval_expired(approval: str, on_expiry: str) -> NewEvent:
-    """Nobody decided in time; what follows is the question's `on_expiry` (of a server's question: it is
-    cancelled)."""
+    """The approval was not decided in time.
+
+    `on_expiry` says what follows: `reject`, `fail`, or `cancel` for a question of a server.
+    """
     return NewEvent(APPROVAL_EXPIRED, {"id": approval, "on_expiry": on_expiry})
 
 

@@ -310,7 +310,7 @@ def is_stream(response: httpx2.Response) -> bool:
 
 
 async def read_body(response: httpx2.Response) -> bytes:
-    """The body, abridged if it is too long; whoever made the request has its failure.
+    """The body, abridged if it is too long; the request that it answers gets the failure.
 
     Raises:
         httpx2.TransportError: it could not be read to its end.

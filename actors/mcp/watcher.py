@@ -93,7 +93,7 @@ class Watcher:
             return
         try:
             os.write(self._pipe, line)
-        except BrokenPipeError:  # somebody has killed it
+        except BrokenPipeError:  # the watcher was killed
             os.close(self._pipe)
             self._pipe = None
             self.lost = bool(self._groups)
@@ -123,7 +123,7 @@ def main() -> None:
 
 
 def _reaches(group: int, number: int) -> bool:
-    """Signal a group; False when nobody is left in it."""
+    """Signal a group; False when the group is empty."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

@@ -42,7 +42,7 @@ MAX_DEFINITION = 256 * 1024
 MAX_PROBLEMS = 20
 """Tools that are named of those that a page is without."""
 MAX_LABEL = 100
-"""Characters of a name that nobody has checked yet."""
+"""Characters of a name that is not checked yet."""
 
 
 def tool_from_wire(tool: types.Tool, server: str) -> Tool:

@@ -82,8 +82,8 @@ class _Llm:
         )
 
     async def _unlock(self, number: int, execute: Execute, place: Place) -> None:
-        """Wait for a token before the model is asked, while a server lists its tools to nobody without one:
-        the model would not be told of them."""
+        """Wait for a token before the model is asked, while a server lists no tools without one: the
+        model would not be told of them."""
         log, authorization = self._scope.log, self._scope.services.authorization
         if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, place) is None:
             return

@@ -7,7 +7,7 @@ call goes on as the next attempt, in this life or a later one, when the need is 
   the one whose token, or lack of one, was refused.
 * answers: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``, where `state` is the
   server's own and `answers` says whether the next attempt brings them (`ToolInputRequired`). Of a question
-  that is put to nobody, only the reason is kept: ``{"unaskable": why}``.
+  that is put to no person, only the reason is kept: ``{"unaskable": why}``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
+from ...config.wildcards import is_named
 from ...runtime.errors import Refused
 from ...runtime.message import Request
 from .names import PREFIX, prefixed_name
@@ -92,7 +93,7 @@ class Tool:
     """Name of the server that offers it."""
     title: str | None = None
     hints: Hints = Hints()
-    """Those that count: the server's, or stricter ones while nobody has accepted its weaker ones."""
+    """Those that count: the server's, or stricter ones until a person accepts its weaker ones."""
     own_name: str = attrs.field(default=attrs.Factory(_same_name, takes_self=True))
     """What its server knows it by."""
     facade: str | None = None
@@ -106,7 +107,7 @@ class Tool:
 
     @property
     def held(self) -> bool:
-        """Whether its server says less than what counts, and nobody has accepted that."""
+        """Whether weaker hints of its server wait for a person to accept them."""
         return self.hints != self.listed_hints
 
     @property
@@ -124,6 +125,10 @@ class Tool:
         if not pattern.startswith(PREFIX):
             return self.names
         return tuple(dict.fromkeys((*self.names, prefixed_name(self.server, self.own_name))))
+
+    def is_called(self, pattern: str) -> bool:
+        """Whether a rule or a filter with this pattern means the tool."""
+        return any(is_named(name, pattern) for name in self.names_for(pattern))
 
     @cached_property
     def size(self) -> int:

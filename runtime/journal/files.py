@@ -42,7 +42,7 @@ def check_directory(directory: Path) -> None:
 
 
 def _own_file(path: str, flags: int) -> int:
-    # Whoever could open it could lock it. A link would lead to another file, which is not to be emptied.
+    # Every user who can open it can lock it. A link would lead to another file, which must not be emptied.
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:

@@ -14,7 +14,7 @@ Rules every store keeps:
 * Every write locks the stream's row first, so calls on one stream have one order.
 * ``(stream, seq)`` is the only cursor. There is no order across streams.
 * Times are UTC seconds since the epoch from the store's one clock.
-* Whoever reads or changes one stream gets what was written, or `StreamDamaged`. Lists leave out what is
+* A caller that reads or changes one stream gets what was written, or `StreamDamaged`. Lists leave out what is
   damaged, and say so. Delivering to a damaged stream, claiming and deleting it work.
 """
 

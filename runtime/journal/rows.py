@@ -1,7 +1,7 @@
 """What is stored becomes values here, and here it shows when it is damaged.
 
 SQLite notices damage to its own structures; a changed character in a row it returns like any other. So every
-value is checked for its type, and every body for being a JSON object. Whoever reads a stream gets what was
+value is checked for its type, and every body for being a JSON object. A reader of a stream gets what was
 written, or `StreamDamaged`.
 """
 
@@ -61,7 +61,7 @@ def question(found: tuple[Any, ...]) -> Question:
 
 
 def due(id: object, stream: object, expires: float) -> Due | None:
-    """None when nobody could be told of it."""
+    """None when its row is too damaged to tell."""
     return Due(id, stream, expires) if isinstance(id, str) and isinstance(stream, str) else None
 
 

@@ -18,11 +18,11 @@ from stopgo.actors.mcp.watcher import Watcher
 from tests.e2e.conftest import wait_until_gone
 
 STUBBORN = """
-import signal, time
+import signal
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print(flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 
