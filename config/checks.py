@@ -13,7 +13,7 @@ from .reader import Reader
 from .shape import Flag
 from .tree import nodes_of
 from .unknown_names import unknown_names
-from .values import KeyPath, Scalar, Sequence, Table, Value, as_list, dotted, quoted
+from .values import KeyPath, Scalar, Table, Value, as_list, dotted, entry, items, quoted
 from .wording import nearest
 
 
@@ -36,18 +36,20 @@ def _check_exits(reader: Reader, node: Value, path: KeyPath, *, in_loop: bool) -
         reader.report("not_in_loop", "there is no loop to exit", said.mark, at, hint=hint)
     kind = node.entries.get("type")
     in_loop = in_loop or (isinstance(kind, Scalar) and kind.value == LoopNode.TYPE)
-    for index, child in enumerate(_items(node, "agents")):
+    for index, child in enumerate(items(entry(node, "agents"))):
         _check_exits(reader, child, (*path, "agents", index), in_loop=in_loop)
 
 
 def _check_routes(reader: Reader, node: Table, path: KeyPath) -> None:
     named: list[tuple[Value, KeyPath]] = []
-    for index, route in enumerate(_items(node, "routes")):
+    for index, route in enumerate(items(entry(node, "routes"))):
         if isinstance(route, Table) and "agent" in route.entries:
             named.append((route.entries["agent"], (*path, "routes", index, "agent")))
     if "default" in node.entries:
         named.append((node.entries["default"], (*path, "default")))
-    children = [child.entries.get("name") for child in _items(node, "agents") if isinstance(child, Table)]
+    children = [
+        child.entries.get("name") for child in items(entry(node, "agents")) if isinstance(child, Table)
+    ]
     written = [str(name.value) for name in children if isinstance(name, Scalar)]
     known = {reader.text_of(name) for name in children if name is not None}
     for name, at in named:
@@ -57,11 +59,6 @@ def _check_routes(reader: Reader, node: Table, path: KeyPath) -> None:
         message = f"none of the router's agents is called {quoted(str(name.value))}"
         hint = nearest(str(name.value), written) or f"its agents: {', '.join(map(quoted, written))}"
         reader.report("unknown_agent", message, name.mark, at, hint=hint)
-
-
-def _items(node: Table, key: str) -> tuple[Value, ...]:
-    value = node.entries.get(key)
-    return value.items if isinstance(value, Sequence) else ()
 
 
 # ----------------------------------------------------------------- models
@@ -148,7 +145,7 @@ def _models_of(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyP
 
 
 def _fallbacks(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
-    for index, name in enumerate(_items(value, "fallbacks") if isinstance(value, Table) else ()):
+    for index, name in enumerate(items(entry(value, "fallbacks"))):
         yield name, (*path, "fallbacks", index)
 
 
@@ -179,13 +176,15 @@ def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:
     """Report to `reader` every server that is to get tokens of requests in place of its own credentials."""
     written = root.entries.get("mcp_servers")
     keys: tuple[str | int, ...] = tuple(written.entries) if isinstance(written, Table) else ()
-    entries = _items(root, "mcp_servers") or (as_list(written).items if isinstance(written, Table) else ())
-    for index, (server, entry) in enumerate(zip(config.mcp_servers, entries, strict=True)):
-        if server.forward_bearer and (own := server.own_credentials) and isinstance(entry, Table):
+    entries = items(entry(root, "mcp_servers")) or (
+        as_list(written).items if isinstance(written, Table) else ()
+    )
+    for index, (server, given) in enumerate(zip(config.mcp_servers, entries, strict=True)):
+        if server.forward_bearer and (own := server.own_credentials) and isinstance(given, Table):
             reader.report(
                 "conflicting_keys",
                 f"forward_bearer: true would send the tokens of requests in place of {own}",
-                entry.entries["forward_bearer"].mark,
+                given.entries["forward_bearer"].mark,
                 ("mcp_servers", keys[index] if keys else index, "forward_bearer"),
                 hint="leave out one of the two",
             )

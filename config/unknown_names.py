@@ -14,7 +14,7 @@ from .agent_config import AgentConfig
 from .approval import Rule
 from .nodes import LlmNode, Node
 from .placeholders import children_with_place, name_in_file
-from .values import KeyPath, Mark, Scalar, Sequence, Table, Value, quoted
+from .values import KeyPath, Mark, Scalar, Table, Value, entry, items, quoted
 from .wildcards import has_wildcards, is_named
 from .wording import nearest
 
@@ -82,14 +82,6 @@ def rule_lists(config: AgentConfig, written: Table) -> Iterator[tuple[list[Place
     for node, at, path in nodes:
         if node.approval is not None and node.approval.rules:
             yield _placed_rules(node.approval.rules, at, path), list(_from((node, at, path)))
-
-
-def entry(written: Value | None, key: str) -> Value | None:
-    return written.entries.get(key) if isinstance(written, Table) else None
-
-
-def items(written: Value | None) -> tuple[Value, ...]:
-    return written.items if isinstance(written, Sequence) else ()
 
 
 def _from(top: Placed) -> Iterator[Placed]:

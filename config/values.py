@@ -108,3 +108,13 @@ def shortened(text: str) -> str:
 def quoted(text: str) -> str:
     """Like `shortened`, in quotes."""
     return f'"{shortened(text)}"'
+
+
+def entry(written: Value | None, key: str) -> Value | None:
+    """What stands under a key; None if nothing does, or in what is no mapping."""
+    return written.entries.get(key) if isinstance(written, Table) else None
+
+
+def items(written: Value | None) -> tuple[Value, ...]:
+    """The items of a list; none of what is no list."""
+    return written.items if isinstance(written, Sequence) else ()
