@@ -153,8 +153,8 @@ class Simulation:
         with services.bus.subscribe(None, buffer=10_000) as heard:
             task_status.started()
             async for item in heard:
-                if isinstance(item, Crashed) and not self._meant(item.error):
-                    self.world.wrongs.append(f"an actor crashed: {item!r}")
+                if isinstance(item, Crashed):
+                    await self._look_at_crash(item)
                 if not isinstance(item, Event):
                     continue
                 self.world.tell(f"    event {item.stream[:4]} {item.seq} {item.type} {_short(item.body)}")
@@ -162,6 +162,13 @@ class Simulation:
                     self.world.wrongs.append(f"event {item.seq} was another one before")
                 if rng.random() < 0.05:
                     await self._compare(agent)
+
+    async def _look_at_crash(self, crash: Crashed) -> None:
+        kind, _, id = crash.actor.partition(":")
+        if not self._meant(crash.error):
+            self.world.wrongs.append(f"an actor crashed: {crash!r}")
+        elif kind == "conversation" and self.world.store is not None:
+            await self.world.look_back(self.world.store, id)
 
     def _meant(self, crash: Exception) -> bool:
         return self.world.journal_is_dead or isinstance(crash, ServerCrash) or is_of_a_save(crash)

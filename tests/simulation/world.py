@@ -16,7 +16,15 @@ import trio
 
 from stopgo.actors.gate.gate import judge, places, root_place
 from stopgo.actors.log import events as e
-from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    Emit,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    Usage,
+)
 from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
@@ -222,6 +230,7 @@ class World:
         if trio.current_time() > self.closing and request.attempt == 1:
             self.wrongs.append(f"{request.node} asked the model during the shutdown")
         self._check_request(conversation, request)
+        await self._check_told(conversation, request)
         rng = self.plan.rng("model", request.user, request.node, request.iteration, request.call)
         with self._at_work(conversation, request.node):
             self.tell(f"{request.node} of {conversation} asks the model ({request.call})")
@@ -230,18 +239,26 @@ class World:
             raise ModelFailed("no model today", retryable=rng.random() < 0.3)
         return _reply(rng, request)
 
-    async def look_back(self, store: Journal) -> None:
-        """Before a life begins: a run whose start is lost begins anew, perhaps with another agent file, and
-        calls whose results are lost are made again, perhaps with another outcome."""
+    async def look_back(self, store: Journal, crashed: str | None = None) -> None:
+        """Before a life begins, and after the crash of a conversation whose save failed: a run whose start is
+        lost begins anew, perhaps with another agent file, and calls whose results are lost are made again,
+        perhaps with another outcome.
+
+        `crashed` is the id of the one conversation that lost something; None: all did.
+        """
+        names = [name for name, id in self.conversations.items() if crashed in (None, id)]
         kept: set[tuple[str, object]] = set()
-        for name, id in self.conversations.items():
-            for event in await store.events_since(id, 0):
+        for name in names:
+            for event in await store.events_since(self.conversations[name], 0):
                 if event.type == e.RUN_STARTED:
                     kept.add((name, event.body["turn"]))
                 elif event.type == e.BATCH_FINISHED:
                     kept.add((name, event.body["key"]))
-        self._results.clear()
-        self._asked = {key: (told, led) for key, (told, led) in self._asked.items() if led <= kept}
+        for key in [key for key in self._results if key[0] in names]:
+            del self._results[key]
+        for asked, (_, led) in list(self._asked.items()):
+            if asked[0] in names and not led <= kept:
+                del self._asked[asked]
 
     def _check_request(self, conversation: str, request: ModelRequest) -> None:
         """A model is told the same when it is asked again, if what led to it is on disk: what a replay tells
@@ -258,6 +275,24 @@ class World:
         before, _ = self._asked.setdefault(key, (told, led))
         if before != told:
             self.wrongs.append(f"the model was told something else at {key}: {before} and {told}")
+
+    async def _check_told(self, conversation: str, request: ModelRequest) -> None:
+        """What became of a call that must not be repeated is on disk before a model hears of it."""
+        assert self.store is not None
+        told = {
+            call.arguments["name"]
+            for message in request.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.tool_calls
+        }
+        open_calls: dict[str, str] = {}
+        for event in await self.store.events_since(self.conversations[conversation], 0):
+            if event.type == e.TOOL_STARTED and event.body["effect"] == "once":
+                open_calls[event.body["key"]] = event.body["arguments"]["name"]
+            elif event.type in (e.TOOL_FINISHED, e.TOOL_UNKNOWN):
+                open_calls.pop(event.body["key"], None)
+        for name in sorted(told & set(open_calls.values())):
+            self.wrongs.append(f"the model was told of {name} before the disk was")
 
     def _repeats(self, node: str) -> bool:
         """Whether a node may be executed twice in an iteration, for all a request tells of it."""
