@@ -15,12 +15,13 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check providers crash simulate mutants bench build lock npm npm-servers conformance setup clean
+.PHONY: help run test check docs providers crash simulate mutants bench build lock npm npm-servers conformance setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
 	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
 	@echo "make check        format, lint, types, tests: what a change must pass"
+	@echo "make docs         run every example of the documentation, and compare what comes with what is shown"
 	@echo "make providers    every model provider against everything that can go wrong with it"
 	@echo "make crash        kill the server, replay every crash point"
 	@echo "make simulate     two thousand seeded stories of people, failures and crashes (ARGS=17 tells that one)"
@@ -38,8 +39,8 @@ run: $(RUNTIME)
 
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
-FAST := -m "not providers and not crash and not bench and not npm"
-HALF := actors config gateway providers
+FAST := -m "not providers and not crash and not bench and not npm and not docs"
+HALF := actors gateway
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)
@@ -51,6 +52,9 @@ test: $(SETUP)
 
 check:
 	@./check
+
+docs: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m docs $(ARGS)
 
 providers: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m providers $(ARGS)

@@ -303,7 +303,12 @@ def failure(session: Session, command: str, shown: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    # The front page with all tests, the others with `make docs`: between them they start a hundred agents.
+    [PAGES[0], *(pytest.param(page, marks=pytest.mark.docs) for page in PAGES[1:])],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_a_page_shows_what_really_happens(page: Path, session: Session) -> None:
     for block in blocks(page):
         match block.language:
