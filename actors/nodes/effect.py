@@ -284,8 +284,6 @@ class Effect:
         await asks.close()
         asks.held.give_back()  # the server is free
         await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
-        if cleared.effect == "once":  # else a crash costs a repetition at worst, here it would cost a human
-            await log.flush()
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         state = self.scope.log.state
@@ -298,14 +296,19 @@ class Effect:
 
     async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"]) -> None:
         """Save the end of an attempt. What the server still asked in the middle of it is void."""
-        key, attempt = end.body["key"], end.body["attempt"]
+        log, key, attempt = self.scope.log, end.body["key"], end.body["attempt"]
         await save_over(
-            self.scope.log,
+            log,
             end,
             asked=lambda body: asked_at(body, key, attempt),
             why="the call it was asked in is over",
             settle=[SettleIntent(key, attempt, state)],
         )
+        started = log.run.calls[key].started
+        assert started is not None
+        # Of another class, a crash costs a repetition; here a model would go on from what is forgotten.
+        if started["effect"] == "once":
+            await log.flush()
 
     async def _again(self, key: str, attempt: int) -> bool:
         """Whether an attempt that nobody knows the outcome of is made once more: a human says so, or not."""

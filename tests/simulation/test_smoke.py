@@ -10,7 +10,7 @@ from .lives import simulate
 from .simulate import how_to_repeat
 
 
-@pytest.mark.parametrize("seed", [*range(100, 160), 202])
+@pytest.mark.parametrize("seed", [*range(100, 160), 202, 700_536])
 def test_nothing_goes_wrong(seed: int, tmp_path: Path) -> None:
     try:
         simulate(seed, None if seed % 20 else tmp_path)

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from stopgo.actors.log.write_behind import Flusher
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.nodes.effect import NOT_SENT
+from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.event_bus import ACTORS, Crashed
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -72,10 +73,14 @@ async def test_calls_after_each_other_share_commits(
     assert commits.saved[1:5] == 4 * [["tool.finished", "tool.started"]]
 
 
+@pytest.mark.parametrize(
+    ("work", "outcome"),
+    [(None, "tool.finished"), (ToolOutcomeUnknown("the connection broke"), "tool.unknown")],
+)
 async def test_a_model_is_told_of_what_must_not_be_repeated_when_it_is_on_disk(
-    world: World, commits: Commits, autojump_clock: MockClock
+    work: Exception | None, outcome: str, world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
-    """The message of its run is in the inbox; the result of a call that is sent once is among the events."""
+    """The message of its run is in the inbox; the outcome of a call that is sent once is among the events."""
     kept: list[tuple[bool, list[list[str]]]] = []
 
     async def look_around() -> None:
@@ -90,13 +95,13 @@ async def test_a_model_is_told_of_what_must_not_be_repeated_when_it_is_on_disk(
         await look_around()
         return say("done")
 
-    world.tool("look", HARMLESS)
+    world.tool("look", HARMLESS, work)
     world.plan("agent", first, second)
     async with world.agent() as agent:
         await agent.start_conversation("go")
     assert kept[0] == (True, [])
     assert not kept[1][0]
-    assert kept[1][1][-1] == ["tool.finished"]
+    assert kept[1][1][-1] == [outcome]
 
 
 async def test_a_result_is_on_disk_soon_while_the_model_thinks_it_over(
