@@ -38,7 +38,7 @@ from .mcp.server import mcp_server
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
 from .nodes.offers import CurrentMenu
-from .nodes.services import Services, Tokens
+from .nodes.services import Services
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
 from .tools.known import KnownTools
@@ -46,6 +46,7 @@ from .tools.registry import Register, RegistryMessage, Server, registry
 from .tools.server_directory import ServerDirectory, tool_lists
 from .tools.server_status import ServerStartFailed, ServerStatus
 from .tools.slots import Slots
+from .tools.tokens import Tokens
 from .tools.tool import ListTools, ServerMessage
 
 if TYPE_CHECKING:

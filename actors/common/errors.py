@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, assert_never
 
+from ...runtime.errors import Refused
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import NotAccepted, Question
 
@@ -55,6 +56,25 @@ class AgentError(Exception):
         self.message = message
         self.hint = hint
         self.details: Mapping[str, Any] = details or {}
+
+
+class NodeFailed(Refused):
+    """A node could not do its work. `failure` is a stable word, the text is for the user.
+
+    `fatal`: it ends the run, whatever the nodes above do about failures.
+    """
+
+    def __init__(self, failure: str, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.fatal = fatal
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.failure, "message": str(self), "fatal": self.fatal}
+
+    @classmethod
+    def from_json(cls, error: Mapping[str, Any]) -> NodeFailed:
+        return cls(error["code"], error["message"], fatal=error.get("fatal", False))
 
 
 class StartError(Exception):

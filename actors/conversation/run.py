@@ -16,6 +16,7 @@ from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.head import RunHead, fold_head
 from ..log.log import ConversationLog
@@ -24,7 +25,7 @@ from ..log.state import failure_text
 from ..log.step import ReplayMismatch
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
-from ..nodes.node import Execute, NodeEnd, NodeFailed, RunScope
+from ..nodes.node import Execute, NodeEnd, RunScope
 from ..nodes.services import Services
 from ..tools.needs import Wanted
 from . import result as results

@@ -16,6 +16,7 @@ import attrs
 from ...config.models import ContextConfig, Prices, chain_of
 from ...config.nodes import LlmNode, RouterNode
 from ...runtime.errors import ActorCrashed, ActorUnavailable
+from ..common.errors import NodeFailed
 from ..log.deltas import ModelDelta
 from ..log.step import step
 from ..models.context_window import TooLarge, fit
@@ -30,7 +31,7 @@ from ..models.messages import (
     ToolCall,
 )
 from ..models.usage import NOTHING, Spent, reached, spent_by
-from .node import Execute, NodeFailed, RunScope
+from .node import Execute, RunScope
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from ...config.nodes import CheckpointNode
 from ...runtime.context import Behaviour, Context
+from ..common.errors import NodeFailed
 from ..gate.approvals import CANCELLED, checkpoint_question, verdict_text
 from ..gate.gate import descend
 from ..log.head import is_rejection
 from .node import (
     Execute,
     NodeEnd,
-    NodeFailed,
     RunScope,
     execute_once,
     expiry,

@@ -11,11 +11,12 @@ import trio
 from ...config.nodes import Node, OrderedNode, ParallelNode, children_of
 from ...runtime.context import Context
 from ...runtime.journal.protocol import NewEvent
+from ..common.errors import NodeFailed
 from ..gate.approvals import CANCELLED, verdict_text
 from ..log import events as e
 from ..log.head import is_rejection
 from ..log.step import is_within, step
-from .node import Execute, NodeEnd, NodeFailed, RunScope
+from .node import Execute, NodeEnd, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...config.nodes import LlmNode
+from ..calls.settler import end_of
 from ..models.messages import (
     AssistantMessage,
     ChatMessage,
@@ -14,7 +15,6 @@ from ..models.messages import (
     Verbatim,
 )
 from ..tools.facade import wrapped
-from .call import end_of
 from .node import Execute, RunScope
 
 

@@ -9,6 +9,11 @@ from typing import Any
 
 from ...config.nodes import LlmNode
 from ...runtime.context import Behaviour, Context
+from ..calls.call_scope import CallScope
+from ..calls.dispatch import Dispatch
+from ..calls.settler import EXIT_LOOP, CallEnd, Settler
+from ..calls.turn_to_ask import turns_to_ask
+from ..common.errors import NodeFailed
 from ..gate.approvals import CANCELLED
 from ..gate.gate import Place, descend
 from ..log import events as e
@@ -17,11 +22,9 @@ from ..models.messages import ModelTool, ToolCall
 from ..tools.needs import Wanted
 from ..tools.slots import Slots
 from .ask_model import ask_model
-from .call import EXIT_LOOP, CallEnd, Settler
 from .history import earlier_turns, exchange, this_turn
-from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, fill
+from .node import Execute, NodeEnd, RunScope, execute_once, fill, occasion
 from .offers import Offer
-from .turn_to_ask import turns_to_ask
 
 logger = logging.getLogger("stopgo.tools")
 
@@ -134,13 +137,30 @@ class _Llm:
             return NodeEnd(no.content if no.expired else CANCELLED, rejected=True, exited=exited)
         return NodeEnd(recorded["text"], exited=True)
 
+    def _calls(self, execute: Execute, place: Place) -> CallScope:
+        services = self._scope.services
+        return CallScope(
+            log=self._scope.log,
+            registry=services.registry,
+            arguments=services.arguments,
+            authorization=services.authorization,
+            tokens=services.tokens,
+            searching=self._scope.searching,
+            place=place,
+            node=self._spec.name,
+            can_exit_loop=self._spec.can_exit_loop,
+            meters=execute.meters,
+            max_calls=services.config.limits.max_tool_calls,
+            occasion=partial(occasion, self._scope, self._spec, execute),
+        )
+
     async def _settle(
         self, execute: Execute, place: Place, key: str, asked: tuple[ToolCall, ...]
     ) -> list[CallEnd]:
         log = self._scope.log
-        limiter = Slots(self._scope.services.config.tools.max_parallel)
-        turns = turns_to_ask(len(asked))
-        settlers = [Settler(self._scope, self._spec, execute, place, limiter, turn) for turn in turns]
+        scope = self._calls(execute, place)
+        dispatch = Dispatch(scope, Slots(self._scope.services.config.tools.max_parallel))
+        settlers = [Settler(scope, dispatch, turn) for turn in turns_to_ask(len(asked))]
         jobs = [
             partial(settler.settle, f"{key}.{index}", call)
             for index, (settler, call) in enumerate(zip(settlers, asked, strict=True))

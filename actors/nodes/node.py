@@ -12,7 +12,6 @@ import trio
 from ...config.nodes import BaseNode, Node
 from ...config.placeholders import ITERATION, PLACEHOLDER, USER_MESSAGE
 from ...runtime.context import Behaviour, Context
-from ...runtime.errors import Refused
 from ...runtime.message import Request
 from ..gate.approvals import Occasion
 from ..gate.gate import Place
@@ -47,25 +46,6 @@ class NodeEnd:
             "exited": self.exited,
             "writes": dict(self.writes),
         }
-
-
-class NodeFailed(Refused):
-    """A node could not do its work. `failure` is a stable word, the text is for the user.
-
-    `fatal`: it ends the run, whatever the nodes above do about failures.
-    """
-
-    def __init__(self, failure: str, message: str, *, fatal: bool = False) -> None:
-        super().__init__(message)
-        self.failure = failure
-        self.fatal = fatal
-
-    def to_json(self) -> dict[str, Any]:
-        return {"code": self.failure, "message": str(self), "fatal": self.fatal}
-
-    @classmethod
-    def from_json(cls, error: Mapping[str, Any]) -> NodeFailed:
-        return cls(error["code"], error["message"], fatal=error.get("fatal", False))
 
 
 @attrs.frozen

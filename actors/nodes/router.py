@@ -11,6 +11,7 @@ import regex
 
 from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
+from ..common.errors import NodeFailed
 from ..gate.conditions import Answer, Searches, answer, readings
 from ..gate.gate import children_place
 from ..gate.off_loop import off_loop
@@ -18,7 +19,7 @@ from ..log.step import step
 from ..models.messages import UserMessage
 from .ask_model import ask_model
 from .child import run_child
-from .node import Execute, NodeEnd, NodeFailed, RunScope, execute_once, fill
+from .node import Execute, NodeEnd, RunScope, execute_once, fill
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 import attrs
 
@@ -20,30 +20,8 @@ from ..models.model_actors import StartedModel
 from ..tools.arguments import Arguments
 from ..tools.authorization import Authorization
 from ..tools.registry import RegistryMessage
+from ..tools.tokens import Tokens
 from .offers import Menu
-
-
-@attrs.define(eq=False)
-class Tokens:
-    """Bearer tokens, in memory only: by conversation and by the command they came with."""
-
-    _held: dict[str, dict[str, str]] = attrs.field(factory=dict, repr=False)
-
-    def put(self, conversation: str, command: str, token: str) -> None:
-        self._held.setdefault(conversation, {})[command] = token
-
-    def get(self, conversation: str, command: str) -> str | None:
-        return self._held.get(conversation, {}).get(command)
-
-    def drop(self, conversation: str, commands: Iterable[str]) -> None:
-        held = self._held.get(conversation, {})
-        for command in commands:
-            held.pop(command, None)
-        if not held:
-            self.forget(conversation)
-
-    def forget(self, conversation: str) -> None:
-        self._held.pop(conversation, None)
 
 
 @attrs.frozen(eq=False)

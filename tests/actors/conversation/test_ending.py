@@ -13,9 +13,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.calls.dispatch import NOT_SENT
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.state import fold
-from stopgo.actors.nodes.effect import NOT_SENT
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Row
 from tests.actors.world import (

@@ -9,9 +9,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from stopgo.actors.calls.dispatch import NOT_SENT
 from stopgo.actors.log.write_behind import Flusher
 from stopgo.actors.models.messages import ModelReply, ModelRequest
-from stopgo.actors.nodes.effect import NOT_SENT
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.event_bus import ACTORS, Crashed
 from stopgo.runtime.journal.errors import JournalError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
+from stopgo.actors.common.errors import NodeFailed
 from stopgo.actors.gate import conditions
-from stopgo.actors.nodes.node import NodeFailed
 from stopgo.actors.nodes.router import named_in
 from stopgo.config.nodes import LlmNode, RouterNode
 from tests.actors.world import World, answer, llm

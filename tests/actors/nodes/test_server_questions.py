@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.calls.lifecycle import ASKED_ON, MAX_ATTEMPTS
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.nodes.effect import ASKED_ON, MAX_ATTEMPTS
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,

@@ -15,61 +15,63 @@ from typing import Any
 import attrs
 import trio
 
-from ...config.nodes import LlmNode
 from ..gate.approvals import elicitation_question
-from ..gate.gate import Place
+from ..log.log import ConversationLog
 from ..tools.elicitation import answer_of, unaskable
 from ..tools.slots import Held, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
-from .node import Execute, RunScope, expiry, occasion
+from .call_scope import CallScope
+from .facts import DECLINE, given, question_key
 
 CANCEL = ElicitationAnswer("cancel")
-DECLINE = ElicitationAnswer("decline")
 
 
 @attrs.frozen(eq=False)
 class Asking:
-    """Puts the questions of the servers of one node to people."""
+    """Puts the questions of servers to people."""
 
-    scope: RunScope
-    spec: LlmNode
-    execute: Execute
-    place: Place
+    scope: CallScope
 
     async def ask(
         self, key: str, question: str, elicitation: Elicitation, *, in_flight: bool
     ) -> Mapping[str, Any]:
         """The decision about a question that the server of the call `key` puts; `question` is its own key."""
-        started = self.scope.log.run.calls[key].started
+        scope = self.scope
+        started = scope.log.run.calls[key].started
         assert started is not None
 
         def body() -> Mapping[str, Any]:
             return elicitation_question(
-                occasion(self.scope, self.spec, self.execute, question, key),
+                scope.occasion(question, key),
                 started=started,
                 elicitation=elicitation,
                 in_flight=in_flight,
-                expires=expiry(self.scope, self.place),
+                expires=scope.expires(),
             )
 
-        return await self.scope.log.decision(question, body, self.execute.meters)
+        return await scope.log.decision(question, body, scope.meters)
 
-    async def answers(self, key: str, asked: Mapping[str, Any]) -> dict[str, ElicitationAnswer]:
-        """What people answer to the questions of a need (`stopgo.actors.tools.needs`), by its names for them.
+    async def answers(self, key: str) -> None:
+        """Wait until people have answered what the server of the call `key` asked at its last attempt.
 
-        Each is put once: what was answered stands on record.
+        Each question is put once: what was answered stands on record.
         """
-
-        async def one(number: int, request: Mapping[str, Any]) -> ElicitationAnswer:
-            if "unaskable" in request or unaskable(elicitation := Elicitation(**request)) is not None:
-                return DECLINE
-            question = question_key(key, asked["attempt"], number)
-            return answer_of(await self.ask(key, question, elicitation, in_flight=False))
-
-        requests = asked["requests"]
-        jobs = [partial(one, number, request) for number, request in enumerate(requests.values())]
-        found = await self.scope.log.gather(*jobs, meters=self.execute.meters)
-        return dict(zip(requests, found, strict=True))
+        log = self.scope.log
+        asked = log.run.calls[key].asked
+        assert asked is not None
+        answers = given(log.run, key, asked)
+        jobs = [
+            partial(
+                self.ask,
+                key,
+                question_key(key, asked["attempt"], number),
+                Elicitation(**request),
+                in_flight=False,
+            )
+            for number, (name, request) in enumerate(asked["requests"].items())
+            if answers[name] is None
+        ]
+        await log.gather(*jobs, meters=self.scope.meters)
 
 
 @attrs.frozen
@@ -78,6 +80,17 @@ class Replies:
 
     answers: Mapping[str, ElicitationAnswer] | None = None
     state: str | None = None
+
+
+def replies_of(log: ConversationLog, key: str) -> Replies:
+    """What the next attempt of a call brings its server."""
+    record = log.run.calls.get(key)
+    if record is None or record.asked is None:
+        return Replies()
+    if not record.asked["answers"]:
+        return Replies(None, record.asked["state"])
+    answers = given(log.run, key, record.asked)
+    return Replies({name: answer or DECLINE for name, answer in answers.items()}, record.asked["state"])
 
 
 @attrs.define(eq=False)
@@ -135,7 +148,7 @@ class Inquiries:
 
     @property
     def _draining(self) -> trio.Event:
-        return self._asking.scope.services.pulse.draining
+        return self._asking.scope.draining
 
     def cancel(self) -> None:
         """Nobody is asked any more; the server has its answer soon."""
@@ -161,17 +174,12 @@ class _Inquiry:
     answered: trio.Event = attrs.field(factory=trio.Event)
 
 
-def note_declined(scope: RunScope, key: str, why: str) -> None:
+def note_declined(scope: CallScope, key: str, why: str) -> None:
     """Log that a question of the server of the call `key` was declined without asking anybody."""
     started = scope.log.run.calls[key].started
     assert started is not None
     log = logging.getLogger(f"stopgo.mcp.{started['server']}")
     log.warning('declined a question in a call of the tool "%s": %s', started["tool"], why)
-
-
-def question_key(key: str, attempt: int, number: int) -> str:
-    """Of a question that a server puts at an attempt of the call `key`."""
-    return f"{key}^{attempt}.{number}"
 
 
 def asked_at(body: Mapping[str, Any], key: str, attempt: int) -> bool:

@@ -1,0 +1,447 @@
+"""May this call go, and may it go again? `next_step` answers from what is on record; it does no I/O.
+
+The first rule that applies decides. After every step the facts are read again and the rules begin anew.
+"Open" is an attempt whose end is not on record: its process died. A call "may have happened" when its last
+attempt is open, or has an unknown outcome and no person has it sent again.
+
+    ====  ===================================================  ============================================
+    rule  the call                                             what comes next
+    ====  ===================================================  ============================================
+    1     has its end, or a person rejected it or let it       `End`
+          expire
+    2     is of class `once`, with an open attempt             `Unknown`: it is never sent again by itself
+    3     has an unknown outcome, and
+          a. is not `once`, resends are left                   may go again: rules 5 to 14
+          b. its loss asks a person, who has not been asked    `AskOutcome`
+          c. the same; the person has not answered             `AwaitDecision`
+          d. the same; the person wants it sent again          may go again: rules 5 to 14
+          e. else                                              `End`: the model is told that nobody knows
+    4     was refused until its server has
+          a. another token, which is not there                 `AwaitCredential`
+          b. answers, after `MAX_ATTEMPTS` attempts            `End`, as declined
+          c. answers, which are not all there                  `AwaitAnswers`
+          d. answers, of which the server wants no refusal,    `End`, as declined
+             and one is a refusal
+    5     has not been judged since the last step              `Judge`
+    6     has no tool today, or arguments that do not fit it   `End`, as not sent
+    7     has a pending approval, of another tool than         `Replace`
+          today's (by fingerprint)
+    8     has a pending approval                               `AwaitDecision`
+    9     is denied by the gate                                `End`, as denied
+    10    may have happened, and does not pass the gate        `Unknown` if open, else `End`
+    11    may have happened, and is of class `once` today      `Unknown` if open, else `End`
+    12    does not pass the gate                               `Ask`
+    13    lacks the token that its run came with               `AwaitCredential`
+    14    else                                                 `Send`
+    ====  ===================================================  ============================================
+
+A call passes the gate (`_passes`)
+    * never, when its last approval was taken back, or was given for another tool than today's;
+    * else, when a person has an attempt of unknown outcome sent again: if a person approved the call before,
+      or the tool is the one that was sent;
+    * else, when the gate lets it run, or asks by a rule that a person has said yes to.
+
+In a shutdown, `Ask`, `AskOutcome` and `Send` become `Park`: nothing new begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, assert_never
+
+import attrs
+
+from ..gate.gate import Verdict, effect_class, stricter
+from ..tools.needs import Wanted
+from ..tools.tool import EffectClass, Tool
+
+RESENDS = 1
+"""How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
+
+MAX_ATTEMPTS = 32
+"""Of one call, when its server asks something at each before it does anything. Not every question waits for
+a person: a question that cannot be put to anybody is declined at once."""
+
+INTERRUPTED = "the process stopped before its result was recorded"
+"""Why the outcome of an open attempt is unknown."""
+
+DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
+
+ASKED_ON = f"The server asked something first, {MAX_ATTEMPTS} times, and was given up. Nothing was done."
+
+
+# --------------------------------------------------------------- what is on record
+
+
+@attrs.frozen(kw_only=True)
+class Approval:
+    """A question to a person about whether the call may go."""
+
+    id: str
+    question: str
+    """Its key in the run."""
+    state: Literal["pending", "approved", "rejected", "expired", "void"]
+    tool: str
+    server: str
+    facade: str | None
+    fingerprint: str
+    """Of the tool, as it was shown."""
+    rule: str
+    """By which it was asked."""
+    shown: Mapping[str, Any]
+    """The arguments in the question."""
+    arguments: Mapping[str, Any]
+    """Those that count: as edited, or as shown."""
+
+
+@attrs.frozen
+class CredentialNeed:
+    """The server refused the last attempt, which did nothing, for its token."""
+
+    wanted: Wanted
+    met: bool
+    """The run has another token now."""
+
+
+@attrs.frozen
+class AnswersNeed:
+    """The server asked questions in place of doing anything at the last attempt."""
+
+    answers: Sequence[Literal["accept", "decline", "cancel"] | None]
+    """None: not answered yet."""
+    takes_refusals: bool
+    """The next attempt brings the answers, whatever they are."""
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """The last attempt, as its intent has it."""
+
+    attempt: int
+    state: Literal["open", "over", "unknown"]
+    open: tuple[int, ...]
+    """All attempts without an end; `attempt` among them if its state is "open"."""
+    tool: str
+    server: str
+    facade: str | None
+    fingerprint: str | None
+    """Of the tool as it was called; None in what early versions wrote."""
+    arguments: Mapping[str, Any]
+    effect: EffectClass
+    asks: bool
+    """Should its outcome be unknown, a person decides."""
+    need: CredentialNeed | AnswersNeed | None = None
+    outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
+    """What a person said of its unknown outcome; "told": that it happened, or did not."""
+    retried: bool = False
+    """A person had this attempt or an earlier one sent again."""
+
+
+@attrs.frozen
+class Record:
+    """A call as the conversation's log has it."""
+
+    ended: bool = False
+    """It has its result, or was rejected, denied or given up."""
+    sent: Sent | None = None
+
+
+# -------------------------------------------------------- what is not on record
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What this process says of the call now."""
+
+    tool: Tool
+    verdict: Verdict
+    arguments: Mapping[str, Any]
+    """As judged; they fit the tool."""
+    allowed: frozenset[str] = frozenset()
+    """The rules by which the gate asks today about the arguments of the approvals that were given."""
+    lacks_token: Wanted | None = None
+    """The run came with a token, which the tool's server is passed and which is not in memory."""
+
+
+@attrs.frozen
+class Missing:
+    """There is nothing to send: no such tool, or arguments that do not fit it."""
+
+    outcome: Literal["not_found", "invalid"]
+    content: str
+
+
+@attrs.frozen
+class Life:
+    """What this process did with the call so far, and is about to do."""
+
+    resends: int = 0
+    """How often it may still be sent again unasked; 0 until this process has sent it."""
+    draining: bool = False
+    """The process shuts down."""
+
+
+# ---------------------------------------------------------------------- steps
+
+
+@attrs.frozen
+class Judge:
+    """Find the tool of today and have the gate judge the call; then decide again."""
+
+
+@attrs.frozen
+class Ask:
+    """Ask a person whether the call may go, and wait for the answer."""
+
+    question: str
+    arguments: Mapping[str, Any]
+    rule: str
+    replaces: str | None
+    """The earlier approval of the call that this one follows."""
+
+
+@attrs.frozen
+class Replace:
+    """Take back the pending approval `old` and put another in its place."""
+
+    old: Approval
+    question: str
+    rule: str
+
+
+@attrs.frozen
+class AskOutcome:
+    """Ask a person what became of the attempt, and wait for the answer."""
+
+    attempt: int
+
+
+@attrs.frozen
+class AwaitDecision:
+    """Wait for the answer to a question that was put."""
+
+    question: str
+
+
+@attrs.frozen
+class AwaitCredential:
+    wanted: Wanted
+
+
+@attrs.frozen
+class AwaitAnswers:
+    """Put the questions of the server to people, and wait for all answers."""
+
+
+@attrs.frozen(kw_only=True)
+class Send:
+    attempt: int
+    arguments: Mapping[str, Any]
+    effect: EffectClass
+    asks: bool
+    """Should its outcome be unknown, a person decides."""
+    lost: tuple[int, ...]
+    """Earlier attempts without an end; their outcome is recorded as unknown with the intent."""
+    resends: int
+    """`Life.resends` after this."""
+
+    @property
+    def is_first(self) -> bool:
+        return self.attempt == 1
+
+
+@attrs.frozen
+class Unknown:
+    """Record that nobody knows what became of these attempts."""
+
+    attempts: tuple[int, ...]
+
+
+@attrs.frozen
+class End:
+    """The call is over. With an outcome, that is recorded: it was not sent (again)."""
+
+    outcome: Literal["denied", "declined", "not_found", "invalid"] | None = None
+    content: str = ""
+    lost: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Park:
+    """Wait for the end of the process."""
+
+
+Step: TypeAlias = (
+    Judge
+    | Ask
+    | Replace
+    | AskOutcome
+    | AwaitDecision
+    | AwaitCredential
+    | AwaitAnswers
+    | Send
+    | Unknown
+    | End
+    | Park
+)
+
+
+# ---------------------------------------------------------------------- the rules
+
+
+def next_step(
+    key: str,
+    record: Record,
+    judgement: Judgement | Missing | None,
+    approvals: Sequence[Approval],
+    life: Life,
+) -> Step:
+    """What comes next for the call `key`; `approvals` are those of the call, oldest first."""
+    step = _next(key, record, judgement, approvals, life)
+    return Park() if life.draining and isinstance(step, Ask | AskOutcome | Send) else step
+
+
+def _next(
+    key: str,
+    record: Record,
+    judgement: Judgement | Missing | None,
+    approvals: Sequence[Approval],
+    life: Life,
+) -> Step:
+    sent = record.sent
+    if record.ended or (approvals and approvals[-1].state in ("rejected", "expired")):  # 1
+        return End()
+    if sent is not None and (step := _before_the_gate(key, sent, life)) is not None:  # 2, 3, 4
+        return step
+    lost = () if sent is None else sent.open
+    match judgement:
+        case None:  # 5
+            return Judge()
+        case Missing(outcome, content):  # 6
+            return End(outcome, content, lost)
+        case Judgement():
+            return _at_the_gate(key, sent, judgement, approvals, life)
+        case _:
+            assert_never(judgement)
+
+
+def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
+    """Rules 2, 3 and 4; None: it may go (again)."""
+    if sent.state == "open":
+        return Unknown(sent.open) if sent.effect == "once" else None  # 2
+    if sent.state == "unknown":
+        return _after_a_loss(key, sent, life)  # 3
+    match sent.need:
+        case CredentialNeed(wanted, met):
+            return None if met else AwaitCredential(wanted)  # 4a
+        case AnswersNeed(answers, takes_refusals):
+            if sent.attempt >= MAX_ATTEMPTS:
+                return End("declined", ASKED_ON)  # 4b
+            if None in answers:
+                return AwaitAnswers()  # 4c
+            refused = any(answer != "accept" for answer in answers)
+            return End("declined", DECLINED) if refused and not takes_refusals else None  # 4d
+        case None:
+            return None
+        case _:
+            assert_never(sent.need)
+
+
+def _after_a_loss(key: str, sent: Sent, life: Life) -> Step | None:
+    """Rule 3."""
+    if sent.effect != "once" and life.resends:
+        return None  # a
+    if not sent.asks:
+        return End()  # e
+    match sent.outcome:
+        case "unasked":
+            return AskOutcome(sent.attempt)  # b
+        case "pending":
+            return AwaitDecision(outcome_key(key, sent.attempt))  # c
+        case "retry":
+            return None  # d
+        case "told":
+            return End()  # e
+        case _:
+            assert_never(sent.outcome)
+
+
+def _at_the_gate(
+    key: str, sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], life: Life
+) -> Step:
+    """Rules 7 to 14."""
+    last = approvals[-1] if approvals else None
+    lost = () if sent is None else sent.open
+    following = f"{key}~{len(approvals)}"
+    if last is not None and last.state == "pending":
+        if last.fingerprint != judgement.tool.fingerprint:
+            return Replace(last, following, judgement.verdict.rule)  # 7
+        return AwaitDecision(last.question)  # 8
+    if judgement.verdict.action == "deny":  # 9
+        done = "Nothing was done" if sent is None else "It was not sent again"
+        return End("denied", f"Denied by policy: {judgement.verdict.rule}. {done}.", lost)
+    effect, asks = _class(sent, judgement, approvals)
+    passes = _passes(sent, judgement, approvals)
+    if sent is not None and _may_have_happened(sent) and (not passes or effect == "once"):  # 10, 11
+        return Unknown(lost) if lost else End()
+    if not passes:  # 12
+        replaces = None if last is None else last.id
+        return Ask(following, judgement.arguments, judgement.verdict.rule, replaces)
+    if judgement.lacks_token is not None:  # 13
+        return AwaitCredential(judgement.lacks_token)
+    return Send(  # 14
+        attempt=1 if sent is None else sent.attempt + 1,
+        arguments=judgement.arguments,
+        effect=effect,
+        asks=asks,
+        lost=lost,
+        resends=life.resends - 1 if sent is not None and _is_resend(sent) else RESENDS,
+    )
+
+
+def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval]) -> bool:
+    """Whether the call passes the gate as it is today; see the top of this file."""
+    last = approvals[-1] if approvals else None
+    tool = judgement.tool.fingerprint
+    if last is not None and (last.state == "void" or last.fingerprint != tool):
+        return False
+    approved = [approval for approval in approvals if approval.state == "approved"]
+    if sent is not None and sent.retried:
+        return bool(approved) or sent.fingerprint in (None, tool)
+    allowed = judgement.allowed.union(approval.rule for approval in approved)
+    return judgement.verdict.action == "run" or judgement.verdict.rule in allowed
+
+
+def _class(
+    sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval]
+) -> tuple[EffectClass, bool]:
+    """The effect class of the next attempt, and whether its loss asks a person: the stricter of what was
+    recorded with the last attempt and of what the tool says today."""
+    approved = any(approval.state == "approved" for approval in approvals)
+    effect = effect_class(judgement.tool, approved=approved)
+    asks = effect == "once" and (approved or bool(judgement.tool.hints.destructive))
+    if sent is None:
+        return effect, asks
+    return stricter(effect, sent.effect), asks or sent.asks
+
+
+def _may_have_happened(sent: Sent) -> bool:
+    return sent.state == "open" or _is_resend(sent)
+
+
+def _is_resend(sent: Sent) -> bool:
+    """Whether the next attempt repeats, unasked, one whose outcome is unknown."""
+    return sent.state == "unknown" and sent.outcome != "retry"
+
+
+def outcome_key(key: str, attempt: int) -> str:
+    """The key of the question about the unknown outcome of an attempt."""
+    return f"{key}?{attempt}"
+
+
+def is_heard_from_disk(effect: EffectClass) -> bool:
+    """Whether the end of an attempt of this class has to be on disk before a model hears of it.
+
+    Of another class, a crash costs a repetition; here a model would go on from an outcome that is forgotten.
+    """
+    return effect == "once"

@@ -1,0 +1,118 @@
+"""What a call means today: its tool, and what the gate says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ..gate.gate import offered
+from ..gate.off_loop import judge_off_loop
+from ..models.messages import ToolCall
+from ..tools.arguments import Unfit
+from ..tools.needs import Wanted
+from ..tools.registry import NotFound, Resolve, Resolved, Unusable
+from .call_scope import CallScope
+from .lifecycle import Approval, Judgement, Missing, Sent
+from .turn_to_ask import TurnToAsk
+
+
+@attrs.frozen(eq=False)
+class Lookup:
+    """Finds and judges one call of a reply."""
+
+    scope: CallScope
+    call: ToolCall
+    turn: TurnToAsk
+
+    async def judge(
+        self, approvals: Sequence[Approval], sent: Sent | None
+    ) -> tuple[Resolved | None, Judgement | Missing]:
+        """The tool, and what is to be said of the call of it; no tool if there is none to send it to."""
+        found = await self._find(approvals, sent)
+        if isinstance(found, Missing):
+            return None, found
+        arguments = await self._arguments(found, approvals, sent)
+        if isinstance(arguments, Missing):
+            return None, arguments
+        scope, tool = self.scope, found.tool
+        verdict = await judge_off_loop(tool, arguments, scope.place, scope.searching)
+        allowed = [
+            await judge_off_loop(tool, approval.shown, scope.place, scope.searching)
+            for approval in approvals
+            if approval.state == "approved"
+        ]
+        judgement = Judgement(
+            tool=tool,
+            verdict=verdict,
+            arguments=arguments,
+            allowed=frozenset(each.rule for each in allowed),
+            lacks_token=self._lacks_token(found),
+        )
+        return found, judgement
+
+    async def _arguments(
+        self, found: Resolved, approvals: Sequence[Approval], sent: Sent | None
+    ) -> Mapping[str, Any] | Missing:
+        if approvals:
+            return approvals[-1].arguments
+        if sent is not None:
+            return sent.arguments
+        fit = await self.scope.arguments.fit(found.tool, found.arguments)
+        return invalid("; ".join(fit.mistakes)) if isinstance(fit, Unfit) else fit
+
+    def _lacks_token(self, found: Resolved) -> Wanted | None:
+        needs_one = found.server.forwards_bearer and self.scope.log.run.token
+        return Wanted(found.server.name) if needs_one and not self.scope.bearer else None
+
+    async def _find(self, approvals: Sequence[Approval], sent: Sent | None) -> Resolved | Missing:
+        found = await self._look_up(approvals[-1] if approvals else sent, sent)
+        if isinstance(found, Unusable):
+            return invalid(found.problem)
+        if isinstance(found, Resolved):
+            if offered(found.tool, self.scope.place):
+                return found
+            found = NotFound(self.call.name)
+        return Missing("not_found", str(found))
+
+    async def _look_up(
+        self, meant: Approval | Sent | None, sent: Sent | None
+    ) -> Resolved | NotFound | Unusable:
+        """What the model calls; if somebody was asked, or it was sent, first the tool that was meant then, by
+        whatever name: the one that the model knew may lead nowhere now, or elsewhere."""
+        call = self.call
+        if meant is None:
+            return await self._resolve(Resolve(call.name, call.arguments), None)
+        known = Resolve(meant.tool, meant.arguments, meant.server)
+        found = await self._resolve(known, meant.server)
+        if isinstance(found, Resolved):
+            return attrs.evolve(found, facade=meant.facade)
+        if sent is not None:  # to one server: what another calls by that name is another call
+            return found
+        return await self._resolve(Resolve(call.name, call.arguments), meant.server)
+
+    async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
+        """What the registry says; `server` is whose tool it is, if that is known.
+
+        After a restart, a server that lists its tools to nobody without a token has none: then it is waited
+        for, for the tool was there when the call was made.
+        """
+        scope, log = self.scope, self.scope.log
+        while True:
+            found = await scope.registry.ask(wanted)
+            if not isinstance(found, NotFound):
+                return found
+            self.turn.leave()
+            bearer = scope.bearer
+            if await scope.authorization.present(bearer):
+                continue
+            token = scope.authorization.wanted(None if server is None else [server])
+            if token is None or (server is None and (bearer is not None or not log.run.token)):
+                return found
+            await log.credential(token, scope.meters)
+
+
+def invalid(problem: str) -> Missing:
+    """The arguments of a call are not usable."""
+    return Missing("invalid", f"Invalid arguments: {problem}. Nothing was done.")
