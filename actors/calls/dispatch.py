@@ -55,9 +55,8 @@ class Dispatch:
         """Make an attempt, and record what came of it. Not if a shutdown began before it had its places."""
         log, server, tool = self.scope.log, found.server, found.tool
         with await place_in(self.limiter, server.slots) as held:
-            if (
-                self.scope.draining.is_set()
-            ):  # the places go to those who stand behind: they must learn of it too
+            # The places go back at once: the calls behind this one must learn of the shutdown, too.
+            if self.scope.draining.is_set():
                 return
             intent = e.tool_started(
                 key,

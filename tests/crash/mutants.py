@@ -62,9 +62,12 @@ CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
 VOID = "actors/log/void.py"
-CALL = "actors/nodes/call.py"
-EFFECT = "actors/nodes/effect.py"
-INQUIRIES = "actors/nodes/inquiries.py"
+LIFECYCLE = "actors/calls/lifecycle.py"
+FACTS = "actors/calls/facts.py"
+LOOKUP = "actors/calls/lookup.py"
+SETTLER = "actors/calls/settler.py"
+DISPATCH = "actors/calls/dispatch.py"
+INQUIRIES = "actors/calls/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 LOOP = "actors/nodes/loop.py"
@@ -72,7 +75,7 @@ NODE = "actors/nodes/node.py"
 PARALLEL = "actors/nodes/parallel.py"
 CHECKPOINT = "actors/nodes/checkpoint.py"
 SEQUENTIAL = "actors/nodes/sequential.py"
-TURN = "actors/nodes/turn_to_ask.py"
+TURN = "actors/calls/turn_to_ask.py"
 BRANCHES = "actors/log/activity.py"
 DECISIONS = "actors/gate/check_decision.py"
 GATE = "actors/gate/gate.py"
@@ -133,15 +136,19 @@ class Outcome:
 
 INTENT = """\
             await log.save(
-                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in lost),
+                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in step.lost),
                 intent,
-                intents=[NewIntent(key, attempt, cleared.effect, intent.body)],
-                settle=[SettleIntent(key, earlier, "unknown") for earlier in lost],
+                intents=[NewIntent(key, step.attempt, step.effect, intent.body)],
+                settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
             )
 """
 SAVE_OVER = """\
             if await log.save(*events, *others, settle=settle, questions=close, when=holds):
 """
+OPEN, AGAIN = (
+    'return Unknown(sent.open) if sent.effect == "once" else None',
+    '(not passes or effect == "once"):',
+)
 PUBLISH = """\
         self.bus.publish(topic(event.stream), event)
 """
@@ -153,14 +160,15 @@ REPLY = """\
                 self.bus.publish(reply_topic(self.state.id, key), reply)
 """
 SEE_THROUGH = """\
-                if cleared.effect == "once":
-                    await self._see_through(asks, cleared)
+                if step.effect == "once":
+                    await self._see_through(asks, step, found)
                 else:
-                    await self._send(asks, cleared)
+                    await self._call(asks, step, found)
 """
 
 ENDS = 'end.rejected and spec.on_reject == "end"'
-LEAVE, WHILE, BEARER = "        self.turn.leave()\n", "        while cleared", "        bearer ="
+LEAVE, BEARER = "            self.turn.leave()\n", "            bearer ="
+COME = "await self.turn.come()\n        self.turn.leave()\n        await "
 PASSED = "any(end.rejected for end in ends)"
 
 ONE_EDIT = (
@@ -188,7 +196,7 @@ ONE_EDIT = (
     ),
     (
         "an expiry fails the node alone",
-        CALL,
+        SETTLER,
         "text, fatal=True)\n        return",
         "text)\n        return",
         EXPIRY,
@@ -251,19 +259,19 @@ ONE_EDIT = (
         "new[key] = kept",
         HINTS,
     ),
-    ("an expiry ends nothing", CALL, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
+    ("an expiry ends nothing", SETTLER, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
     ("an expiry is not told first", HEAD, 'body.get("on_expiry") == "reject"', "False", REJECTION),
     ("a run that went on after a rejection ends", LLM, "stop.rejected and f", "False and f", REJECTION),
-    ("the calls of a reply ask in any order", CALL, "await self.turn.come()", "pass", ORDER),
-    ("the calls of a reply ask in any order after a crash", EFFECT, "await self.turn.come()", "pass", MATRIX),
-    ("a call that runs holds questions back", CALL, LEAVE + WHILE, WHILE, ORDER),
+    ("the calls of a reply ask in any order", SETTLER, f"{COME}self", "await self", ORDER),
+    ("the calls of a reply ask in any order after a crash", SETTLER, f"{COME}scope", "await scope", MATRIX),
     (
-        "a call that needs a token holds questions back",
-        CALL,
-        f"    {LEAVE}    {BEARER}",
-        f"    {BEARER}",
+        "a call that runs holds questions back",
+        SETTLER,
+        "if not isinstance(step, Ask | AskOutcome):",
+        "if isinstance(step, End):",
         ORDER,
     ),
+    ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),
     ("a check holds questions back for ever", TURN, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
     ("a check holds no question back", TURN, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
 )
@@ -273,7 +281,7 @@ MUTANTS = (
     Mutant(
         "the intent is saved with the result, not before the call",
         (
-            Edit(EFFECT, INTENT, "            await log.save_soon(intent)\n"),
+            Edit(DISPATCH, INTENT, "            await log.save_soon(intent)\n"),
             Edit(VOID, "if not others:", "if False:"),
             Edit(
                 VOID,
@@ -348,49 +356,39 @@ MUTANTS = (
     Mutant(
         "the stored effect class: today's hints count",
         (
-            Edit(
-                EFFECT,
-                "from ..tools.registry import Resolved,",
-                "from stopgo.actors.gate.gate import effect_class\n"
-                "from stopgo.actors.tools.registry import Resolve, Resolved,",
-            ),
-            Edit(
-                EFFECT,
-                'if record.attempts[last] == "started" and started["effect"] == "once":',
-                'today = await self.scope.services.registry.ask(Resolve(started["tool"], {}))\n'
-                '        if record.attempts[last] == "started" and effect_class(today.tool, approved=False)'
-                ' == "once":',
-            ),
-            Edit(CALL, 'stricter(effect, sent["effect"])', "effect"),
+            Edit(LIFECYCLE, OPEN, "return None"),
+            Edit(LIFECYCLE, "return stricter(effect, sent.effect), asks or sent.asks", "return effect, asks"),
         ),
     ),
     Mutant(
         "a call that was interrupted is sent again without asking",
-        (
-            Edit(
-                EFFECT, 'if record.attempts[last] == "started" and started["effect"] == "once":', "if False:"
-            ),
-        ),
+        (Edit(LIFECYCLE, OPEN, "return None"), Edit(LIFECYCLE, AGAIN, "not passes:")),
     ),
     Mutant(
         "a call whose answer was lost is sent again without asking",
-        (Edit(EFFECT, 'if cleared.effect == "once" or not resends:', "if not resends:"),),
+        (
+            Edit(LIFECYCLE, 'if sent.effect != "once" and life.resends:', "if life.resends:"),
+            Edit(LIFECYCLE, AGAIN, "not passes:"),
+        ),
     ),
     Mutant(
         "nobody is asked what became of a call",
-        (Edit(EFFECT, 'if not started["asks"]:', "if True:"),),
+        (Edit(LIFECYCLE, "if not sent.asks:", "if True:"),),
     ),
     Mutant(
         "an interrupted attempt stays open behind the one that follows it",
-        (Edit(EFFECT, "lost = interrupted(log, key)", "lost = []"),),
+        (Edit(LIFECYCLE, "lost=lost,", "lost=(),"),),
     ),
     Mutant(
         "a rejected call is sent",
-        (Edit(CALL, 'if "expired" in decision or is_rejection(decision):', 'if "expired" in decision:'),),
+        (
+            Edit(FACTS, 'return "rejected" if is_rejection(decision) else "approved"', 'return "approved"'),
+            Edit(FACTS, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
+        ),
     ),
     Mutant(
         "an edit is forgotten",
-        (Edit(CALL, 'arguments = decision.get("arguments", arguments)', "pass"),),
+        (Edit(FACTS, 'decision.get("arguments", body["tool_args"])', 'body["tool_args"]'),),
     ),
     Mutant(
         "approvals outlive their run",
@@ -424,7 +422,7 @@ MUTANTS = (
     ),
     Mutant(
         "a model is told the result of a call that must not be repeated, and a crash may still take it back",
-        (Edit(EFFECT, "            await log.flush()\n", "            pass\n"),),
+        (Edit(DISPATCH, "            await log.flush()\n", "            pass\n"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -483,7 +481,8 @@ MUTANTS = (
                 "        if self.pulse.draining.is_set():\n            await self.flush()",
                 "        if False:\n            await self.flush()",
             ),
-            Edit(EFFECT, "if not self.scope.services.pulse.draining.is_set():", "if True:"),
+            Edit(LIFECYCLE, "Park() if life.draining and", "Park() if False and"),
+            Edit(DISPATCH, "if self.scope.draining.is_set():", "if False:"),
         ),
     ),
     Mutant(
@@ -492,11 +491,11 @@ MUTANTS = (
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
-        (Edit(EFFECT, SEE_THROUGH, "                await self._send(asks, cleared)\n"),),
+        (Edit(DISPATCH, SEE_THROUGH, "                await self._call(asks, step, found)\n"),),
     ),
     Mutant(
         "a call that had not left when its run was cancelled leaves",
-        (Edit(EFFECT, "grace = CANCEL_GRACE if sent.is_set() and", "grace = CANCEL_GRACE if"),),
+        (Edit(DISPATCH, "grace = CANCEL_GRACE if sent.is_set() and", "grace = CANCEL_GRACE if"),),
         ("tests/actors/conversation/test_ending.py",),
     ),
     Mutant(
@@ -505,7 +504,14 @@ MUTANTS = (
     ),
     Mutant(
         "an expired call is sent",
-        (Edit(CALL, 'if "expired" in decision or is_rejection(decision):', "if is_rejection(decision):"),),
+        (
+            Edit(
+                FACTS,
+                "            return state\n",
+                '            return "approved" if state == "expired" else state\n',
+            ),
+            Edit(FACTS, '"denied", "rejected", "expired"})', '"denied", "rejected"})'),
+        ),
         (TREES,),
     ),
     Mutant(
@@ -520,7 +526,10 @@ MUTANTS = (
     ),
     Mutant(
         "a call is sent though its tool is not what was shown",
-        (Edit(CALL, "return bool(found.tool.fingerprint != shown)", "return False"),),
+        (
+            Edit(LIFECYCLE, "if last.fingerprint != judgement.tool.fingerprint:", "if False:"),
+            Edit(LIFECYCLE, 'last.state == "void" or last.fingerprint != tool', 'last.state == "void"'),
+        ),
         (TREES,),
     ),
     Mutant(
@@ -536,30 +545,28 @@ MUTANTS = (
     Mutant(
         "a rule of today does not hold for a call of an earlier life",
         (
-            Edit(CALL, 'if verdict.action == "deny":', 'if verdict.action == "deny" and sent is None:'),
-            Edit(CALL, 'passes = verdict.action == "run"', 'passes = verdict.action != "ask"'),
+            Edit(
+                LIFECYCLE,
+                'if judgement.verdict.action == "deny":',
+                'if sent is None and judgement.verdict.action == "deny":',
+            ),
+            Edit(LIFECYCLE, 'judgement.verdict.action == "run"', 'judgement.verdict.action != "ask"'),
         ),
         (SEEDS,),
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
-        (
-            Edit(
-                CALL,
-                "lost = interrupted(log, key)\n                if replaces",
-                "lost = []\n                if replaces",
-            ),
-        ),
+        (Edit(LIFECYCLE, AGAIN, 'effect == "once":'),),
         (STRICTER,),
     ),
     Mutant(
         "a call that was turned away asks nobody, whatever its tool has become",
-        (Edit(CALL, "sent is not None and self._retried(key)", "sent is not None"),),
+        (Edit(LIFECYCLE, "if sent is not None and sent.retried:", "if sent is not None:"),),
         (STRICTER,),
     ),
     Mutant(
         "an attempt is laxer than the one before",
-        (Edit(CALL, 'stricter(effect, sent["effect"])', "effect"),),
+        (Edit(LIFECYCLE, "stricter(effect, sent.effect)", "effect"),),
         (STRICTER,),
     ),
     Mutant(
@@ -645,12 +652,12 @@ MUTANTS = (
     ),
     Mutant(
         "a call that nobody approved in time fails nothing",
-        (Edit(CALL, "if end.expired and self._is_failure(key):", "if False:"),),
+        (Edit(SETTLER, "if end.expired and self._is_failure(key):", "if False:"),),
         ("tests/actors/gate/test_expiry.py",),
     ),
     Mutant(
         "a question outlives the call it was about",
-        (Edit(CALL, 'asked=lambda body: body["key"] == key', "asked=lambda body: False"),),
+        (Edit(SETTLER, 'asked=lambda body: body["key"] == key', "asked=lambda body: False"),),
         (STRICTER,),
     ),
     Mutant(
@@ -676,34 +683,22 @@ MUTANTS = (
     ),
     Mutant(
         "after a restart a refused call does not wait for what its server wanted",
-        (
-            Edit(
-                EFFECT,
-                "if record.need is not None:\n            return await self._meet(key, record)\n        last",
-                "last",
-            ),
-        ),
+        (Edit(LIFECYCLE, "    match sent.need:\n", "    return None\n    match sent.need:\n"),),
         (NEEDS,),
     ),
     Mutant(
         "a call that was refused goes out without a token",
-        (
-            Edit(
-                EFFECT,
-                'log.run.mover == need["command"] or not self._bearer()',
-                'log.run.mover == need["command"]',
-            ),
-        ),
+        (Edit(FACTS, 'need["command"] and bearer is not None', 'need["command"]'),),
         (NEEDS,),
     ),
     Mutant(
         "a call that was refused goes out again with the same token",
-        (Edit(EFFECT, 'log.run.mover == need["command"] or not self._bearer()', "not self._bearer()"),),
+        (Edit(FACTS, 'run.mover != need["command"] and ', ""),),
         (NEEDS,),
     ),
     Mutant(
         "a run that has lost its token calls without one",
-        (Edit(EFFECT, "and not self._bearer():", "and False:"),),
+        (Edit(LOOKUP, "needs_one and not self.scope.bearer", "needs_one and False"),),
         (NEEDS,),
     ),
     Mutant(
@@ -729,7 +724,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call goes on although people did not want what its server asked for",
-        (Edit(EFFECT, 'if record.asked["answers"] or all(', "if True or all("),),
+        (Edit(LIFECYCLE, "if refused and not takes_refusals", "if False"),),
         (NEEDS,),
     ),
     Mutant(
@@ -755,7 +750,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was asked in the middle of a call outlives the call",
-        (Edit(EFFECT, "asked=lambda body: asked_at(body, key, attempt),", "asked=lambda body: False,"),),
+        (Edit(DISPATCH, "asked=lambda body: asked_at(body, key, attempt),", "asked=lambda body: False,"),),
         (NEEDS,),
     ),
     Mutant(
