@@ -57,6 +57,9 @@ WIRE = "tests/actors/mcp/test_wire.py"
 MISTAKES = "tests/config/test_mistakes.py"
 HINTS = "tests/actors/tools/test_known.py"
 TOOL_NAMES = "tests/actors/tools/test_catalogue.py"
+LOG_TESTS = "tests/actors/log/test_log.py"
+SLOW_SAVES = "tests/actors/conversation/test_slow_saves.py"
+NODE_TESTS = "tests/actors/nodes/test_llm.py"
 
 CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"
@@ -166,6 +169,12 @@ SEE_THROUGH = """\
                     await self._call(asks, step, found)
 """
 
+NOT_ANSWERED = """\
+            if self.stalled and self._on_stall is not None:
+                self._on_stall()  # a decision that nobody waits for any more moves nothing
+"""
+OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)"
+
 ENDS = 'end.rejected and spec.on_reject == "end"'
 LEAVE, BEARER = "            self.turn.leave()\n", "            bearer ="
 COME = "await self.turn.come()\n        self.turn.leave()\n        await "
@@ -274,6 +283,56 @@ ONE_EDIT = (
     ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),
     ("a check holds questions back for ever", TURN, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
     ("a check holds no question back", TURN, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
+    ("who decides for a branch that waits for its turn is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
+    (
+        "while a save waits: a decision moves on a run that has begun to wait",
+        COMMANDS,
+        " and now.run is not None and now.run.state == state",
+        "",
+        SLOW_SAVES,
+    ),
+    (
+        "while a save waits: what was taken back expires",
+        COMMANDS,
+        "return id in now.pending and now",
+        "return now",
+        SLOW_SAVES,
+    ),
+    (
+        "while a save waits: what has expired ends with its run",
+        RUN,
+        OF_RUN,
+        "tuple(run.unsettled) == unsettled",
+        SLOW_SAVES,
+    ),
+    (
+        "while a save waits: who was answered is told of the end of a run",
+        RUN,
+        OF_RUN,
+        "log.state.head.pending == pending",
+        SLOW_SAVES,
+    ),
+    (
+        "while a save waits: what has expired is replaced",
+        VOID,
+        "        when=partial(_pending, log, [old]),\n",
+        "",
+        LOG_TESTS,
+    ),
+    (
+        "while a save waits: what has expired is taken back",
+        VOID,
+        "return _pending(log, asked) and ",
+        "return ",
+        LOG_TESTS,
+    ),
+    (
+        "while a save waits: a run that goes on has begun to wait",
+        VOID,
+        "return _pending(log, asked) and (now and now.state) == (run and run.state)",
+        "return _pending(log, asked)",
+        LOG_TESTS,
+    ),
 )
 """Name, file, old text, new text, test."""
 
@@ -370,6 +429,18 @@ MUTANTS = (
             Edit(LIFECYCLE, 'if sent.effect != "once" and life.resends:', "if life.resends:"),
             Edit(LIFECYCLE, AGAIN, "not passes:"),
         ),
+    ),
+    Mutant(
+        "a call whose server crashed has never left",
+        (
+            Edit(
+                DISPATCH,
+                "ToolChanged, ActorUnavailable) as",
+                "ToolChanged, ActorUnavailable, ActorCrashed) as",
+            ),
+            Edit(DISPATCH, "(ToolOutcomeUnknown, ActorCrashed) as", "ToolOutcomeUnknown as"),
+        ),
+        (NODE_TESTS,),
     ),
     Mutant(
         "nobody is asked what became of a call",

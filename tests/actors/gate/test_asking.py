@@ -344,6 +344,26 @@ async def test_a_decision_while_the_other_branch_still_works_is_acted_upon_at_on
     assert log[-1] == "run.finished"
 
 
+@pytest.mark.repeat(10)
+async def test_who_decides_for_a_branch_whose_turn_another_has_since_a_restart_is_answered(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """Which branch has the turn is up to chance in each life. A decision about the other one moves nothing."""
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["approval"] = {"in_parallel": "ask"}
+    world.settings["agent"] = parallel("fan", llm("a"), llm("b"), max_concurrency=1)
+    for node in ("a", "b"):
+        world.plan(node, use(call("wipe", name="x"), call("wipe", name="y")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert len(turn.conversation.head.pending) == 2
+    async with world.agent() as agent:
+        for _ in range(4):
+            assert answer(turn).state == "waiting"
+            turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+    assert (answer(turn).state, world.called("wipe")) == ("finished", 4)
+
+
 async def test_both_get_the_answer_of_the_run(world: World, autojump_clock: MockClock) -> None:
     two_branches(world)
     world.plan("b", after(50, say("B")))

@@ -21,13 +21,14 @@ from stopgo.actors.log.log import ConversationLog, open_log, question_of
 from stopgo.actors.log.step import ReplayMismatch, step
 from stopgo.actors.log.stored import read
 from stopgo.actors.log.topics import reply_topic, topic
+from stopgo.actors.log.void import replace, save_over
 from stopgo.actors.log.write_behind import MOST_UNTOLD, Flusher
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Event, NewEvent
+from stopgo.runtime.journal.protocol import CloseQuestion, Event, NewEvent
 from tests.runtime.journal.kept import reply_of
 
 ID = "c"
@@ -107,7 +108,11 @@ async def stored(bench: Bench) -> list[str]:
 
 def question(id: str) -> dict[str, Any]:
     known = {"id": id, "kind": "checkpoint", "question": f"q-{id}", "key": "1/", "description": "?"}
-    return {**known, "node": "n", "tool_name": "n", "tool_args": {}}
+    return {**known, "node": "n", "tool_name": "n", "tool_args": {}, "on_expiry": "reject"}
+
+
+async def put(log: ConversationLog, id: str) -> None:
+    await log.save(e.approval_requested(question(id)), questions=[question_of(question(id))])
 
 
 async def answer(log: ConversationLog, id: str) -> None:
@@ -590,8 +595,8 @@ async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench
     services = cast(Any, SimpleNamespace(wake=lambda id: None))
     with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
         async with trio.open_nursery() as nursery:
-            for id in ("a", "b"):
-                await log.save(e.approval_requested(question(id)), questions=[question_of(question(id))])
+            await put(log, "a")
+            await put(log, "b")
             nursery.start_soon(log.decision, "q-a", lambda: question("a"), ())
             await trio.testing.wait_all_tasks_blocked()
             bench.journal.let = trio.Event()
@@ -606,3 +611,75 @@ async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench
     [said] = [event for event in await bench.journal.events_since(ID, 0) if event.type == e.RUN_WAITING]
     assert (said.body["settles"], said.body["on"]) == (["k", "d"], ["a"])
     assert cast(Any, reply)["result"]["approvals"] == ["a"]
+
+
+async def test_who_decides_for_a_branch_that_waits_for_its_turn_is_answered(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    """It moves nothing: since a restart another branch has the turn, and waits for a human, too."""
+    log = await bench.begin()
+    services = cast(Any, SimpleNamespace(wake=lambda id: None))
+    await put(log, "a")
+    await put(log, "b")
+    with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
+        async with trio.open_nursery() as nursery:
+            log.begin(lambda: nursery.start_soon(announce, log, services))
+            nursery.start_soon(log.decision, "q-a", lambda: question("a"), ())
+            await trio.testing.wait_all_tasks_blocked()
+            assert log.state.head.run is not None
+            assert log.state.head.run.state == "waiting"
+            resolved = e.approval_resolved("b", {"approved": True}, "d", False)
+            await log.save(resolved, e.run_resumed("r", "d", False, answer=False))
+            with trio.fail_after(1):
+                reply = await anext(replies)
+            nursery.cancel_scope.cancel()
+    assert cast(Any, reply)["result"]["approvals"] == ["a"]
+
+
+# --------------------------------------------------------------- taking questions back
+
+
+async def end_what_asked(log: ConversationLog) -> None:
+    await save_over(log, mark("over"), asked=lambda body: body["id"] == "a", why="it is over")
+
+
+async def ask_anew(log: ConversationLog) -> None:
+    assert not await replace(log, "a", question("b"))
+
+
+async def while_saving(
+    bench: Bench, log: ConversationLog, save: Awaitable[object], then: Awaitable[object]
+) -> list[str]:
+    """What is on disk, beside the beginning, when `then` waited for its turn during `save`."""
+
+    async def wait_for(job: Awaitable[object]) -> None:
+        await job
+
+    bench.journal.let = trio.Event()
+    async with trio.open_nursery() as nursery:
+        for job in (save, then):
+            nursery.start_soon(wait_for, job)
+            await trio.testing.wait_all_tasks_blocked()
+        bench.journal.let.set()
+    await log.flush()
+    return [event.type for event in await bench.journal.events_since(ID, 3)]
+
+
+@pytest.mark.parametrize(("take_back", "saved"), [(end_what_asked, [e.STATE_SET]), (ask_anew, [])])
+async def test_a_question_that_expires_meanwhile_is_not_taken_back(
+    bench: Bench, take_back: Callable[[ConversationLog], Awaitable[None]], saved: list[str]
+) -> None:
+    log = await bench.begin()
+    await put(log, "a")
+    expire = log.save(e.approval_expired("a", "reject"), questions=[CloseQuestion("a", "expired")])
+    kept = await while_saving(bench, log, expire, take_back(log))
+    assert kept == [e.APPROVAL_REQUESTED, e.APPROVAL_EXPIRED, *saved]
+
+
+async def test_a_run_that_begins_to_wait_meanwhile_goes_on(bench: Bench) -> None:
+    """Else it would count as waiting: nobody is told when it waits again, and a crash ends it."""
+    log = await bench.begin()
+    await put(log, "a")
+    wait = log.save(e.run_waiting("r", ["a"], ["k"], {}))
+    kept = await while_saving(bench, log, wait, end_what_asked(log))
+    assert kept == [e.APPROVAL_REQUESTED, e.RUN_WAITING, e.STATE_SET, e.APPROVAL_VOID, e.RUN_RESUMED]

@@ -266,6 +266,16 @@ async def test_one_failure_is_told_and_fails_nothing_else(
     assert world.called("bad") == 1
 
 
+async def test_a_call_whose_server_crashes_may_have_happened(world: World, autojump_clock: MockClock) -> None:
+    world.tool("wipe", DESTRUCTIVE, RuntimeError("a bug"))
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
+        assert (answer(turn).state, world.called("wipe")) == ("waiting", 1)
+        assert (await agent.approval(turn.conversation.head.pending[0])).kind == "outcome_unknown"
+
+
 async def test_a_long_result_is_kept_whole_and_shown_to_the_model_as_far_as_configured(
     world: World, autojump_clock: MockClock
 ) -> None:

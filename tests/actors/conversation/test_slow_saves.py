@@ -1,0 +1,129 @@
+"""What is to be saved is decided again when something changes while the save waits for its turn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.agent import Agent
+from stopgo.runtime.event_bus import ACTORS, Crashed
+from stopgo.runtime.journal.memory import MemoryJournal
+from tests.actors.world import (
+    DESTRUCTIVE,
+    READ_ONLY,
+    World,
+    after,
+    answer,
+    call,
+    events,
+    llm,
+    parallel,
+    say,
+    use,
+    wall,
+)
+
+
+class Slow(MemoryJournal):
+    """Takes two seconds for a save with an event of type `slow`."""
+
+    slow = ""
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        if self.slow in [event.type for event in args[2]]:
+            await trio.sleep(2)
+        return await super().save(*args, **options)
+
+
+@pytest.fixture
+def journal(world: World) -> Slow:
+    world.journal = Slow(wall)
+    world.tool("wipe", DESTRUCTIVE)
+    return world.journal
+
+
+@asynccontextmanager
+async def unharmed(world: World) -> AsyncIterator[Agent]:
+    """An agent of which nothing crashes."""
+    async with world.agent() as agent:
+        with agent._cast.services.bus.subscribe(ACTORS, buffer=1000) as heard:
+            yield agent
+        assert not [item async for item in heard if isinstance(item, Crashed)]
+
+
+async def test_who_decides_while_the_run_begins_to_wait_moves_it_on(
+    world: World, journal: Slow, autojump_clock: MockClock
+) -> None:
+    """Else it counts as waiting while its call is made, and no start after a crash looks for the outcome."""
+    open_work: list[str] = []
+
+    async def wipe(_: Mapping[str, Any]) -> str:
+        open_work.extend(await journal.open_work())
+        return "wiped"
+
+    journal.slow = "run.waiting"
+    world.tool("wipe", DESTRUCTIVE, wipe)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with unharmed(world) as agent, trio.open_nursery() as nursery:
+        nursery.start_soon(agent.start_conversation, "go")
+        await trio.sleep(1)
+        [question] = (await agent.approvals()).questions
+        assert answer(await agent.decide(question.id, {"approved": True})).response == "done"
+    assert open_work == [question.stream]
+
+
+async def test_a_question_that_is_taken_back_while_its_expiry_waits_is_void(
+    world: World, journal: Slow, autojump_clock: MockClock
+) -> None:
+    async def work(_: Mapping[str, Any]) -> str:
+        await trio.sleep(60)
+        return "worked"
+
+    journal.slow = "approval.void"
+    world.tool("work", READ_ONLY, work)
+    world.settings["approval"] = {"in_parallel": "ask", "expires_after": 10}
+    world.settings["agent"] = parallel("root", llm("short", timeout=9, on_error="continue"), llm("long"))
+    world.plan("short", use(call("wipe"), call("work")))
+    world.plan("long", after(30, say("long done")))
+    async with unharmed(world) as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).response.endswith("long done")
+    assert [question.state for question in turn.conversation.approvals.values()] == ["void"]
+
+
+async def test_a_question_that_expires_while_the_end_of_its_run_waits_has_expired(
+    world: World, journal: Slow, autojump_clock: MockClock
+) -> None:
+    journal.slow = "approval.expired"
+    world.settings["approval"] = {"in_parallel": "ask", "expires_after": 10}
+    world.settings["limits"] = {"timeout": 11}
+    world.settings["agent"] = parallel("root", llm("asks"), llm("works"))
+    world.plan("asks", use(call("wipe")))
+    world.plan("works", after(60, say("done")))
+    async with unharmed(world) as agent:
+        turn = await agent.start_conversation("go")
+    assert answer(turn).code == "limit_reached"
+    assert [question.state for question in turn.conversation.approvals.values()] == ["expired"]
+
+
+async def test_who_is_told_that_a_run_waits_while_its_end_waits_is_not_told_of_the_end(
+    world: World, journal: Slow, autojump_clock: MockClock
+) -> None:
+    journal.slow = "run.waiting"
+    world.plan("agent", use(call("wipe")))
+    async with unharmed(world) as agent, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(agent.start_conversation, "go", key="start"))
+        await trio.sleep(1)
+        [listed] = (await agent.conversations()).conversations
+        await agent.cancel(listed.id, key="cancel")
+        told = await events(journal, listed.id)
+    assert [(each.type, each.body["settles"]) for each in told if "settles" in each.body] == [
+        ("run.waiting", ["start"]),
+        ("run.cancelled", ["cancel"]),
+    ]
