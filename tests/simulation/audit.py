@@ -31,6 +31,8 @@ class Record:
     questions: tuple[Question, ...]
     intents: tuple[Intent, ...]
     inbox: tuple[Command, ...]
+    came_to: Mapping[tuple[str, str, int], str | None] = {}
+    """What the tools made of the attempts that left (`World.came_to`)."""
 
 
 def audit(record: Record) -> Iterator[str]:
@@ -40,6 +42,7 @@ def audit(record: Record) -> Iterator[str]:
         yield f"seq has gaps: {seqs}"
     yield from _indexes(record)
     yield from _order(record.events)
+    yield from _outcomes(record)
     for run in _runs(record.events):
         yield from _calls(run)
         yield from _attempts(run)
@@ -102,6 +105,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value
+
+
+# --------------------------------------------------------------------- outcomes
+
+
+def _outcomes(record: Record) -> Iterator[str]:
+    """An attempt that left has the result that its tool gave; without one, it may have happened, and it ends
+    as unknown."""
+    for event in record.events:
+        if event.type == e.TOOL_FINISHED and "need" not in event.body:
+            place = (record.id, event.body["key"], event.body["attempt"])
+            content = event.body["result"]["content"]
+            if place in record.came_to and record.came_to[place] != content:
+                yield f"{place} is said to have come to {content!r}, and came to {record.came_to[place]!r}"
 
 
 # ------------------------------------------------------------------------ order

@@ -225,7 +225,7 @@ class Simulation:
                 page = await store.questions(state=None, streams=[person.id], limit=200)
                 intents = await intents_of(store, person.id)
                 inbox = await store.inbox(person.id)
-                record = Record(person.id, events, row, page.questions, intents, inbox)
+                record = Record(person.id, events, row, page.questions, intents, inbox, self.world.came_to)
                 self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]
                 for seq, event in self.seen[person.id].items():
                     if seq > len(events) or events[seq - 1].type != event.type:

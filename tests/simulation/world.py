@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -18,11 +18,13 @@ from stopgo.actors.gate.gate import judge, places, root_place
 from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import (
     AssistantMessage,
+    ChatMessage,
     Emit,
     ModelFailed,
     ModelReply,
     ModelRequest,
     ToolCall,
+    ToolMessage,
     Usage,
 )
 from stopgo.actors.tools.server_status import ServerStatus
@@ -80,6 +82,8 @@ class World:
     """When the shutdown of this life began, on trio's clock."""
     crashed: bool = False
     """A server has crashed in this life: more than a few restarts would be the end of it."""
+    came_to: dict[tuple[str, str, int], str | None] = attrs.field(factory=dict)
+    """The results of the attempts that left, by conversation, key and number; None: the agent got none."""
     _asked: dict[tuple[object, ...], tuple[object, set[tuple[str, object]]]] = attrs.field(factory=dict)
     """What models were told, and what led to that: the turn, and the calls of the replies before."""
     _results: dict[tuple[str, int, str], set[tuple[str, object]]] = attrs.field(factory=dict)
@@ -150,10 +154,17 @@ class World:
             self._stop_if_dead()
             if call.on_sent is not None:
                 call.on_sent()
-            await self._check_call(server, call, conversation)
+            attempt = await self._check_call(server, call, conversation)
+            self.came_to[attempt] = None
             times = self.sent[_name_of(conversation, call)]
             self.tell(f"{call.tool} {dict(call.arguments)} is called, for the {times}. time")
-            return await self._do(call, self.plan.rng("tool", call.tool, label, times))
+            try:
+                result = await self._do(call, self.plan.rng("tool", call.tool, label, times))
+            except ToolUnavailable as error:
+                self.came_to[attempt] = str(error)
+                raise
+            self.came_to[attempt] = result.content
+            return result
 
     async def _do(self, call: CallTool, rng: Random) -> ToolResult:
         await trio.sleep(rng.choice([0.0, 0.1, 0.1, 1.0, 3.0, 20.0]))
@@ -171,8 +182,8 @@ class World:
                 raise ServerCrash
         return ToolResult(f"{what} is done")
 
-    async def _check_call(self, server: str, call: CallTool, conversation: str) -> None:
-        """What has to be on disk by now, and what must never come here at all."""
+    async def _check_call(self, server: str, call: CallTool, conversation: str) -> tuple[str, str, int]:
+        """What has to be on disk by now, and what must never come here at all. Returns the attempt."""
         assert self.store is not None
         what = f"{call.tool} {dict(call.arguments)}"
         if call.tool == "wipe" and call.arguments["level"] > DENIED_ABOVE:
@@ -181,12 +192,16 @@ class World:
             self.wrongs.append(f"{what} was sent, which a rule of today denies")
         name = _name_of(conversation, call)
         self.sent[name] += 1
-        events = await self.store.events_since(self.conversations.get(conversation, ""), 0)
-        intents = sum(_is_intent(event, call) for event in events)
-        if self.sent[name] > intents:
-            self.wrongs.append(f"{what} was sent {self.sent[name]} times, with {intents} intents on disk")
+        id = self.conversations.get(conversation, "")
+        events = await self.store.events_since(id, 0)
+        intents = [event.body for event in events if _is_intent(event, call)]
+        if self.sent[name] > len(intents):
+            self.wrongs.append(
+                f"{what} was sent {self.sent[name]} times, with {len(intents)} intents on disk"
+            )
         self._check_gate(call, events)
         self._check_bearer(server, call, conversation, events)
+        return (id, intents[-1]["key"], intents[-1]["attempt"]) if intents else (id, "", 0)
 
     def _check_gate(self, call: CallTool, events: tuple[Event, ...]) -> None:
         """What the gate of today would ask about, somebody has said yes to."""
@@ -277,22 +292,33 @@ class World:
             self.wrongs.append(f"the model was told something else at {key}: {before} and {told}")
 
     async def _check_told(self, conversation: str, request: ModelRequest) -> None:
-        """What became of a call that must not be repeated is on disk before a model hears of it."""
+        """What became of a call that must not be repeated is on disk before a model hears of it. If nobody
+        knows, that is what the model hears, unless a human has looked into it."""
         assert self.store is not None
-        told = {
-            call.arguments["name"]
-            for message in request.messages
-            if isinstance(message, AssistantMessage)
-            for call in message.tool_calls
-        }
+        told = _told(request.messages)
+        asked: dict[str, str] = {}
         open_calls: dict[str, str] = {}
+        unknown: dict[str, str] = {}
+        keys: defaultdict[str, set[str]] = defaultdict(set)
         for event in await self.store.events_since(self.conversations[conversation], 0):
+            key = event.body.get("key", "")
             if event.type == e.TOOL_STARTED and event.body["effect"] == "once":
-                open_calls[event.body["key"]] = event.body["arguments"]["name"]
-            elif event.type in (e.TOOL_FINISHED, e.TOOL_UNKNOWN):
-                open_calls.pop(event.body["key"], None)
-        for name in sorted(told & set(open_calls.values())):
+                open_calls[key] = event.body["arguments"]["name"]
+                keys[open_calls[key]].add(key)
+            elif event.type in (e.TOOL_FINISHED, e.TOOL_UNKNOWN) and key in open_calls:
+                name = open_calls.pop(key)
+                if event.type == e.TOOL_UNKNOWN:
+                    unknown[key] = name
+            elif event.type == e.APPROVAL_REQUESTED and event.body["kind"] == "outcome_unknown":
+                asked[event.body["id"]] = key
+            elif event.type == e.APPROVAL_RESOLVED:
+                unknown.pop(asked.get(event.body["id"], ""), None)
+        for name in sorted(told.keys() & set(open_calls.values())):
             self.wrongs.append(f"the model was told of {name} before the disk was")
+        for name in sorted(told.keys() & set(unknown.values())):
+            # A node that is executed again may make a call of the same name.
+            if len(keys[name]) == 1 and not told[name].startswith("The outcome is unknown: "):
+                self.wrongs.append(f"the model was told {told[name]!r} of {name}, which may have happened")
 
     def _repeats(self, node: str) -> bool:
         """Whether a node may be executed twice in an iteration, for all a request tells of it."""
@@ -337,6 +363,18 @@ class World:
     def _stop_if_dead(self) -> None:
         if self.journal_is_dead:
             raise Killed
+
+
+def _told(messages: Sequence[ChatMessage]) -> dict[str, str]:
+    """What a model is told of each call, by the name in its arguments."""
+    told: dict[str, str] = {}
+    left: Iterator[ToolCall] = iter(())
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            left = iter(message.tool_calls)
+        elif isinstance(message, ToolMessage):
+            told[next(left).arguments["name"]] = message.content
+    return told
 
 
 def _is_intent(event: Event, call: CallTool) -> bool:

@@ -348,7 +348,7 @@ async def test_a_decision_while_the_other_branch_still_works_is_acted_upon_at_on
 async def test_who_decides_for_a_branch_whose_turn_another_has_since_a_restart_is_answered(
     world: World, autojump_clock: MockClock
 ) -> None:
-    """Which branch has the turn is up to chance in each life. A decision about the other one moves nothing."""
+    """Chance gives a branch the turn in each life. A decision about the other one moves nothing."""
     world.tool("wipe", DESTRUCTIVE)
     world.settings["approval"] = {"in_parallel": "ask"}
     world.settings["agent"] = parallel("fan", llm("a"), llm("b"), max_concurrency=1)
