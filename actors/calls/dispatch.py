@@ -36,7 +36,8 @@ from ..tools.tool import (
 )
 from .call_scope import CallScope
 from .inquiries import Asking, Inquiries, asked_at, note_declined, replies_of
-from .lifecycle import INTERRUPTED, Send, is_heard_from_disk
+from .lifecycle import INTERRUPTED, is_heard_from_disk
+from .steps import Send
 
 CANCEL_GRACE = 5.0
 """Seconds that a call which must not be repeated gets for its result when its run is cancelled."""

@@ -1,137 +1,117 @@
-"""What the rules of `lifecycle` go by, read from the log of the conversation. Pure."""
+"""What the rules of `lifecycle` go by: what is on record of a call, and what this process knows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ...runtime.journal.protocol import Question
-from ..log.head import is_rejection
-from ..log.log import ConversationLog
-from ..log.record import CallRecord, Run
-from ..tools.elicitation import answer_of, unaskable
+import attrs
+
+from ..gate.gate import Verdict
 from ..tools.needs import Wanted
-from ..tools.tool import Elicitation, ElicitationAnswer
-from .lifecycle import AnswersNeed, Approval, CredentialNeed, Record, Sent, outcome_key
-
-DECLINE = ElicitationAnswer("decline")
-
-_ENDED = frozenset({"finished", "denied", "rejected", "expired"})
-_ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
-    "started": "open",
-    "finished": "over",
-    "unknown": "unknown",
-}
+from ..tools.tool import EffectClass, Tool
 
 
-def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
-    """The call as it is on record; `bearer` is the token that its run has now."""
-    record = log.run.calls.get(key)
-    if record is None:  # the model's reply is not taken in yet
-        return Record()
-    view = log.state.messages[record.message].call
-    assert view is not None
-    return Record(view.state in _ENDED and view.result is not None, _sent(log.run, key, record, bearer))
+@attrs.frozen(kw_only=True)
+class Approval:
+    """A question to a person about whether the call may go."""
+
+    id: str
+    question: str
+    """Its key in the run."""
+    state: Literal["pending", "approved", "rejected", "expired", "void"]
+    tool: str
+    server: str
+    facade: str | None
+    fingerprint: str
+    """Of the tool, as it was shown."""
+    rule: str
+    """By which it was asked."""
+    shown: Mapping[str, Any]
+    """The arguments in the question."""
+    arguments: Mapping[str, Any]
+    """Those that count: as edited, or as shown."""
 
 
-def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | None:
-    if (started := record.started) is None:
-        return None
-    last = max(record.attempts)
-    outcomes = {attempt: _outcome(run, key, attempt) for attempt in record.attempts}
-    return Sent(
-        attempt=last,
-        state=_ATTEMPTS[record.attempts[last]],
-        open=tuple(attempt for attempt, state in record.attempts.items() if state == "started"),
-        tool=started["tool"],
-        server=started["server"],
-        facade=started.get("facade"),
-        fingerprint=started.get("fingerprint"),
-        arguments=started["arguments"],
-        effect=started["effect"],
-        asks=started["asks"],
-        need=_need(run, key, record, started["server"], bearer),
-        outcome=outcomes[last],
-        retried="retry" in outcomes.values(),
-    )
+@attrs.frozen
+class CredentialNeed:
+    """The server refused the last attempt, which did nothing, for its token."""
+
+    wanted: Wanted
+    met: bool
+    """The run has another token now."""
 
 
-def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", "retry", "told"]:
-    id = run.asked.get(outcome_key(key, attempt))
-    if id is None:
-        return "unasked"
-    if id not in run.decisions:
-        return "pending"
-    return "retry" if run.decisions[id]["action"] == "retry" else "told"
+@attrs.frozen
+class AnswersNeed:
+    """The server asked questions in place of doing anything at the last attempt."""
+
+    answers: Sequence[Literal["accept", "decline", "cancel"] | None]
+    """None: not answered yet."""
+    takes_refusals: bool
+    """The next attempt brings the answers, whatever they are."""
 
 
-def _need(
-    run: Run, key: str, record: CallRecord, server: str, bearer: str | None
-) -> CredentialNeed | AnswersNeed | None:
-    need = record.need
-    if need is None:
-        return None
-    if need["kind"] == "credential":
-        wanted = Wanted(server, need["status"], need.get("challenge"))
-        return CredentialNeed(wanted, met=run.mover != need["command"] and bearer is not None)
-    assert record.asked is not None
-    answers = [None if answer is None else answer.action for answer in given(run, key, record.asked).values()]
-    return AnswersNeed(answers, takes_refusals=record.asked["answers"])
+@attrs.frozen(kw_only=True)
+class Sent:
+    """The last attempt, as its intent has it."""
+
+    attempt: int
+    state: Literal["open", "over", "unknown"]
+    open: tuple[int, ...]
+    """All attempts without an end; `attempt` among them if its state is "open"."""
+    tool: str
+    server: str
+    facade: str | None
+    fingerprint: str | None
+    """Of the tool as it was called; None in what early versions wrote."""
+    arguments: Mapping[str, Any]
+    effect: EffectClass
+    asks: bool
+    """Should its outcome be unknown, a person decides."""
+    need: CredentialNeed | AnswersNeed | None = None
+    outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
+    """What a person said of its unknown outcome; "told": that it happened, or did not."""
+    retried: bool = False
+    """A person had this attempt or an earlier one sent again."""
 
 
-def given(run: Run, key: str, asked: Mapping[str, Any]) -> Mapping[str, ElicitationAnswer | None]:
-    """The answers so far to the questions of a need (`stopgo.actors.tools.needs`), by its names for them. A
-    question that can be put to no person is declined."""
-    answers: dict[str, ElicitationAnswer | None] = {}
-    for number, (name, request) in enumerate(asked["requests"].items()):
-        decision = run.decisions.get(run.asked.get(question_key(key, asked["attempt"], number), ""))
-        if "unaskable" in request or unaskable(Elicitation(**request)) is not None:
-            answers[name] = DECLINE
-        else:
-            answers[name] = None if decision is None else answer_of(decision)
-    return answers
+@attrs.frozen
+class Record:
+    """A call as the conversation's log has it."""
+
+    ended: bool = False
+    """It has its result, or was rejected, denied or given up."""
+    sent: Sent | None = None
 
 
-def question_key(key: str, attempt: int, number: int) -> str:
-    """The key of a question that a server puts at an attempt of the call `key`."""
-    return f"{key}^{attempt}.{number}"
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What this process says of the call now."""
+
+    tool: Tool
+    verdict: Verdict
+    arguments: Mapping[str, Any]
+    """As judged; they fit the tool."""
+    allowed: frozenset[str] = frozenset()
+    """The rules by which the gate asks today about the arguments of the approvals that were given."""
+    lacks_token: Wanted | None = None
+    """The run came with a token, which the tool's server is passed and which is not in memory."""
 
 
-def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
-    """The questions whether the call may go, oldest first."""
-    return tuple(_approval(log.state.approvals[id], log.run) for id in _asked(log.run, key))
+@attrs.frozen
+class Missing:
+    """There is nothing to send: no such tool, or arguments that do not fit it."""
+
+    outcome: Literal["not_found", "invalid"]
+    content: str
 
 
-def _asked(run: Run, key: str) -> Iterator[str]:
-    for number in count():
-        if (id := run.asked.get(f"{key}~{number}")) is None:
-            return
-        yield id
+@attrs.frozen
+class Life:
+    """What this process did with the call so far, and is about to do."""
 
-
-def _approval(question: Question, run: Run) -> Approval:
-    body = question.body
-    decision = run.decisions.get(question.id, {})
-    return Approval(
-        id=question.id,
-        question=body["question"],
-        state=_state(question, decision),
-        tool=body["tool_name"],
-        server=body["server"],
-        facade=body.get("facade"),
-        fingerprint=body["tool_fingerprint"],
-        rule=body["rule"],
-        shown=body["tool_args"],
-        arguments=decision.get("arguments", body["tool_args"]),
-    )
-
-
-def _state(
-    question: Question, decision: Mapping[str, Any]
-) -> Literal["pending", "approved", "rejected", "expired", "void"]:
-    match question.state:
-        case "decided":
-            return "rejected" if is_rejection(decision) else "approved"
-        case "pending" | "expired" | "void" as state:
-            return state
+    resends: int = 0
+    """How often it may still be sent again unasked; 0 until this process has sent it."""
+    draining: bool = False
+    """The process shuts down."""

@@ -21,7 +21,7 @@ from ..tools.elicitation import answer_of, unaskable
 from ..tools.slots import Held, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .call_scope import CallScope
-from .facts import DECLINE, given, question_key
+from .recorded import DECLINE, given, question_key
 
 CANCEL = ElicitationAnswer("cancel")
 

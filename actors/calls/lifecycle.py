@@ -46,14 +46,26 @@ In a shutdown, `Ask`, `AskOutcome` and `Send` become `Park`: nothing new begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import assert_never
 
-import attrs
-
-from ..gate.gate import Verdict, effect_class, stricter
-from ..tools.needs import Wanted
-from ..tools.tool import EffectClass, Tool
+from ..gate.gate import effect_class, stricter
+from ..tools.tool import EffectClass
+from .facts import AnswersNeed, Approval, CredentialNeed, Judgement, Life, Missing, Record, Sent
+from .steps import (
+    Ask,
+    AskOutcome,
+    AwaitAnswers,
+    AwaitCredential,
+    AwaitDecision,
+    End,
+    Judge,
+    Park,
+    Replace,
+    Send,
+    Step,
+    Unknown,
+)
 
 RESENDS = 1
 """How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
@@ -68,225 +80,6 @@ INTERRUPTED = "the process stopped before its result was recorded"
 DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
 
 ASKED_ON = f"The server asked something first, {MAX_ATTEMPTS} times, and was given up. Nothing was done."
-
-
-# --------------------------------------------------------------- what is on record
-
-
-@attrs.frozen(kw_only=True)
-class Approval:
-    """A question to a person about whether the call may go."""
-
-    id: str
-    question: str
-    """Its key in the run."""
-    state: Literal["pending", "approved", "rejected", "expired", "void"]
-    tool: str
-    server: str
-    facade: str | None
-    fingerprint: str
-    """Of the tool, as it was shown."""
-    rule: str
-    """By which it was asked."""
-    shown: Mapping[str, Any]
-    """The arguments in the question."""
-    arguments: Mapping[str, Any]
-    """Those that count: as edited, or as shown."""
-
-
-@attrs.frozen
-class CredentialNeed:
-    """The server refused the last attempt, which did nothing, for its token."""
-
-    wanted: Wanted
-    met: bool
-    """The run has another token now."""
-
-
-@attrs.frozen
-class AnswersNeed:
-    """The server asked questions in place of doing anything at the last attempt."""
-
-    answers: Sequence[Literal["accept", "decline", "cancel"] | None]
-    """None: not answered yet."""
-    takes_refusals: bool
-    """The next attempt brings the answers, whatever they are."""
-
-
-@attrs.frozen(kw_only=True)
-class Sent:
-    """The last attempt, as its intent has it."""
-
-    attempt: int
-    state: Literal["open", "over", "unknown"]
-    open: tuple[int, ...]
-    """All attempts without an end; `attempt` among them if its state is "open"."""
-    tool: str
-    server: str
-    facade: str | None
-    fingerprint: str | None
-    """Of the tool as it was called; None in what early versions wrote."""
-    arguments: Mapping[str, Any]
-    effect: EffectClass
-    asks: bool
-    """Should its outcome be unknown, a person decides."""
-    need: CredentialNeed | AnswersNeed | None = None
-    outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
-    """What a person said of its unknown outcome; "told": that it happened, or did not."""
-    retried: bool = False
-    """A person had this attempt or an earlier one sent again."""
-
-
-@attrs.frozen
-class Record:
-    """A call as the conversation's log has it."""
-
-    ended: bool = False
-    """It has its result, or was rejected, denied or given up."""
-    sent: Sent | None = None
-
-
-# -------------------------------------------------------- what is not on record
-
-
-@attrs.frozen(kw_only=True)
-class Judgement:
-    """What this process says of the call now."""
-
-    tool: Tool
-    verdict: Verdict
-    arguments: Mapping[str, Any]
-    """As judged; they fit the tool."""
-    allowed: frozenset[str] = frozenset()
-    """The rules by which the gate asks today about the arguments of the approvals that were given."""
-    lacks_token: Wanted | None = None
-    """The run came with a token, which the tool's server is passed and which is not in memory."""
-
-
-@attrs.frozen
-class Missing:
-    """There is nothing to send: no such tool, or arguments that do not fit it."""
-
-    outcome: Literal["not_found", "invalid"]
-    content: str
-
-
-@attrs.frozen
-class Life:
-    """What this process did with the call so far, and is about to do."""
-
-    resends: int = 0
-    """How often it may still be sent again unasked; 0 until this process has sent it."""
-    draining: bool = False
-    """The process shuts down."""
-
-
-# ---------------------------------------------------------------------- steps
-
-
-@attrs.frozen
-class Judge:
-    """Find the tool of today and have the gate judge the call; then decide again."""
-
-
-@attrs.frozen
-class Ask:
-    """Ask a person whether the call may go, and wait for the answer."""
-
-    question: str
-    arguments: Mapping[str, Any]
-    rule: str
-    replaces: str | None
-    """The earlier approval of the call that this one follows."""
-
-
-@attrs.frozen
-class Replace:
-    """Take back the pending approval `old` and put another in its place."""
-
-    old: Approval
-    question: str
-    rule: str
-
-
-@attrs.frozen
-class AskOutcome:
-    """Ask a person what became of the attempt, and wait for the answer."""
-
-    attempt: int
-
-
-@attrs.frozen
-class AwaitDecision:
-    """Wait for the answer to a question that was put."""
-
-    question: str
-
-
-@attrs.frozen
-class AwaitCredential:
-    wanted: Wanted
-
-
-@attrs.frozen
-class AwaitAnswers:
-    """Put the questions of the server to people, and wait for all answers."""
-
-
-@attrs.frozen(kw_only=True)
-class Send:
-    attempt: int
-    arguments: Mapping[str, Any]
-    effect: EffectClass
-    asks: bool
-    """Should its outcome be unknown, a person decides."""
-    lost: tuple[int, ...]
-    """Earlier attempts without an end; their outcome is recorded as unknown with the intent."""
-    resends: int
-    """`Life.resends` after this."""
-
-    @property
-    def is_first(self) -> bool:
-        return self.attempt == 1
-
-
-@attrs.frozen
-class Unknown:
-    """Record that nobody knows what became of these attempts."""
-
-    attempts: tuple[int, ...]
-
-
-@attrs.frozen
-class End:
-    """The call is over. With an outcome, that is recorded: it was not sent (again)."""
-
-    outcome: Literal["denied", "declined", "not_found", "invalid"] | None = None
-    content: str = ""
-    lost: tuple[int, ...] = ()
-
-
-@attrs.frozen
-class Park:
-    """Wait for the end of the process."""
-
-
-Step: TypeAlias = (
-    Judge
-    | Ask
-    | Replace
-    | AskOutcome
-    | AwaitDecision
-    | AwaitCredential
-    | AwaitAnswers
-    | Send
-    | Unknown
-    | End
-    | Park
-)
-
-
-# ---------------------------------------------------------------------- the rules
 
 
 def next_step(

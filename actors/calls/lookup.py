@@ -14,7 +14,7 @@ from ..tools.arguments import Unfit
 from ..tools.needs import Wanted
 from ..tools.registry import NotFound, Resolve, Resolved, Unusable
 from .call_scope import CallScope
-from .lifecycle import Approval, Judgement, Missing, Sent
+from .facts import Approval, Judgement, Missing, Sent
 from .turn_to_ask import TurnToAsk
 
 

@@ -23,10 +23,12 @@ from ..models.messages import ToolCall
 from ..tools.registry import Resolved
 from .call_scope import CallScope
 from .dispatch import Dispatch
-from .facts import approvals_of, record_of
+from .facts import Judgement, Life, Missing
 from .inquiries import Asking, asked_at
-from .lifecycle import (
-    INTERRUPTED,
+from .lifecycle import INTERRUPTED, next_step, outcome_key
+from .lookup import Lookup, invalid
+from .recorded import approvals_of, record_of
+from .steps import (
     Ask,
     AskOutcome,
     AwaitAnswers,
@@ -34,17 +36,11 @@ from .lifecycle import (
     AwaitDecision,
     End,
     Judge,
-    Judgement,
-    Life,
-    Missing,
     Park,
     Replace,
     Send,
     Unknown,
-    next_step,
-    outcome_key,
 )
-from .lookup import Lookup, invalid
 from .turn_to_ask import TurnToAsk
 
 EXIT_LOOP = "exit_loop"
@@ -137,8 +133,8 @@ class Settler:
                 found, judgement = await lookup.judge(approvals, record.sent)
                 continue
             judgement = None
-            if not isinstance(step, Ask | AskOutcome):
-                self.turn.leave()
+            if not isinstance(step, Ask | AskOutcome | Unknown):
+                self.turn.leave()  # it does not ask now: later calls need not wait for it
             match step:
                 case Ask():
                     assert found is not None

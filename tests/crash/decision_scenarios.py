@@ -150,14 +150,17 @@ async def _approve_three(client: Client) -> None:
 def _asked_in_order(story: Story) -> None:
     for label in "abc":
         assert story.world.times(label) == 1
-    last = {"tool": "", "outcome_unknown": ""}  # the second for calls that a kill found in flight
+    asked: dict[str, list[str]] = {"tool": [], "outcome_unknown": []}
+    lost: dict[str, int] = {}
+    """How many questions about outcomes were put before the outcome of a call was lost, by call."""
     for event in story.record.events:
-        if event.type == e.TOOL_STARTED:
-            last["outcome_unknown"] = ""  # what another kill finds in flight comes later
+        if event.type == e.TOOL_UNKNOWN:
+            lost[event.body["key"]] = len(asked["outcome_unknown"])
         elif event.type == e.APPROVAL_REQUESTED:
             kind, key = event.body["kind"], event.body["key"]
-            assert last[kind] < key
-            last[kind] = key
+            since = lost[key] if kind == "outcome_unknown" else 0
+            assert all(earlier < key for earlier in asked[kind][since:])
+            asked[kind].append(key)
 
 
 ASKED_IN_ORDER = Scenario(

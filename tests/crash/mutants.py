@@ -48,7 +48,7 @@ OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
-ORDER = "tests/actors/nodes/test_turn_to_ask.py"
+ORDER = "tests/actors/calls/test_turn_to_ask.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 REVIEW = "tests/actors/gate/test_review.py"
@@ -66,7 +66,7 @@ LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
 VOID = "actors/log/void.py"
 LIFECYCLE = "actors/calls/lifecycle.py"
-FACTS = "actors/calls/facts.py"
+RECORDED = "actors/calls/recorded.py"
 LOOKUP = "actors/calls/lookup.py"
 SETTLER = "actors/calls/settler.py"
 DISPATCH = "actors/calls/dispatch.py"
@@ -276,7 +276,7 @@ ONE_EDIT = (
     (
         "a call that runs holds questions back",
         SETTLER,
-        "if not isinstance(step, Ask | AskOutcome):",
+        "if not isinstance(step, Ask | AskOutcome | Unknown):",
         "if isinstance(step, End):",
         ORDER,
     ),
@@ -453,13 +453,15 @@ MUTANTS = (
     Mutant(
         "a rejected call is sent",
         (
-            Edit(FACTS, 'return "rejected" if is_rejection(decision) else "approved"', 'return "approved"'),
-            Edit(FACTS, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
+            Edit(
+                RECORDED, 'return "rejected" if is_rejection(decision) else "approved"', 'return "approved"'
+            ),
+            Edit(RECORDED, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
         ),
     ),
     Mutant(
         "an edit is forgotten",
-        (Edit(FACTS, 'decision.get("arguments", body["tool_args"])', 'body["tool_args"]'),),
+        (Edit(RECORDED, 'decision.get("arguments", body["tool_args"])', 'body["tool_args"]'),),
     ),
     Mutant(
         "approvals outlive their run",
@@ -577,11 +579,11 @@ MUTANTS = (
         "an expired call is sent",
         (
             Edit(
-                FACTS,
+                RECORDED,
                 "            return state\n",
                 '            return "approved" if state == "expired" else state\n',
             ),
-            Edit(FACTS, '"denied", "rejected", "expired"})', '"denied", "rejected"})'),
+            Edit(RECORDED, '"denied", "rejected", "expired"})', '"denied", "rejected"})'),
         ),
         (TREES,),
     ),
@@ -759,12 +761,12 @@ MUTANTS = (
     ),
     Mutant(
         "a call that was refused goes out without a token",
-        (Edit(FACTS, 'need["command"] and bearer is not None', 'need["command"]'),),
+        (Edit(RECORDED, 'need["command"] and bearer is not None', 'need["command"]'),),
         (NEEDS,),
     ),
     Mutant(
         "a call that was refused goes out again with the same token",
-        (Edit(FACTS, 'run.mover != need["command"] and ', ""),),
+        (Edit(RECORDED, 'run.mover != need["command"] and ', ""),),
         (NEEDS,),
     ),
     Mutant(

@@ -1,0 +1,138 @@
+"""What the rules of `lifecycle` go by, read from the log of the conversation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any, Literal
+
+from ...runtime.journal.protocol import Question
+from ..log.head import is_rejection
+from ..log.log import ConversationLog
+from ..log.record import CallRecord, Run
+from ..tools.elicitation import answer_of, unaskable
+from ..tools.needs import Wanted
+from ..tools.tool import Elicitation, ElicitationAnswer
+from .facts import AnswersNeed, Approval, CredentialNeed, Record, Sent
+from .lifecycle import outcome_key
+
+DECLINE = ElicitationAnswer("decline")
+
+_ENDED = frozenset({"finished", "denied", "rejected", "expired"})
+_ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
+    "started": "open",
+    "finished": "over",
+    "unknown": "unknown",
+}
+
+
+def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
+    """The call as it is on record; `bearer` is the token that its run has now."""
+    record = log.run.calls.get(key)
+    if record is None:  # the model's reply is not taken in yet
+        return Record()
+    view = log.state.messages[record.message].call
+    assert view is not None
+    return Record(view.state in _ENDED and view.result is not None, _sent(log.run, key, record, bearer))
+
+
+def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | None:
+    if (started := record.started) is None:
+        return None
+    last = max(record.attempts)
+    outcomes = {attempt: _outcome(run, key, attempt) for attempt in record.attempts}
+    return Sent(
+        attempt=last,
+        state=_ATTEMPTS[record.attempts[last]],
+        open=tuple(attempt for attempt, state in record.attempts.items() if state == "started"),
+        tool=started["tool"],
+        server=started["server"],
+        facade=started.get("facade"),
+        fingerprint=started.get("fingerprint"),
+        arguments=started["arguments"],
+        effect=started["effect"],
+        asks=started["asks"],
+        need=_need(run, key, record, started["server"], bearer),
+        outcome=outcomes[last],
+        retried="retry" in outcomes.values(),
+    )
+
+
+def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", "retry", "told"]:
+    id = run.asked.get(outcome_key(key, attempt))
+    if id is None:
+        return "unasked"
+    if id not in run.decisions:
+        return "pending"
+    return "retry" if run.decisions[id]["action"] == "retry" else "told"
+
+
+def _need(
+    run: Run, key: str, record: CallRecord, server: str, bearer: str | None
+) -> CredentialNeed | AnswersNeed | None:
+    need = record.need
+    if need is None:
+        return None
+    if need["kind"] == "credential":
+        wanted = Wanted(server, need["status"], need.get("challenge"))
+        return CredentialNeed(wanted, met=run.mover != need["command"] and bearer is not None)
+    assert record.asked is not None
+    answers = [None if answer is None else answer.action for answer in given(run, key, record.asked).values()]
+    return AnswersNeed(answers, takes_refusals=record.asked["answers"])
+
+
+def given(run: Run, key: str, asked: Mapping[str, Any]) -> Mapping[str, ElicitationAnswer | None]:
+    """The answers so far to the questions of a need (`stopgo.actors.tools.needs`), by its names for them. A
+    question that can be put to no person is declined."""
+    answers: dict[str, ElicitationAnswer | None] = {}
+    for number, (name, request) in enumerate(asked["requests"].items()):
+        decision = run.decisions.get(run.asked.get(question_key(key, asked["attempt"], number), ""))
+        if "unaskable" in request or unaskable(Elicitation(**request)) is not None:
+            answers[name] = DECLINE
+        else:
+            answers[name] = None if decision is None else answer_of(decision)
+    return answers
+
+
+def question_key(key: str, attempt: int, number: int) -> str:
+    """The key of a question that a server puts at an attempt of the call `key`."""
+    return f"{key}^{attempt}.{number}"
+
+
+def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
+    """The questions whether the call may go, oldest first."""
+    return tuple(_approval(log.state.approvals[id], log.run) for id in _asked(log.run, key))
+
+
+def _asked(run: Run, key: str) -> Iterator[str]:
+    for number in count():
+        if (id := run.asked.get(f"{key}~{number}")) is None:
+            return
+        yield id
+
+
+def _approval(question: Question, run: Run) -> Approval:
+    body = question.body
+    decision = run.decisions.get(question.id, {})
+    return Approval(
+        id=question.id,
+        question=body["question"],
+        state=_state(question, decision),
+        tool=body["tool_name"],
+        server=body["server"],
+        facade=body.get("facade"),
+        fingerprint=body["tool_fingerprint"],
+        rule=body["rule"],
+        shown=body["tool_args"],
+        arguments=decision.get("arguments", body["tool_args"]),
+    )
+
+
+def _state(
+    question: Question, decision: Mapping[str, Any]
+) -> Literal["pending", "approved", "rejected", "expired", "void"]:
+    match question.state:
+        case "decided":
+            return "rejected" if is_rejection(decision) else "approved"
+        case "pending" | "expired" | "void" as state:
+            return state
