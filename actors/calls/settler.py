@@ -7,26 +7,24 @@ people are on record, so a replay neither asks twice nor forgets a no.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, assert_never
 
 import attrs
 
-from ...runtime.journal.errors import QuestionTaken
 from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import NodeFailed
-from ..gate.approvals import outcome_question, tool_question
 from ..log import events as e
 from ..log.log import ConversationLog
-from ..log.void import replace, save_over
+from ..log.void import save_over
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
 from .call_scope import CallScope
 from .dispatch import Dispatch
 from .facts import Judgement, Life, Missing
 from .inquiries import Asking, asked_at
-from .lifecycle import INTERRUPTED, next_step, outcome_key
+from .lifecycle import INTERRUPTED, next_step
 from .lookup import Lookup, invalid
+from .questions import Questions
 from .recorded import approvals_of, record_of
 from .steps import (
     Ask,
@@ -128,105 +126,54 @@ class Settler:
         while True:
             record, approvals = record_of(log, key, scope.bearer), approvals_of(log, key)
             life = Life(resends, scope.draining.is_set())
-            step = next_step(key, record, judgement, approvals, life)
-            if isinstance(step, Judge):
-                found, judgement = await lookup.judge(approvals, record.sent)
-                continue
-            judgement = None
-            if not isinstance(step, Ask | AskOutcome | Unknown):
-                self.turn.leave()  # it does not ask now: later calls need not wait for it
-            match step:
-                case Ask():
-                    assert found is not None
-                    await self._ask(key, step, found)
-                case Replace():
-                    assert found is not None
-                    await self._replace(key, step, found)
-                case AskOutcome(attempt):
-                    await self._ask_outcome(key, attempt)
-                case AwaitDecision(question):
-                    await self._decision(question)
-                case AwaitCredential(wanted):
-                    await log.credential(wanted, scope.meters)
-                case AwaitAnswers():
-                    await Asking(scope).answers(key)
-                case Send():
-                    assert found is not None
-                    self._bound(step)
-                    await self.dispatch.send(key, step, found)
-                    resends = step.resends
-                case Unknown(attempts):
-                    await self._unknown(key, attempts)
-                case Park():
-                    await log.admit(scope.meters)
+            match next_step(key, record, judgement, approvals, life):
+                case Judge():
+                    found, judgement = await lookup.judge(approvals, record.sent)
+                    continue
+                case Send() as send:
+                    await self._send(key, send, found)
+                    resends = send.resends
                 case End(outcome, content, lost):
                     if outcome is not None:
                         await self._unsent(key, outcome, content, lost)
                     return
-                case _:
-                    assert_never(step)
+                case step:
+                    await self._perform(key, step, found)
+            judgement = None
 
-    def _bound(self, send: Send) -> None:
+    async def _send(self, key: str, send: Send, found: Resolved | None) -> None:
+        assert found is not None
         limit = self.scope.max_calls
         if send.is_first and not self.scope.log.take("tool_calls", limit):
             text = f"the run stopped after {limit} tool calls (limits.max_tool_calls)"
             raise NodeFailed("limit_reached", text, fatal=True)
-
-    # ------------------------------------------------------------------ questions
-
-    async def _ask(self, key: str, step: Ask, found: Resolved) -> None:
-        body = partial(self._question, key, step.question, found, step.arguments, step.rule, step.replaces)
-        await self.turn.come()
         self.turn.leave()
-        await self.scope.log.decision(step.question, body, self.scope.meters)
+        await self.dispatch.send(key, send, found)
 
-    async def _ask_outcome(self, key: str, attempt: int) -> None:
-        scope, record = self.scope, self.scope.log.run.calls[key]
-        question, started = outcome_key(key, attempt), record.started
-        assert started is not None
-        await self.turn.come()
-        self.turn.leave()
-        await scope.log.decision(
-            question,
-            lambda: outcome_question(scope.occasion(question, key), started=started, reason=record.reason),
-            scope.meters,
-        )
-
-    async def _decision(self, question: str) -> None:
-        def asked() -> Mapping[str, Any]:
-            raise LookupError(f"question {question} was put before")
-
-        await self.scope.log.decision(question, asked, self.scope.meters)
-
-    async def _replace(self, key: str, step: Replace, found: Resolved) -> None:
-        old = step.old
-        body = self._question(key, step.question, found, old.shown, step.rule, old.id)
-        try:
-            await replace(self.scope.log, old.id, body)
-        except QuestionTaken:  # a person was faster; the decision is on its way
-            await self._decision(old.question)
-
-    def _question(
+    async def _perform(
         self,
         key: str,
-        question: str,
-        found: Resolved,
-        arguments: Mapping[str, Any],
-        rule: str,
-        replaces: str | None,
-    ) -> Mapping[str, Any]:
-        return tool_question(
-            self.scope.occasion(question, key),
-            tool=found.tool,
-            facade=found.facade,
-            arguments=arguments,
-            rule=rule,
-            replaces=replaces,
-            expires=self.scope.expires(),
-            on_expiry=self.scope.place.policy.on_expiry,
-        )
-
-    # ----------------------------------------------------------------------- ends
+        step: Ask | AskOutcome | Replace | AwaitDecision | AwaitCredential | AwaitAnswers | Unknown | Park,
+        found: Resolved | None,
+    ) -> None:
+        scope, log = self.scope, self.scope.log
+        if isinstance(step, Ask | AskOutcome):
+            await self.turn.come()
+        if not isinstance(step, Unknown):  # a question may follow that
+            self.turn.leave()
+        match step:
+            case Ask() | AskOutcome() | Replace() | AwaitDecision():
+                await Questions(scope, key).put(step, found)
+            case AwaitCredential(wanted):
+                await log.credential(wanted, scope.meters)
+            case AwaitAnswers():
+                await Asking(scope).answers(key)
+            case Unknown(attempts):
+                await self._unknown(key, attempts)
+            case Park():
+                await log.admit(scope.meters)
+            case _:
+                assert_never(step)
 
     async def _unknown(self, key: str, attempts: Sequence[int]) -> None:
         """Record that nobody knows what became of attempts of an earlier life. What the server still asked in

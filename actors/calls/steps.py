@@ -36,6 +36,14 @@ class Replace:
     question: str
     rule: str
 
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        return self.old.shown
+
+    @property
+    def replaces(self) -> str:
+        return self.old.id
+
 
 @attrs.frozen
 class AskOutcome:

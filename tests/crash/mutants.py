@@ -177,7 +177,6 @@ OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)
 
 ENDS = 'end.rejected and spec.on_reject == "end"'
 LEAVE, BEARER = "            self.turn.leave()\n", "            bearer ="
-COME = "await self.turn.come()\n        self.turn.leave()\n        await "
 PASSED = "any(end.rejected for end in ends)"
 
 ONE_EDIT = (
@@ -271,13 +270,19 @@ ONE_EDIT = (
     ("an expiry ends nothing", SETTLER, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
     ("an expiry is not told first", HEAD, 'body.get("on_expiry") == "reject"', "False", REJECTION),
     ("a run that went on after a rejection ends", LLM, "stop.rejected and f", "False and f", REJECTION),
-    ("the calls of a reply ask in any order", SETTLER, f"{COME}self", "await self", ORDER),
-    ("the calls of a reply ask in any order after a crash", SETTLER, f"{COME}scope", "await scope", MATRIX),
+    ("the calls of a reply ask in any order", SETTLER, "isinstance(step, Ask | AskOutcome)", "False", ORDER),
+    (
+        "the calls of a reply ask in any order after a crash",
+        SETTLER,
+        "if isinstance(step, Ask | AskOutcome):",
+        "if isinstance(step, Ask):",
+        MATRIX,
+    ),
     (
         "a call that runs holds questions back",
         SETTLER,
-        "if not isinstance(step, Ask | AskOutcome | Unknown):",
-        "if isinstance(step, End):",
+        "        self.turn.leave()\n        await self.dispatch",
+        "        await self.dispatch",
         ORDER,
     ),
     ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),

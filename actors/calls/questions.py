@@ -1,0 +1,68 @@
+"""The questions whether a call may go, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import attrs
+
+from ...runtime.journal.errors import QuestionTaken
+from ..gate.approvals import outcome_question, tool_question
+from ..log.void import replace
+from ..tools.registry import Resolved
+from .call_scope import CallScope
+from .lifecycle import outcome_key
+from .steps import Ask, AskOutcome, AwaitDecision, Replace
+
+
+@attrs.frozen(eq=False)
+class Questions:
+    """Puts the questions about one call to people, and waits for the answers, which the log records."""
+
+    scope: CallScope
+    key: str
+
+    async def put(self, step: Ask | AskOutcome | Replace | AwaitDecision, found: Resolved | None) -> None:
+        """`found` is the tool that a person is shown, for `Ask` and `Replace`."""
+        match step:
+            case Ask(question):
+                await self._decided(question, self._about_call(question, step, found))
+            case AskOutcome(attempt):
+                question = outcome_key(self.key, attempt)
+                await self._decided(question, self._about_outcome(question))
+            case Replace(old=old):
+                try:
+                    await replace(self.scope.log, old.id, self._about_call(step.question, step, found))
+                except QuestionTaken:  # a person was faster; the decision is on its way
+                    await self._decided(old.question)
+            case AwaitDecision(question):
+                await self._decided(question)
+            case _:
+                assert_never(step)
+
+    async def _decided(self, question: str, body: Mapping[str, Any] | None = None) -> None:
+        def ask() -> Mapping[str, Any]:
+            assert body is not None, f"question {question} is on record"
+            return body
+
+        await self.scope.log.decision(question, ask, self.scope.meters)
+
+    def _about_call(self, question: str, step: Ask | Replace, found: Resolved | None) -> Mapping[str, Any]:
+        assert found is not None
+        return tool_question(
+            self.scope.occasion(question, self.key),
+            tool=found.tool,
+            facade=found.facade,
+            arguments=step.arguments,
+            rule=step.rule,
+            replaces=step.replaces,
+            expires=self.scope.expires(),
+            on_expiry=self.scope.place.policy.on_expiry,
+        )
+
+    def _about_outcome(self, question: str) -> Mapping[str, Any]:
+        record = self.scope.log.run.calls[self.key]
+        assert record.started is not None
+        occasion = self.scope.occasion(question, self.key)
+        return outcome_question(occasion, started=record.started, reason=record.reason)
