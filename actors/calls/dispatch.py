@@ -141,7 +141,7 @@ class Dispatch:
             result = ToolResult(str(error), is_error=True)
         except ToolAuthRequired as refusal:
             result = ToolResult(str(refusal), is_error=True)
-            if server.forwards_bearer:  # else nobody can bring what it wants but whoever configured it
+            if server.forwards_bearer:  # else only the configuration can bring another
                 need = needs.credential(refusal, mover)
         except ToolInputRequired as wanted:
             result = ToolResult(str(wanted))

@@ -98,7 +98,7 @@ class Inquiries:
     """What the server asks in the middle of one attempt of a call, one question after the other.
 
     The server's side asks from a task of its own; what waits for people is a task of the conversation's,
-    which `close` ends: whoever makes the call sees to it that it does, and the server's side always gets an
+    which `close` ends. The caller has to call that; then the server's side always gets an
     answer.
     """
 
@@ -106,7 +106,7 @@ class Inquiries:
     key: str
     attempt: int
     held: Held
-    """What the call holds: nobody needs it while a human thinks."""
+    """The places of the call, which are free for other calls while a person thinks."""
     replies: Replies
     _number: int = 0
     _turn: trio.Lock = attrs.field(factory=trio.Lock)
@@ -151,13 +151,13 @@ class Inquiries:
         return self._asking.scope.draining
 
     def cancel(self) -> None:
-        """Nobody is asked any more; the server has its answer soon."""
+        """Ask no further questions; the server is answered soon."""
         self._closed = True
         for scope in self._open:
             scope.cancel()
 
     async def close(self) -> None:
-        """The call is over: nobody waits for what it still asks."""
+        """The call is over: its open questions are cancelled."""
         self.cancel()
         if not self._open:
             return
@@ -175,7 +175,7 @@ class _Inquiry:
 
 
 def note_declined(scope: CallScope, key: str, why: str) -> None:
-    """Log that a question of the server of the call `key` was declined without asking anybody."""
+    """Log that a question of the server of the call `key` was declined without asking a person."""
     started = scope.log.run.calls[key].started
     assert started is not None
     log = logging.getLogger(f"stopgo.mcp.{started['server']}")

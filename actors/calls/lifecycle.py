@@ -15,7 +15,7 @@ attempt is open, or has an unknown outcome and no person has it sent again.
           b. its loss asks a person, who has not been asked    `AskOutcome`
           c. the same; the person has not answered             `AwaitDecision`
           d. the same; the person wants it sent again          may go again: rules 5 to 14
-          e. else                                              `End`: the model is told that nobody knows
+          e. else                                              `End`: the model is told of the loss
     4     was refused until its server has
           a. another token, which is not there                 `AwaitCredential`
           b. answers, after `MAX_ATTEMPTS` attempts            `End`, as declined
@@ -72,7 +72,7 @@ RESENDS = 1
 
 MAX_ATTEMPTS = 32
 """Of one call, when its server asks something at each before it does anything. Not every question waits for
-a person: a question that cannot be put to anybody is declined at once."""
+a person: a question that can be put to no person is declined at once."""
 
 INTERRUPTED = "the process stopped before its result was recorded"
 """Why the outcome of an open attempt is unknown."""

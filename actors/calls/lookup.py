@@ -79,8 +79,8 @@ class Lookup:
     async def _look_up(
         self, meant: Approval | Sent | None, sent: Sent | None
     ) -> Resolved | NotFound | Unusable:
-        """What the model calls; if somebody was asked, or it was sent, first the tool that was meant then, by
-        whatever name: the one that the model knew may lead nowhere now, or elsewhere."""
+        """What the model calls. If a person was asked, or the call was sent, that is the tool that was meant then,
+        by whatever name: the name that the model used may lead nowhere now, or to another tool."""
         call = self.call
         if meant is None:
             return await self._resolve(Resolve(call.name, call.arguments), None)
@@ -95,8 +95,8 @@ class Lookup:
     async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
         """What the registry says; `server` is whose tool it is, if that is known.
 
-        After a restart, a server that lists its tools to nobody without a token has none: then it is waited
-        for, for the tool was there when the call was made.
+        After a restart, a server that lists no tools without a token has none. Then the token is waited for,
+        since the tool was there when the call was made.
         """
         scope, log = self.scope, self.scope.log
         while True:

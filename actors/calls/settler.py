@@ -87,7 +87,7 @@ class Settler:
     turn: TurnToAsk
 
     async def settle(self, key: str, call: ToolCall) -> CallEnd:
-        """How the call ends; what a tool or a human does is a result for the model.
+        """How the call ends; what a tool or a person does is a result for the model.
 
         Raises `NodeFailed` for a limit, and for an approval that expired and fails the run.
         """
@@ -176,8 +176,8 @@ class Settler:
                 assert_never(step)
 
     async def _unknown(self, key: str, attempts: Sequence[int]) -> None:
-        """Record that nobody knows what became of attempts of an earlier life. What the server still asked in
-        the middle of them is void."""
+        """Record that the outcome of attempts of an earlier life is unknown. What the server still asked in the
+        middle of them is void."""
         await save_over(
             self.scope.log,
             *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in attempts),

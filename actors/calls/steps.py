@@ -88,7 +88,7 @@ class Send:
 
 @attrs.frozen
 class Unknown:
-    """Record that nobody knows what became of these attempts."""
+    """Record that the outcome of these attempts is unknown."""
 
     attempts: tuple[int, ...]
 
