@@ -16,12 +16,12 @@ attempt is open, or has an unknown outcome and no person has it sent again.
           c. the same; the person has not answered             `AwaitDecision`
           d. the same; the person wants it sent again          may go again: rules 5 to 14
           e. else                                              `End`: the model is told of the loss
-    4     was refused until its server has
-          a. another token, which is not there                 `AwaitCredential`
-          b. answers, after `MAX_ATTEMPTS` attempts            `End`, as declined
-          c. answers, which are not all there                  `AwaitAnswers`
-          d. answers, of which the server wants no refusal,    `End`, as declined
-             and one is a refusal
+    4     did nothing at its last attempt, for its server
+          wants
+          a. another token, and the run has none yet           `AwaitCredential`
+          b. answers, and that was attempt `MAX_ATTEMPTS`      `End`, as declined
+          c. answers, and some are missing                     `AwaitAnswers`
+          d. answers, no refusals, and one is a refusal        `End`, as declined
     5     has not been judged since the last step              `Judge`
     6     has no tool today, or arguments that do not fit it   `End`, as not sent
     7     has a pending approval, of another tool than         `Replace`

@@ -79,8 +79,8 @@ class Lookup:
     async def _look_up(
         self, meant: Approval | Sent | None, sent: Sent | None
     ) -> Resolved | NotFound | Unusable:
-        """What the model calls. If a person was asked, or the call was sent, that is the tool that was meant then,
-        by whatever name: the name that the model used may lead nowhere now, or to another tool."""
+        """What the model calls. If a person was asked, or the call was sent, that is the tool that was meant
+        then, by whatever name: the name that the model used may lead nowhere now, or to another tool."""
         call = self.call
         if meant is None:
             return await self._resolve(Resolve(call.name, call.arguments), None)

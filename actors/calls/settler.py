@@ -176,8 +176,8 @@ class Settler:
                 assert_never(step)
 
     async def _unknown(self, key: str, attempts: Sequence[int]) -> None:
-        """Record that the outcome of attempts of an earlier life is unknown. What the server still asked in the
-        middle of them is void."""
+        """Record that the outcome of attempts of an earlier life is unknown. Questions that the server put in
+        the middle of them are void."""
         await save_over(
             self.scope.log,
             *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in attempts),
