@@ -8,9 +8,9 @@ what follows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import trio
@@ -21,6 +21,7 @@ from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.void import save_over
 from ..tools import needs
+from ..tools.needs import Need, Unaskable
 from ..tools.registry import Resolved
 from ..tools.slots import Slots, place_in
 from ..tools.tool import (
@@ -121,7 +122,7 @@ class Dispatch:
         server, tool = found.server, found.tool
         mover = self.scope.log.run.mover
         bearer = self.scope.bearer if server.forwards_bearer else None
-        need: Mapping[str, Any] | None = None
+        need: Need | None = None
         try:
             result = await server.ref.ask(
                 CallTool(
@@ -142,13 +143,13 @@ class Dispatch:
         except ToolAuthRequired as refusal:
             result = ToolResult(str(refusal), is_error=True)
             if server.forwards_bearer:  # else only the configuration can bring another
-                need = needs.credential(refusal, mover)
+                need = needs.token(refusal, mover)
         except ToolInputRequired as wanted:
             result = ToolResult(str(wanted))
             need = needs.answers(wanted)
-            for request in need["requests"].values():
-                if "unaskable" in request:
-                    note_declined(self.scope, asks.key, request["unaskable"])
+            for request in need.requests.values():
+                if isinstance(request, Unaskable):
+                    note_declined(self.scope, asks.key, request.unaskable)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await asks.close()
             await self._settle(e.tool_unknown(asks.key, asks.attempt, str(error)), "unknown")

@@ -57,19 +57,12 @@ class Asking:
         Each question is put once: what was answered stands on record.
         """
         log = self.scope.log
-        asked = log.run.calls[key].asked
-        assert asked is not None
-        answers = given(log.run, key, asked)
+        record = log.run.calls[key]
+        assert record.asked is not None
         jobs = [
-            partial(
-                self.ask,
-                key,
-                question_key(key, asked["attempt"], number),
-                Elicitation(**request),
-                in_flight=False,
-            )
-            for number, (name, request) in enumerate(asked["requests"].items())
-            if answers[name] is None
+            partial(self.ask, key, question_key(key, record.asked_at, number), request, in_flight=False)
+            for number, request in enumerate(record.asked.requests.values())
+            if isinstance(request, Elicitation)
         ]
         await log.gather(*jobs, meters=self.scope.meters)
 
@@ -87,10 +80,10 @@ def replies_of(log: ConversationLog, key: str) -> Replies:
     record = log.run.calls.get(key)
     if record is None or record.asked is None:
         return Replies()
-    if not record.asked["answers"]:
-        return Replies(None, record.asked["state"])
-    answers = given(log.run, key, record.asked)
-    return Replies({name: answer or DECLINE for name, answer in answers.items()}, record.asked["state"])
+    if not record.asked.answers:
+        return Replies(None, record.asked.state)
+    answers = given(log.run, key, record)
+    return Replies({name: answer or DECLINE for name, answer in answers.items()}, record.asked.state)
 
 
 @attrs.define(eq=False)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from ...runtime.journal.protocol import Question
 from ..log.head import is_rejection
 from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
-from ..tools.elicitation import answer_of, unaskable
-from ..tools.needs import Wanted
-from ..tools.tool import Elicitation, ElicitationAnswer
+from ..tools.elicitation import answer_of
+from ..tools.needs import NeedsAnswers, NeedsToken, Unaskable, Wanted
+from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, Record, Sent
 from .lifecycle import outcome_key
 
@@ -70,24 +70,28 @@ def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", 
 def _need(
     run: Run, key: str, record: CallRecord, server: str, bearer: str | None
 ) -> CredentialNeed | AnswersNeed | None:
-    need = record.need
-    if need is None:
-        return None
-    if need["kind"] == "credential":
-        wanted = Wanted(server, need["status"], need.get("challenge"))
-        return CredentialNeed(wanted, met=run.mover != need["command"] and bearer is not None)
+    match record.need:
+        case None:
+            return None
+        case NeedsToken(status, command, challenge):
+            return CredentialNeed(
+                Wanted(server, status, challenge), met=run.mover != command and bearer is not None
+            )
+        case NeedsAnswers(answers=takes_refusals):
+            answers = given(run, key, record).values()
+            return AnswersNeed([None if each is None else each.action for each in answers], takes_refusals)
+        case _:
+            assert_never(record.need)
+
+
+def given(run: Run, key: str, record: CallRecord) -> Mapping[str, ElicitationAnswer | None]:
+    """The answers so far to what the server of a call asked last, by its names for the questions. A question
+    that can be put to no person is declined."""
     assert record.asked is not None
-    answers = [None if answer is None else answer.action for answer in given(run, key, record.asked).values()]
-    return AnswersNeed(answers, takes_refusals=record.asked["answers"])
-
-
-def given(run: Run, key: str, asked: Mapping[str, Any]) -> Mapping[str, ElicitationAnswer | None]:
-    """The answers so far to the questions of a need (`stopgo.actors.tools.needs`), by its names for them. A
-    question that can be put to no person is declined."""
     answers: dict[str, ElicitationAnswer | None] = {}
-    for number, (name, request) in enumerate(asked["requests"].items()):
-        decision = run.decisions.get(run.asked.get(question_key(key, asked["attempt"], number), ""))
-        if "unaskable" in request or unaskable(Elicitation(**request)) is not None:
+    for number, (name, request) in enumerate(record.asked.requests.items()):
+        decision = run.decisions.get(run.asked.get(question_key(key, record.asked_at, number), ""))
+        if isinstance(request, Unaskable):
             answers[name] = DECLINE
         else:
             answers[name] = None if decision is None else answer_of(decision)

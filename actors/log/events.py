@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from ...runtime.journal.protocol import Command, NewEvent
+from ..tools.needs import Need
 
 CONVERSATION_CREATED = "conversation.created"
 MESSAGE_ADDED = "message.added"
@@ -138,14 +139,12 @@ def tool_started(
     return NewEvent(TOOL_STARTED, body)
 
 
-def tool_finished(
-    key: str, attempt: int, result: Mapping[str, Any], need: Mapping[str, Any] | None = None
-) -> NewEvent:
+def tool_finished(key: str, attempt: int, result: Mapping[str, Any], need: Need | None = None) -> NewEvent:
     """The attempt is over, with what its server said. `need` (`stopgo.actors.tools.needs`) is what the server
     wants before it does anything: the call goes on as the next attempt once it has that."""
     body = {"key": key, "attempt": attempt, "result": result}
     if need is not None:
-        body["need"] = need
+        body["need"] = need.to_json()
     return NewEvent(TOOL_FINISHED, body)
 
 

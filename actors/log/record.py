@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
+from ..tools.needs import Need, NeedsAnswers
+
 
 @attrs.define
 class Tally:
@@ -92,10 +94,12 @@ class CallRecord:
     """Its place among the conversation's messages."""
     attempts: dict[int, str] = attrs.field(factory=dict)
     """`started`, `finished` or `unknown`, by attempt."""
-    need: Mapping[str, Any] | None = None
-    """What the server wanted, in place of a result, at the last attempt (`stopgo.actors.tools.needs`)."""
-    asked: Mapping[str, Any] | None = None
-    """The last need of answers, with its `attempt`: every attempt after that brings them."""
+    need: Need | None = None
+    """What the server wanted, in place of a result, at the last attempt."""
+    asked: NeedsAnswers | None = None
+    """The last need of answers: every attempt after that brings them."""
+    asked_at: int = 0
+    """The attempt that met it."""
     started: Mapping[str, Any] | None = None
     """The body of the last `tool.started`."""
     result: Mapping[str, Any] | None = None

@@ -17,6 +17,7 @@ import attrs
 
 from ...runtime.journal.protocol import Event, Question
 from ..gate.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
+from ..tools.needs import NeedsAnswers, need_of
 from . import events as e
 from .head import Head, advance, is_rejection
 from .record import CallRecord, CallView, Exchange, Message, Run, Tally
@@ -174,9 +175,9 @@ def _meant(body: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> 
 def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     record = _over(c, event, "finished")
     if "need" in body:
-        record.need = body["need"]
-        if body["need"]["kind"] == "answers":
-            record.asked = {**body["need"], "attempt": body["attempt"]}
+        record.need = need_of(body["need"])
+        if isinstance(record.need, NeedsAnswers):
+            record.asked, record.asked_at = record.need, body["attempt"]
         c.update_call(record, state="waiting")
         return
     record.result = body["result"]

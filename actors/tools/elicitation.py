@@ -22,7 +22,8 @@ MAX_NAME = 100
 """Characters that are told of the name of a field."""
 
 
-def to_json(elicitation: Elicitation) -> dict[str, Any]:
+def to_json(elicitation: attrs.AttrsInstance) -> dict[str, Any]:
+    """The fields that are not null."""
     return {key: value for key, value in attrs.asdict(elicitation).items() if value is not None}
 
 

@@ -1,18 +1,17 @@
 """What a server wants before it does what a call asks for. Pure.
 
 A need is kept with the attempt that met it (``tool.finished``), which is then over: nothing was done. The
-call goes on as the next attempt, in this life or a later one, when the need is met.
+call goes on as the next attempt, in this life or a later one, when the need is met. As JSON:
 
-* a credential: ``{"kind": "credential", "status": 401 | 403, "challenge"?, "command"}``, where `command` is
-  the one whose token, or lack of one, was refused.
-* answers: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``, where `state` is the
-  server's own and `answers` says whether the next attempt brings them (`ToolInputRequired`). Of a question
+* `NeedsToken`: ``{"kind": "credential", "status": 401 | 403, "challenge"?, "command"}``
+* `NeedsAnswers`: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``. Of a question
   that is put to no person, only the reason is kept: ``{"unaskable": why}``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -37,24 +36,80 @@ class Wanted:
         return {key: value for key, value in attrs.asdict(self).items() if value is not None}
 
 
-def credential(refusal: ToolAuthRequired, command: str) -> dict[str, Any]:
-    """The need of a credential: the token of `command` did not do."""
-    need: dict[str, Any] = {"kind": "credential", "status": refusal.status, "command": command}
-    if refusal.challenge:
-        need["challenge"] = refusal.challenge[:MAX_CHALLENGE]
-    return need
+@attrs.frozen
+class NeedsToken:
+    """The server refused the token that a call brought, or wanted one."""
+
+    status: int
+    """401 or 403."""
+    command: str
+    """Whose token, or lack of one, was refused."""
+    challenge: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {"kind": "credential", "status": self.status, "command": self.command}
+        return fields if self.challenge is None else {**fields, "challenge": self.challenge}
 
 
-def answers(wanted: ToolInputRequired) -> dict[str, Any]:
-    """The need of answers to a server's questions."""
-    return {
-        "kind": "answers",
-        "requests": {name: _request(asked) for name, asked in wanted.requests.items()},
-        "state": wanted.state,
-        "answers": wanted.answers,
-    }
+@attrs.frozen
+class Unaskable:
+    """A question that is put to no person, and declined."""
+
+    unaskable: str
+    """Why."""
 
 
-def _request(asked: Elicitation) -> dict[str, Any]:
+@attrs.frozen
+class NeedsAnswers:
+    """The server asked questions."""
+
+    requests: Mapping[str, Elicitation | Unaskable]
+    """By the server's names for them."""
+    state: str | None
+    """The server's own; the next attempt brings it back as it is."""
+    answers: bool
+    """Whether the next attempt brings the answers (`ToolInputRequired`)."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "answers",
+            "requests": {name: elicitation.to_json(asked) for name, asked in self.requests.items()},
+            "state": self.state,
+            "answers": self.answers,
+        }
+
+
+Need: TypeAlias = NeedsToken | NeedsAnswers
+
+
+def need_of(body: Mapping[str, Any]) -> Need:
+    """The need that was kept as this JSON. Raises KeyError, TypeError or ValueError if it was none."""
+    match body["kind"]:
+        case "credential":
+            return NeedsToken(body["status"], body["command"], body.get("challenge"))
+        case "answers":
+            requests = {name: _request(asked) for name, asked in body["requests"].items()}
+            return NeedsAnswers(requests, body.get("state"), body["answers"])
+        case kind:
+            raise ValueError(f"no need is of the kind {kind!r}")
+
+
+def _request(asked: Mapping[str, Any]) -> Elicitation | Unaskable:
+    return Unaskable(**asked) if "unaskable" in asked else askable(Elicitation(**asked))
+
+
+def askable(asked: Elicitation) -> Elicitation | Unaskable:
     why = elicitation.unaskable(asked)
-    return elicitation.to_json(asked) if why is None else {"unaskable": why}
+    return asked if why is None else Unaskable(why)
+
+
+def token(refusal: ToolAuthRequired, command: str) -> NeedsToken:
+    """The need of another token than that of `command`."""
+    challenge = refusal.challenge[:MAX_CHALLENGE] if refusal.challenge else None
+    return NeedsToken(refusal.status, command, challenge)
+
+
+def answers(wanted: ToolInputRequired) -> NeedsAnswers:
+    """The need of answers to a server's questions."""
+    requests = {name: askable(asked) for name, asked in wanted.requests.items()}
+    return NeedsAnswers(requests, wanted.state, wanted.answers)

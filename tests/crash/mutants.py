@@ -766,12 +766,12 @@ MUTANTS = (
     ),
     Mutant(
         "a call that was refused goes out without a token",
-        (Edit(RECORDED, 'need["command"] and bearer is not None', 'need["command"]'),),
+        (Edit(RECORDED, "!= command and bearer is not None", "!= command"),),
         (NEEDS,),
     ),
     Mutant(
         "a call that was refused goes out again with the same token",
-        (Edit(RECORDED, 'run.mover != need["command"] and ', ""),),
+        (Edit(RECORDED, "run.mover != command and ", ""),),
         (NEEDS,),
     ),
     Mutant(
