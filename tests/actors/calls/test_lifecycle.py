@@ -1,0 +1,404 @@
+"""Every life that a call can have, each step of it compared with an oracle.
+
+The search performs each step that `next_step` gives, in every way the world may answer it, lets processes die
+and tools and rules change in between, and asks of each history of a call (`Story`) that it reaches
+
+* whether the oracle (`permitted`, `exact`) allows the step. It is written from what the documentation says of
+  the promises, of approvals and of the gate, not from the code;
+* whether the step keeps each of `PROMISES`;
+* whether the call comes to an end if nothing but the next answers happens any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, get_args
+
+import attrs
+import pytest
+
+from stopgo.actors.calls.lifecycle import (
+    ASKED_ON,
+    DECLINED,
+    MAX_ATTEMPTS,
+    RESENDS,
+    Ask,
+    AskOutcome,
+    AwaitAnswers,
+    AwaitCredential,
+    AwaitDecision,
+    End,
+    Judge,
+    Park,
+    Replace,
+    Send,
+    Step,
+    Unknown,
+    outcome_key,
+)
+from stopgo.actors.tools.tool import EFFECTS, EffectClass
+from tests.actors.calls.story import (
+    ARGUMENTS,
+    KEY,
+    MET,
+    MISSING,
+    RULES,
+    TOOLS,
+    UNWRITTEN,
+    WANTED,
+    Attempt,
+    Question,
+    Story,
+    answered,
+    consequence,
+    facts,
+    fingerprint,
+    mishaps,
+    on_the_way_out,
+    step_of,
+)
+
+Steps: TypeAlias = set[type[Step]]
+
+REFUSED = ("visit, declined", "visit, cancelled")
+"""Needs without which the server does not go on, and which a person refused."""
+
+
+# ------------------------------------------------------------------------- oracle
+
+
+def permitted(story: Story) -> Steps:
+    """The steps that the documentation leaves open; mostly it is one."""
+    if story.over or story.refused:
+        return {End}
+    steps = when_in_doubt(story) if story.doubted else when_it_may_go(story)
+    return {Park} | steps - {Ask, AskOutcome, Send} if story.draining else steps
+
+
+def when_in_doubt(story: Story) -> Steps:
+    """The last attempt has left, or may have, and nobody knows what came of it."""
+    last = story.attempts[-1]
+    if last.said != "unasked":
+        return {AwaitDecision} if last.said == "pending" else {End}
+    interrupted = last.state == "open"
+    if interrupted or (story.sent_here and story.resent < RESENDS):
+        again = when_it_may_go(story)
+        if again <= {Send, AwaitCredential} and "once" not in (last.effect, effect_today(story)):
+            return again
+        if again == {End} and last.effect != "once":  # said to be denied, or not found
+            return {End, Unknown}
+    asks: Steps = {AskOutcome} if last.asks else set()
+    return asks | {Unknown} if interrupted else asks or {End}
+
+
+def when_it_may_go(story: Story) -> Steps:
+    """No attempt did anything that is in doubt, or a person wants the call repeated in spite of that."""
+    if story.need in REFUSED:
+        return {End}
+    gate: Steps = {AwaitDecision} if story.pending else {Send}
+    if needs_a_yes(story):
+        gate = {Replace} if story.pending else {Ask}
+    if TOOLS[story.tool] is None or story.verdict.action == "deny":
+        gate = {End} | (gate if story.pending else set())
+    before: Steps = set()
+    if story.need in MET:
+        before = {AwaitCredential if story.need == "token" else AwaitAnswers}
+    elif story.tokened and not story.token and gate == {Send}:
+        before = {AwaitCredential}
+    return before if before and gate == {Send} else before | gate
+
+
+def needs_a_yes(story: Story) -> bool:
+    """Whether the call as it would leave has to be covered by what a person said, and is not."""
+    asked = story.asked
+    if asked and (asked.state == "void" or fingerprint(asked.tool) != fingerprint(story.tool)):
+        return True
+    if story.pending:
+        return False
+    if story.retried:  # which covers the call that was sent
+        sent = story.attempts[-1].tool
+        return not asked and sent != UNWRITTEN and fingerprint(sent) != fingerprint(story.tool)
+    return story.verdict.action == "ask" and story.verdict.rule not in said_yes_to(story)
+
+
+def said_yes_to(story: Story) -> set[str]:
+    """The rules whose question was answered with yes, by the names of then and of today."""
+    approved = [each for each in story.questions if each.state == "approved"]
+    return {each.rule for each in approved} | {RULES[story.rules][each.shown].rule for each in approved}
+
+
+def effect_today(story: Story) -> EffectClass:
+    found = TOOLS[story.tool]
+    assert found
+    if found.hints.read_only:
+        return "read"
+    harmless = found.hints.idempotent and not found.hints.destructive and not story.approved
+    return "idempotent" if harmless else "once"
+
+
+def exact(story: Story, step: Step) -> bool:
+    """Whether what the step says of itself is right."""
+    number, attempt = len(story.questions), len(story.attempts)
+    match step:
+        case Ask():
+            follows = f"id{number - 1}" if number else None
+            said = Ask(f"{KEY}~{number}", ARGUMENTS[story.arguments], story.verdict.rule, follows)
+            return step == said
+        case Replace(old):
+            return old.id == f"id{number - 1}" and step == Replace(old, f"{KEY}~{number}", story.verdict.rule)
+        case AskOutcome():
+            return step == AskOutcome(attempt)
+        case AwaitDecision():
+            return step.question == (outcome_key(KEY, attempt) if story.doubted else f"{KEY}~{number - 1}")
+        case AwaitCredential():
+            return step == AwaitCredential(WANTED)
+        case Send():
+            found = TOOLS[story.tool]
+            assert found
+            effects = [effect_today(story), *(each.effect for each in story.attempts)]
+            asks = any(each.asks for each in story.attempts)
+            return step == Send(
+                attempt=attempt + 1,
+                arguments=ARGUMENTS[story.arguments],
+                effect=max(effects, key=EFFECTS.index),
+                asks=asks or (effects[0] == "once" and (found.hints.destructive is True or story.approved)),
+                lost=story.lost,
+                resends=story.resends - 1 if story.doubted and story.sent_here else RESENDS,
+            )
+        case Unknown():
+            return step == Unknown(story.lost)
+        case End():
+            return step in ends(story, step.content)
+        case Judge() | AwaitAnswers() | Park():
+            return True
+
+
+def ends(story: Story, content: str) -> list[End]:
+    """How the call may be said to end; a denial says so in words of its own."""
+    if story.over or story.refused:
+        return [End()]
+    if not story.doubted and story.need in REFUSED:
+        return [End("declined", DECLINED)]
+    why = End("denied", content, story.lost)
+    if TOOLS[story.tool] is None:
+        why = End(MISSING.outcome, MISSING.content, story.lost)
+    return [why, *([End()] if story.doubted else [])]
+
+
+# ----------------------------------------------------------------------- promises
+
+
+PROMISES_OF_SENDING: Mapping[str, Callable[[Story, Send], bool]] = {
+    "a `once` call that may have happened is sent again only if a person says so": lambda story, step: (
+        not (story.doubted and step.effect == "once")
+        and all(
+            each.effect != "once" or each.state == "over" or each.said == "retry" for each in story.attempts
+        )
+    ),
+    "a call is sent again by itself so often in one life": lambda story, step: (
+        not (story.doubted and story.sent_here) or story.resent < RESENDS
+    ),
+    "after a question, just what a person said yes to is sent": lambda story, step: (
+        story.asked is None
+        or (story.asked.state, fingerprint(story.asked.tool), ARGUMENTS[story.asked.counts])
+        == ("approved", fingerprint(story.tool), step.arguments)
+    ),
+    "what the gate asks about is sent only after a person said so": lambda story, step: (
+        story.verdict.action != "ask" or story.approved or story.retried
+    ),
+    "nothing is sent that is denied or gone": lambda story, step: (
+        story.verdict.action != "deny" and TOOLS[story.tool] is not None
+    ),
+    "nothing is sent without the token of its run": lambda story, step: story.token or not story.tokened,
+    "attempts count up by one": lambda story, step: step.attempt == len(story.attempts) + 1,
+    "no class is weaker than an earlier one, or than the tool's": lambda story, step: all(
+        EFFECTS.index(step.effect) >= EFFECTS.index(each)
+        for each in (effect_today(story), *(each.effect for each in story.attempts))
+    ),
+}
+PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
+    "the loss of a destructive or approved call asks a person": lambda story, step: (
+        not (isinstance(step, End) and story.doubted and story.attempts[-1].asks)
+        or story.over
+        or story.attempts[-1].said == "told"
+    ),
+    "no call has two pending questions": lambda story, step: (
+        not isinstance(step, Ask | AskOutcome)
+        or not (story.pending or any(each.said == "pending" for each in story.attempts))
+    ),
+    "a process that shuts down begins nothing": lambda story, step: (
+        not (story.draining and isinstance(step, Ask | AskOutcome | Send))
+    ),
+}
+
+
+# ------------------------------------------------------------------------- search
+
+EARLY = Attempt(UNWRITTEN, "shown", "once", asks=True)
+"""As a version wrote it that did not keep the tool."""
+
+ROOTS = [
+    *(Story(name, rules, crashes=1) for name in TOOLS for rules in RULES),
+    Story("reads", "run", changes=1, crashes=1),
+    Story("idempotent", "run", changes=1),
+    *(Story("destroys", rules, changes=1) for rules in ("run", "ask")),
+    Story("idempotent", "run", tokened=True, token=True, crashes=1),
+    Story("destroys", "ask", tokened=True, token=True, crashes=1),
+    Story("destroys", "ask", attempts=(EARLY,)),
+]
+
+
+def test_no_life_of_a_call_breaks_a_promise() -> None:
+    soonest: dict[Story, Story] = {}
+    waiting, reached, taken = deque(ROOTS), set(map(consequence, ROOTS)), Counter[type[Step]]()
+    while waiting:
+        story = waiting.popleft()
+        step = check(story)
+        taken[type(step)] += 1
+        if story.over:
+            continue
+        for each in on_the_way_out(story):
+            taken[type(check(each))] += 1
+        after = list(answered(story, step))
+        soonest[consequence(story)] = consequence(after[0])
+        for each in (*after, *mishaps(story)):
+            if (same := consequence(each)) not in reached:
+                reached.add(same)
+                waiting.append(each)
+    assert taken.keys() == set(get_args(Step)) - {Judge}
+    end: set[Story] = set()
+    for story in soonest:
+        way = [story]
+        while way[-1] not in end and not way[-1].over:
+            way.append(soonest[way[-1]])
+            assert len(way) < 20, f"no end: {way}"
+        end.update(way)
+
+
+def check(story: Story) -> Step:
+    """The step after a story, which is right whether the call was judged before or is only now."""
+    allowed, step, unjudged = permitted(story), step_of(story), step_of(story, unjudged=True)
+    assert not isinstance(step, Judge)
+    for each in (step,) if unjudged in (step, Judge()) else (step, unjudged):
+        assert type(each) in allowed, f"{each} is not one of {allowed} after {story}"
+        assert exact(story, each), f"{each} is wrong in itself after {story}"
+        for promise, kept in PROMISES.items():
+            assert kept(story, each), f"not kept: {promise}: {each} after {story}"
+        for promise, in_sending in PROMISES_OF_SENDING.items():
+            assert not isinstance(each, Send) or in_sending(story, each), f"not kept: {promise}: {story}"
+    return step
+
+
+# -------------------------------------------------------------------------- table
+
+
+def asked(state: Any = "approved", counts: str = "shown") -> Question:
+    return Question("destroys", "a", "shown", counts, state)
+
+
+def lost(**said: Any) -> Attempt:
+    """An attempt whose outcome is unknown, as `said`."""
+    return Attempt("destroys", "shown", "once", asks=True, state="unknown")._replace(**said)
+
+
+def over(need: str) -> Attempt:
+    return lost(state="over", need=need)
+
+
+def send(number: int, **said: Any) -> Send:
+    shown = ARGUMENTS["shown"]
+    first = Send(attempt=number, arguments=shown, effect="once", asks=True, lost=(), resends=RESENDS)
+    return attrs.evolve(first, **said)
+
+
+def ask(replaces: str | None, arguments: str = "shown", rule: str = "a") -> Ask:
+    return Ask(f"{KEY}~{1 if replaces else 0}", ARGUMENTS[arguments], rule, replaces)
+
+
+YES, EDIT = asked(), asked(counts="edited")
+LOST_READ = lost(tool="reads", effect="read", asks=False)
+CUT_OFF = lost(state="open")
+CUT_OFF_READ = LOST_READ._replace(state="open")
+DENIED = "Denied by policy: d. "
+
+TABLE: Mapping[str, tuple[Story, Step]] = {
+    "destructive": (Story(), ask(None)),
+    "a yes": (Story(questions=(YES,)), send(1)),
+    "a yes to an edit": (Story(questions=(EDIT,)), send(1, arguments=ARGUMENTS["edited"])),
+    "an edit that another rule asks about": (
+        Story(rules="ask more of the edit", questions=(EDIT,)),
+        ask("id0", "edited", "b"),
+    ),
+    "an edit that is denied": (
+        Story(rules="deny the edit", questions=(EDIT,)),
+        End("denied", DENIED + "Nothing was done."),
+    ),
+    "a no, and the rules would run it": (Story(rules="run", questions=(asked("rejected"),)), End()),
+    "no answer in time": (Story(rules="run", questions=(asked("expired"),)), End()),
+    "a yes, then a no to what replaced it": (Story(questions=(YES, asked("rejected"))), End()),
+    "a question that was taken back": (Story(questions=(asked("void"),)), ask("id0")),
+    "no answer yet": (Story(rules="run", questions=(asked("pending"),)), AwaitDecision(f"{KEY}~0")),
+    "another description after the yes": (Story("changed", questions=(YES,)), ask("id0")),
+    "weaker hints after the yes": (Story("reads", "run", (YES,)), ask("id0", rule="r")),
+    "another name after the yes": (Story("renamed", questions=(YES,)), send(1)),
+    "another rule after the yes": (Story(rules="ask by another rule", questions=(YES,)), send(1)),
+    "a denial after the yes": (
+        Story(rules="deny", questions=(YES,)),
+        End("denied", DENIED + "Nothing was done."),
+    ),
+    "a yes in a shutdown": (Story(questions=(YES,), draining=True), Park()),
+    "a yes, but no token any more": (Story(questions=(YES,), tokened=True), AwaitCredential(WANTED)),
+    "a crash in between": (Story(questions=(YES,), attempts=(CUT_OFF,)), Unknown((1,))),
+    "its outcome is unknown": (Story(questions=(YES,), attempts=(lost(),)), AskOutcome(1)),
+    "nobody was to be asked": (Story("plain", "run", attempts=(lost(tool="plain", asks=False),)), End()),
+    "destructive when it was sent, only reads now": (
+        Story("reads", "run", attempts=(lost(tool="held"),), sent_here=True, resends=1),
+        AskOutcome(1),
+    ),
+    "refused, and its hints are weaker now": (
+        Story("reads", "run", attempts=(over("token, given")._replace(tool="held"),)),
+        send(2),
+    ),
+    "only reads, cut off by a crash": (
+        Story("reads", "run", attempts=(CUT_OFF_READ,)),
+        send(2, effect="read", asks=False, lost=(1,)),
+    ),
+    "only read when it was cut off": (Story("held", "run", attempts=(CUT_OFF_READ,)), Unknown((1,))),
+    "ran unasked when it was cut off": (Story("reads", "ask", attempts=(CUT_OFF_READ,)), Unknown((1,))),
+    "only reads, sent again already": (Story("reads", "run", attempts=(LOST_READ,)), End()),
+    "it happened, a person says": (Story(questions=(YES,), attempts=(lost(said="told"),)), End()),
+    "a retry needs no second yes": (Story(attempts=(lost(said="retry"),)), send(2)),
+    "a retry of a changed tool": (Story("changed", attempts=(lost(said="retry"),)), ask(None)),
+    "a retry that is denied": (
+        Story(rules="deny", questions=(YES,), attempts=(lost(said="retry"),)),
+        End("denied", DENIED + "It was not sent again."),
+    ),
+    "a retry that is lost": (Story(attempts=(lost(said="retry"), lost())), AskOutcome(2)),
+    "a crash, and a token is wanted": (
+        Story(questions=(YES,), attempts=(over("token"),), tokened=True),
+        AwaitCredential(WANTED),
+    ),
+    "the token is there": (Story(questions=(YES,), attempts=(over("token, given"),)), send(2)),
+    "a form was declined": (Story(questions=(YES,), attempts=(over("form, answered"),)), send(2)),
+    "a visit was declined": (Story(attempts=(over("visit, declined"),)), End("declined", DECLINED)),
+    "a server that asks on and on": (
+        Story(questions=(YES,), attempts=(over("form"),) * MAX_ATTEMPTS),
+        End("declined", ASKED_ON),
+    ),
+    "a server that asks once less": (
+        Story(questions=(YES,), attempts=(over("form"),) * (MAX_ATTEMPTS - 1)),
+        AwaitAnswers(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("story", "expected"), TABLE.values(), ids=TABLE)
+def test_what_comes_next(story: Story, expected: Step) -> None:
+    assert [step_of(story), step_of(story)] == [expected, expected]
+
+
+def test_a_changed_tool_takes_back_its_question() -> None:
+    story = Story("changed", questions=(asked("pending"),))
+    _, (old,) = facts(story.questions, (), False)
+    assert step_of(story) == Replace(old, f"{KEY}~1", "a")
