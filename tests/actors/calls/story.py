@@ -64,6 +64,7 @@ RULES: Mapping[str, Mapping[str, Verdict]] = {
     "ask": {"shown": A, "edited": A},
     "ask more of the edit": {"shown": A, "edited": B},
     "run the edit": {"shown": A, "edited": RUN},
+    "run what was shown": {"shown": RUN, "edited": A},
     "deny the edit": {"shown": A, "edited": DENY},
     "ask by another rule": {"shown": B, "edited": B},
     "deny": {"shown": DENY, "edited": DENY},

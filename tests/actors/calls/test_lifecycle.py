@@ -176,7 +176,7 @@ def exact(story: Story, step: Step) -> bool:
 
 def ends(story: Story, content: str) -> list[End]:
     """How the call may be said to end; a denial says so in words of its own."""
-    if story.over or story.refused:
+    if story.over or story.refused or (story.doubted and story.attempts[-1].effect == "once"):
         return [End()]
     if not story.doubted and story.need in REFUSED:
         return [End("declined", DECLINED)]
@@ -349,6 +349,19 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     ),
     "a yes in a shutdown": (Story(questions=(YES,), draining=True), Park()),
     "a yes, but no token any more": (Story(questions=(YES,), tokened=True), AwaitCredential(WANTED)),
+    "a yes to the tool as it was before the last question": (
+        Story(questions=(YES, YES._replace(tool="changed"))),
+        Ask(f"{KEY}~2", ARGUMENTS["shown"], "a", "id1"),
+    ),
+    "a rule whose question was taken back": (
+        Story(rules="ask more of the edit", questions=(asked("void")._replace(rule="b"), EDIT)),
+        Ask(f"{KEY}~2", ARGUMENTS["edited"], "b", "id1"),
+    ),
+    "an edit that only the same rule asks about": (
+        Story(rules="run what was shown", questions=(EDIT,)),
+        send(1, arguments=ARGUMENTS["edited"]),
+    ),
+    "several attempts without an end": (Story(attempts=(CUT_OFF, CUT_OFF)), Unknown((1, 2))),
     "a crash in between": (Story(questions=(YES,), attempts=(CUT_OFF,)), Unknown((1,))),
     "its outcome is unknown": (Story(questions=(YES,), attempts=(lost(),)), AskOutcome(1)),
     "nobody was to be asked": (Story("plain", "run", attempts=(lost(tool="plain", asks=False),)), End()),
