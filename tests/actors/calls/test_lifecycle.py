@@ -239,7 +239,12 @@ EARLY = Attempt(UNWRITTEN, "shown", "once", asks=True)
 """As a version wrote it that did not keep the tool."""
 
 ROOTS = [
-    *(Story(name, rules, crashes=1) for name in TOOLS for rules in RULES),
+    *(
+        Story(name, rules, crashes=1)
+        for name in ("reads", "held", "idempotent", "plain", "destroys")
+        for rules in RULES
+        if rules not in ("ask by another rule", "deny")
+    ),
     Story("reads", "run", changes=1, crashes=1),
     Story("idempotent", "run", changes=1),
     *(Story("destroys", rules, changes=1) for rules in ("run", "ask")),
