@@ -6,29 +6,30 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from stopgo.actors.calls.lifecycle import (
+from stopgo.actors.calls.facts import (
     AnswersNeed,
     Approval,
+    CredentialNeed,
+    Judgement,
+    Life,
+    Missing,
+    Record,
+    Sent,
+)
+from stopgo.actors.calls.lifecycle import next_step, outcome_key
+from stopgo.actors.calls.steps import (
     Ask,
     AskOutcome,
     AwaitAnswers,
     AwaitCredential,
     AwaitDecision,
-    CredentialNeed,
     End,
     Judge,
-    Judgement,
-    Life,
-    Missing,
     Park,
-    Record,
     Replace,
     Send,
-    Sent,
     Step,
     Unknown,
-    next_step,
-    outcome_key,
 )
 from stopgo.actors.gate.gate import Verdict
 from stopgo.actors.tools.needs import Wanted

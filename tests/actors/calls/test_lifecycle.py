@@ -18,11 +18,8 @@ from typing import Any, TypeAlias, get_args
 import attrs
 import pytest
 
-from stopgo.actors.calls.lifecycle import (
-    ASKED_ON,
-    DECLINED,
-    MAX_ATTEMPTS,
-    RESENDS,
+from stopgo.actors.calls.lifecycle import ASKED_ON, DECLINED, MAX_ATTEMPTS, RESENDS, outcome_key
+from stopgo.actors.calls.steps import (
     Ask,
     AskOutcome,
     AwaitAnswers,
@@ -35,7 +32,6 @@ from stopgo.actors.calls.lifecycle import (
     Send,
     Step,
     Unknown,
-    outcome_key,
 )
 from stopgo.actors.tools.tool import EFFECTS, EffectClass
 from tests.actors.calls.story import (
