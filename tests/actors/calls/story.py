@@ -1,4 +1,4 @@
-"""Histories of one call for `test_lifecycle`: what has happened to it, and what the world may do next."""
+"""Histories of one call for `test_lifecycle`, the facts they come to, and the ways in which they go on."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ RULES: Mapping[str, Mapping[str, Verdict]] = {
     "ask": {"shown": A, "edited": A},
     "ask more of the edit": {"shown": A, "edited": B},
     "run the edit": {"shown": A, "edited": RUN},
-    "run what was shown": {"shown": RUN, "edited": A},
+    "run the call as shown": {"shown": RUN, "edited": A},
     "deny the edit": {"shown": A, "edited": DENY},
     "ask by another rule": {"shown": B, "edited": B},
     "deny": {"shown": DENY, "edited": DENY},
@@ -87,7 +87,7 @@ MET = {
     "form, half": ["form, answered"],
     "visit": ["visit, made", "visit, declined", "visit, cancelled"],
 }
-"""What becomes of a need that is not met, once people answer; the first goes on."""
+"""The needs that a need may turn into when people answer; with the first one the call goes on."""
 
 
 class Question(NamedTuple):
@@ -112,7 +112,7 @@ class Attempt(NamedTuple):
 
 
 class Story(NamedTuple):
-    """What has happened to a call, and how the world is."""
+    """The past of a call, and the present state of the world."""
 
     tool: str = "destroys"
     rules: str = "ask"
@@ -145,7 +145,7 @@ class Story(NamedTuple):
 
     @property
     def doubted(self) -> bool:
-        """The call has left, or may have; nobody knows what came of it, and no person wants it repeated."""
+        """The last attempt may have happened, its outcome is unknown, and no person wants it repeated."""
         return self.last is not None and self.last.state != "over" and self.last.said != "retry"
 
     @property
@@ -162,7 +162,7 @@ class Story(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """A person said no, or nobody said yes in time."""
+        """A person rejected the call, or let it expire."""
         return self.asked is not None and self.asked.state in ("rejected", "expired")
 
     @property
@@ -182,7 +182,7 @@ class Story(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """What the gate says of the call today."""
+        """Of the gate, on the call, today."""
         return RULES[self.rules][self.arguments]
 
     def of_last(self, **said: Any) -> Story:
@@ -278,7 +278,7 @@ def restarted(story: Story) -> Story:
 
 
 def answered(story: Story, step: Step) -> Iterator[Story]:
-    """What may come of a step; the first is what leads to an end soonest."""
+    """The possible results of a step; the first leads to an end soonest."""
     match step:
         case Ask():
             put = Question(story.tool, step.rule, story.arguments, story.arguments)
@@ -336,7 +336,7 @@ def sent(story: Story, step: Send) -> Iterator[Story]:
 
 
 def mishaps(story: Story) -> Iterator[Story]:
-    """What may happen at any time before the call is as good as over."""
+    """The events that may come at any time while the call can still go on."""
     if (story.last and story.last.said == "told") or story.refused:
         return
     if story.crashes and (story.sent_here or story.token):
@@ -356,7 +356,8 @@ def on_the_way_out(story: Story) -> Iterator[Story]:
 
 
 def consequence(story: Story) -> Story:
-    """Without what makes no difference any more: stories that are the same but for that are one."""
+    """Without the details of the past that no rule looks at. The search takes stories that differ only in
+    them for one."""
     attempts = (each._replace(tool="", arguments="", need="") for each in story.attempts[:-1])
     questions = (each._replace(tool="", counts="") for each in story.questions[:-1])
     return story._replace(

@@ -3,8 +3,8 @@
 The search performs each step that `next_step` gives, in every way the world may answer it, lets processes die
 and tools and rules change in between, and asks of each history of a call (`Story`) that it reaches
 
-* whether the oracle (`permitted`, `exact`) allows the step. It is written from what the documentation says of
-  the promises, of approvals and of the gate, not from the code;
+* whether the oracle (`permitted`, `exact`) allows the step. It is written from the documentation of the
+  promises, of approvals and of the gate, not from the code;
 * whether the step keeps each of `PROMISES`;
 * whether the call comes to an end if nothing but the next answers happens any more.
 """
@@ -65,7 +65,7 @@ REFUSED = ("visit, declined", "visit, cancelled")
 
 
 def permitted(story: Story) -> Steps:
-    """The steps that the documentation leaves open; mostly it is one."""
+    """The steps that the documentation allows, in most cases one."""
     if story.over or story.refused:
         return {End}
     steps = when_in_doubt(story) if story.doubted else when_it_may_go(story)
@@ -73,7 +73,7 @@ def permitted(story: Story) -> Steps:
 
 
 def when_in_doubt(story: Story) -> Steps:
-    """The last attempt has left, or may have, and nobody knows what came of it."""
+    """The last attempt may have happened, and its outcome is unknown."""
     last = story.attempts[-1]
     if last.said != "unasked":
         return {AwaitDecision} if last.said == "pending" else {End}
@@ -106,7 +106,7 @@ def when_it_may_go(story: Story) -> Steps:
 
 
 def needs_a_yes(story: Story) -> bool:
-    """Whether the call as it would leave has to be covered by what a person said, and is not."""
+    """Whether the call needs the answer of a person that it does not have yet."""
     asked = story.asked
     if asked and (asked.state == "void" or fingerprint(asked.tool) != fingerprint(story.tool)):
         return True
@@ -134,7 +134,7 @@ def effect_today(story: Story) -> EffectClass:
 
 
 def exact(story: Story, step: Step) -> bool:
-    """Whether what the step says of itself is right."""
+    """Whether the fields of the step are right."""
     number, attempt = len(story.questions), len(story.attempts)
     match step:
         case Ask():
@@ -195,12 +195,12 @@ PROMISES_OF_SENDING: Mapping[str, Callable[[Story, Send], bool]] = {
     "a call is sent again by itself so often in one life": lambda story, step: (
         not (story.doubted and story.sent_here) or story.resent < RESENDS
     ),
-    "after a question, just what a person said yes to is sent": lambda story, step: (
+    "after a question, a call leaves only with the tool and the arguments that a person approved": lambda story, step: (
         story.asked is None
         or (story.asked.state, fingerprint(story.asked.tool), ARGUMENTS[story.asked.counts])
         == ("approved", fingerprint(story.tool), step.arguments)
     ),
-    "what the gate asks about is sent only after a person said so": lambda story, step: (
+    "a call that the gate asks about leaves only after a person allowed it": lambda story, step: (
         story.verdict.action != "ask" or story.approved or story.retried
     ),
     "nothing is sent that is denied or gone": lambda story, step: (
@@ -337,7 +337,7 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     ),
     "a no, and the rules would run it": (Story(rules="run", questions=(asked("rejected"),)), End()),
     "no answer in time": (Story(rules="run", questions=(asked("expired"),)), End()),
-    "a yes, then a no to what replaced it": (Story(questions=(YES, asked("rejected"))), End()),
+    "a yes, then a no to the next question": (Story(questions=(YES, asked("rejected"))), End()),
     "a question that was taken back": (Story(questions=(asked("void"),)), ask("id0")),
     "no answer yet": (Story(rules="run", questions=(asked("pending"),)), AwaitDecision(f"{KEY}~0")),
     "another description after the yes": (Story("changed", questions=(YES,)), ask("id0")),
@@ -359,13 +359,13 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
         Ask(f"{KEY}~2", ARGUMENTS["edited"], "b", "id1"),
     ),
     "an edit that only the same rule asks about": (
-        Story(rules="run what was shown", questions=(EDIT,)),
+        Story(rules="run the call as shown", questions=(EDIT,)),
         send(1, arguments=ARGUMENTS["edited"]),
     ),
     "several attempts without an end": (Story(attempts=(CUT_OFF, CUT_OFF)), Unknown((1, 2))),
     "a crash in between": (Story(questions=(YES,), attempts=(CUT_OFF,)), Unknown((1,))),
     "its outcome is unknown": (Story(questions=(YES,), attempts=(lost(),)), AskOutcome(1)),
-    "nobody was to be asked": (Story("plain", "run", attempts=(lost(tool="plain", asks=False),)), End()),
+    "neither destructive nor approved": (Story("plain", "run", attempts=(lost(tool="plain", asks=False),)), End()),
     "destructive when it was sent, only reads now": (
         Story("reads", "run", attempts=(lost(tool="held"),), sent_here=True, resends=1),
         AskOutcome(1),
