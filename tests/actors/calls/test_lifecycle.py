@@ -192,10 +192,10 @@ PROMISES_OF_SENDING: Mapping[str, Callable[[Story, Send], bool]] = {
             each.effect != "once" or each.state == "over" or each.said == "retry" for each in story.attempts
         )
     ),
-    "a call is sent again by itself so often in one life": lambda story, step: (
+    "a call is sent again by itself at most `RESENDS` times": lambda story, step: (
         not (story.doubted and story.sent_here) or story.resent < RESENDS
     ),
-    "after a question, a call leaves only with the tool and the arguments that a person approved": lambda story, step: (
+    "after a question, a call leaves only with approved arguments to the approved tool": lambda story, step: (
         story.asked is None
         or (story.asked.state, fingerprint(story.asked.tool), ARGUMENTS[story.asked.counts])
         == ("approved", fingerprint(story.tool), step.arguments)
@@ -223,7 +223,7 @@ PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
         not isinstance(step, Ask | AskOutcome)
         or not (story.pending or any(each.said == "pending" for each in story.attempts))
     ),
-    "a process that shuts down begins nothing": lambda story, step: (
+    "a process that shuts down neither asks nor sends": lambda story, step: (
         not (story.draining and isinstance(step, Ask | AskOutcome | Send))
     ),
 }
@@ -365,7 +365,10 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     "several attempts without an end": (Story(attempts=(CUT_OFF, CUT_OFF)), Unknown((1, 2))),
     "a crash in between": (Story(questions=(YES,), attempts=(CUT_OFF,)), Unknown((1,))),
     "its outcome is unknown": (Story(questions=(YES,), attempts=(lost(),)), AskOutcome(1)),
-    "neither destructive nor approved": (Story("plain", "run", attempts=(lost(tool="plain", asks=False),)), End()),
+    "neither destructive nor approved": (
+        Story("plain", "run", attempts=(lost(tool="plain", asks=False),)),
+        End(),
+    ),
     "destructive when it was sent, only reads now": (
         Story("reads", "run", attempts=(lost(tool="held"),), sent_here=True, resends=1),
         AskOutcome(1),
