@@ -27,11 +27,11 @@ from ..runtime.journal.protocol import (
     Journal,
     Json,
     NotAccepted,
-    Question,
     QuestionPage,
     QuestionState,
 )
 from ..runtime.journal.sqlite import open_sqlite
+from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow, startup
@@ -147,9 +147,8 @@ class Agent:
         with self._sender.serving():
             question = await self.approval(approval)
             decided = await checked(question, decision, self.config, self._cast.services.registry)
-        if token is not None:
-            decided["token"] = True
-        reply = await self._sender.decide(question, decided, key, token=token, wait=wait)
+        decided = attrs.evolve(decided, token=token is not None)
+        reply = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
         return await self._turn(question.stream, reply)
 
     async def cancel(self, id: str, *, key: str | None = None) -> Turn:
@@ -270,7 +269,7 @@ class Agent:
         except BadCursor as error:
             raise errors.bad_cursor() from error
 
-    async def approval(self, id: str) -> Question:
+    async def approval(self, id: str) -> Approval:
         """Raises `AgentError` ``approval_not_found`` or ``conversation_broken``."""
         with errors.damage_as_agent_error():
             question = await stored.question(self._journal, id)

@@ -65,9 +65,9 @@ class Approvals:
 
     async def _settled(self, uuid: str, error: AgentError) -> Response:
         """Whoever comes too late is told what stands."""
-        question = await self.agent.approval(uuid)
-        facts()["conversation"] = question.stream
-        details = {**error.details, "approval": views.approval_view(question)}
-        if (successor := question.body.get("superseded_by")) is not None:
+        approval = await self.agent.approval(uuid)
+        facts()["conversation"] = approval.stream
+        details = {**error.details, "approval": views.approval_view(approval)}
+        if (successor := approval.asked.superseded_by) is not None:
             details["superseded_by"] = successor
         return error_reply(STATUS[error.code], error.code, error.message, hint=error.hint, details=details)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias, get_args
 
-from ..actors.gate.approvals import MAX_TEXT
+from ..actors.approvals.decided import MAX_TEXT
+from ..actors.approvals.kinds import KINDS as KINDS_NOW
 from ..actors.log.head import RunState, Status
 from ..actors.log.record import CallState
 from ..runtime.journal.protocol import QuestionState
@@ -40,7 +41,7 @@ def shape(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None 
     return schema
 
 
-KINDS = ("tool", "proxy", "outcome_unknown", "elicitation", "checkpoint")
+KINDS = tuple(dict.fromkeys(("tool", "proxy", *KINDS_NOW)))
 """Of approvals, those of later versions included."""
 
 APPROVAL_STATES = words(*get_args(QuestionState))

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from ...runtime.ref import ActorRef
-from ..gate.approvals import Occasion
+from ..approvals.asked import Occasion
 from ..gate.gate import Place
 from ..log.activity import Meters
 from ..log.log import ConversationLog

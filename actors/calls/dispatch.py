@@ -169,7 +169,7 @@ class Dispatch:
         await save_over(
             log,
             end,
-            asked=lambda body: asked_at(body, key, attempt),
+            asked=lambda asked: asked_at(asked, key, attempt),
             why="the call it was asked in is over",
             settle=[SettleIntent(key, attempt, state)],
         )

@@ -15,9 +15,10 @@ from typing import Any
 import attrs
 import trio
 
-from ..gate.approvals import elicitation_question
+from ..approvals.asked import Asked
+from ..approvals.elicitation_approval import ElicitationQuestion, answer_of
 from ..log.log import ConversationLog
-from ..tools.elicitation import answer_of, unaskable
+from ..tools.elicitation import unaskable
 from ..tools.slots import Held, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .call_scope import CallScope
@@ -34,14 +35,14 @@ class Asking:
 
     async def ask(
         self, key: str, question: str, elicitation: Elicitation, *, in_flight: bool
-    ) -> Mapping[str, Any]:
-        """The decision about a question that the server of the call `key` puts; `question` is its own key."""
+    ) -> ElicitationAnswer:
+        """The answer to a question that the server of the call `key` puts; `question` is its own key."""
         scope = self.scope
         started = scope.log.run.calls[key].started
         assert started is not None
 
-        def body() -> Mapping[str, Any]:
-            return elicitation_question(
+        def put() -> ElicitationQuestion:
+            return ElicitationQuestion.about(
                 scope.occasion(question, key),
                 started=started,
                 elicitation=elicitation,
@@ -49,7 +50,8 @@ class Asking:
                 expires=scope.expires(),
             )
 
-        return await scope.log.decision(question, body, scope.meters)
+        decision = await scope.log.decision(question, put, scope.meters)
+        return answer_of(decision)
 
     async def answers(self, key: str) -> None:
         """Wait until people have answered what the server of the call `key` asked at its last attempt.
@@ -127,8 +129,9 @@ class Inquiries:
                     nursery.start_soon(self._end_with_process, inquiry)
                     question = question_key(self.key, self.attempt, self._number)
                     self._number += 1
-                    decision = await self._asking.ask(self.key, question, inquiry.elicitation, in_flight=True)
-                    inquiry.answer = answer_of(decision)
+                    inquiry.answer = await self._asking.ask(
+                        self.key, question, inquiry.elicitation, in_flight=True
+                    )
                     nursery.cancel_scope.cancel()
         finally:
             del self._open[inquiry.scope]
@@ -175,6 +178,6 @@ def note_declined(scope: CallScope, key: str, why: str) -> None:
     log.warning('declined a question in a call of the tool "%s": %s', started["tool"], why)
 
 
-def asked_at(body: Mapping[str, Any], key: str, attempt: int) -> bool:
+def asked_at(asked: Asked[Any], key: str, attempt: int) -> bool:
     """Whether a question was put in the middle of this attempt."""
-    return bool(body.get("in_flight")) and body["question"].startswith(f"{key}^{attempt}.")
+    return bool(asked.in_flight) and asked.question.startswith(f"{key}^{attempt}.")

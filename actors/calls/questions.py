@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, assert_never
 
 import attrs
 
 from ...runtime.journal.errors import QuestionTaken
-from ..gate.approvals import outcome_question, tool_question
+from ..approvals.asked import Asked
+from ..approvals.outcome_approval import OutcomeQuestion
+from ..approvals.tool_approval import ToolQuestion
 from ..log.void import replace
 from ..tools.registry import Resolved
 from .call_scope import CallScope
@@ -41,16 +42,16 @@ class Questions:
             case _:
                 assert_never(step)
 
-    async def _decided(self, question: str, body: Mapping[str, Any] | None = None) -> None:
-        def ask() -> Mapping[str, Any]:
-            assert body is not None, f"question {question} is on record"
-            return body
+    async def _decided(self, question: str, asked: Asked[Any] | None = None) -> None:
+        def ask() -> Asked[Any]:
+            assert asked is not None, f"question {question} is on record"
+            return asked
 
         await self.scope.log.decision(question, ask, self.scope.meters)
 
-    def _about_call(self, question: str, step: Ask | Replace, found: Resolved | None) -> Mapping[str, Any]:
+    def _about_call(self, question: str, step: Ask | Replace, found: Resolved | None) -> ToolQuestion:
         assert found is not None
-        return tool_question(
+        return ToolQuestion.about(
             self.scope.occasion(question, self.key),
             tool=found.tool,
             facade=found.facade,
@@ -61,8 +62,8 @@ class Questions:
             on_expiry=self.scope.place.policy.on_expiry,
         )
 
-    def _about_outcome(self, question: str) -> Mapping[str, Any]:
+    def _about_outcome(self, question: str) -> OutcomeQuestion:
         record = self.scope.log.run.calls[self.key]
         assert record.started is not None
         occasion = self.scope.occasion(question, self.key)
-        return outcome_question(occasion, started=record.started, reason=record.reason)
+        return OutcomeQuestion.about(occasion, started=record.started, reason=record.reason)

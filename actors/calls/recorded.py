@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any, Literal, assert_never
+from typing import Literal, assert_never
 
-from ...runtime.journal.protocol import Question
-from ..log.head import is_rejection
+from ..approvals import kinds
+from ..approvals.decided import Decided
+from ..approvals.elicitation_approval import answer_of
+from ..approvals.outcome_approval import Retry
+from ..approvals.tool_approval import ToolQuestion
+from ..approvals.yes_or_no import Approved
 from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
-from ..tools.elicitation import answer_of
 from ..tools.needs import NeedsAnswers, NeedsToken, Unaskable, Wanted
 from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, Record, Sent
@@ -64,7 +67,7 @@ def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", 
         return "unasked"
     if id not in run.decisions:
         return "pending"
-    return "retry" if run.decisions[id]["action"] == "retry" else "told"
+    return "retry" if isinstance(run.decisions[id], Retry) else "told"
 
 
 def _need(
@@ -115,28 +118,29 @@ def _asked(run: Run, key: str) -> Iterator[str]:
         yield id
 
 
-def _approval(question: Question, run: Run) -> Approval:
-    body = question.body
-    decision = run.decisions.get(question.id, {})
+def _approval(approval: kinds.Approval, run: Run) -> Approval:
+    asked, decision = approval.asked, run.decisions.get(approval.id)
+    assert isinstance(asked, ToolQuestion)
+    edited = decision.arguments if isinstance(decision, Approved) else None
     return Approval(
-        id=question.id,
-        question=body["question"],
-        state=_state(question, decision),
-        tool=body["tool_name"],
-        server=body["server"],
-        facade=body.get("facade"),
-        fingerprint=body["tool_fingerprint"],
-        rule=body["rule"],
-        shown=body["tool_args"],
-        arguments=decision.get("arguments", body["tool_args"]),
+        id=asked.id,
+        question=asked.question,
+        state=_state(approval, decision),
+        tool=asked.tool_name,
+        server=asked.server,
+        facade=asked.facade,
+        fingerprint=asked.tool_fingerprint,
+        rule=asked.rule,
+        shown=asked.tool_args,
+        arguments=asked.tool_args if edited is None else edited,
     )
 
 
 def _state(
-    question: Question, decision: Mapping[str, Any]
+    approval: kinds.Approval, decision: Decided | None
 ) -> Literal["pending", "approved", "rejected", "expired", "void"]:
-    match question.state:
+    match approval.state:
         case "decided":
-            return "rejected" if is_rejection(decision) else "approved"
+            return "approved" if isinstance(decision, Approved) else "rejected"
         case "pending" | "expired" | "void" as state:
             return state

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 import attrs
 
 from ...runtime.journal.protocol import SettleIntent
+from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.log import ConversationLog
@@ -112,7 +113,7 @@ class Settler:
         """Whether an approval that expired is more than a rejection of the call it was about."""
         log = self.scope.log
         return any(
-            decision.get("on_expiry") == "fail" and log.state.approvals[id].body["key"] == key
+            isinstance(decision, Expired) and decision.fails and log.state.approvals[id].asked.key == key
             for id, decision in log.run.decisions.items()
         )
 
@@ -181,7 +182,7 @@ class Settler:
         await save_over(
             self.scope.log,
             *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in attempts),
-            asked=lambda body: any(asked_at(body, key, attempt) for attempt in attempts),
+            asked=lambda asked: any(asked_at(asked, key, attempt) for attempt in attempts),
             why="the call it was asked in is over",
             settle=[SettleIntent(key, attempt, "unknown") for attempt in attempts],
         )
@@ -194,7 +195,7 @@ class Settler:
             self.scope.log,
             *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in lost),
             e.step_finished(key, "call", node, f"call {node}", outcome=outcome, content=content),
-            asked=lambda body: body["key"] == key,
+            asked=lambda asked: asked.key == key,
             why="the call it was about has ended",
             settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],
         )

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from ...runtime.context import Context
-from ...runtime.journal.errors import JournalError, QuestionTaken
+from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
 from ...runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
 from ..common.errors import ErrorCode
 from ..log import events as e
@@ -167,17 +167,18 @@ class Commands:
         )
 
     async def _decision(self, command: Command) -> None:
-        id, decision = command.body["question"], command.body["decision"]
-        token = "token" in decision
-        resolved = attrs.evolve(e.approval_resolved(id, decision, command.key, token), at=command.at)
-        if await self._settle(id, resolved, command.key, token):
+        id = command.body["question"]
+        with Reading(command.stream, f"command {command.key}"):
+            decision = self._log.state.approvals[id].asked.read(command.body["decision"])
+        resolved = e.approval_resolved(id, decision.to_json(), command.key, decision.token)
+        if await self._settle(id, attrs.evolve(resolved, at=command.at), command.key, decision.token):
             return
         if self._log.state.approvals[id].state != "decided":  # it is when the run took it in as it ended
             await self._refuse(command, "void", "the approval is void: its run has ended")
 
     async def _expire(self, command: Command) -> None:
         id = command.body["question"]
-        expired = e.approval_expired(id, self._log.state.approvals[id].body["on_expiry"])
+        expired = e.approval_expired(id, self._log.state.approvals[id].asked.on_expiry)
         try:
             if await self._settle(id, expired, command.key, False, [CloseQuestion(id, "expired")]):
                 return
@@ -245,7 +246,7 @@ class Commands:
         lost = self._log.state.head.in_flight
         if lost and self._scope is None and not self._log.state.read_only:
             why = "the call it was asked in was lost with the process"
-            await save_over(self._log, asked=lambda body: body["id"] in lost, why=why)
+            await save_over(self._log, asked=lambda asked: asked.id in lost, why=why)
 
     async def _complete(self, command: Command) -> None:
         if self._run_is_live() or self._queued:

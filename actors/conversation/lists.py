@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 import attrs
 
 from ...runtime.journal.errors import StreamDamaged
-from ...runtime.journal.protocol import Journal, Page, Question, Row
+from ...runtime.journal.protocol import Journal, Page, Row
+from ..approvals.kinds import Approval
 from ..gate.gate import Action, Place, judge
 from ..log import stored
 from ..log.head import Head
@@ -59,13 +60,13 @@ class ConversationItem:
     created: float
     updated: float
     last_seq: int
-    approvals: tuple[Question, ...]
+    approvals: tuple[Approval, ...]
     """All there ever were, oldest first."""
     conversation: Conversation | None = None
     """With everything in it, when the list was asked for in full and it can be read."""
 
     @property
-    def pending(self) -> tuple[Question, ...]:
+    def pending(self) -> tuple[Approval, ...]:
         return tuple(approval for approval in self.approvals if approval.state == "pending")
 
 
@@ -96,11 +97,11 @@ async def page_of(
     return ConversationPage(tuple(items), page.tally, page.next_cursor, broken)
 
 
-def _item(row: Row, approvals: tuple[Question, ...], conversation: Conversation | None) -> ConversationItem:
+def _item(row: Row, approvals: tuple[Approval, ...], conversation: Conversation | None) -> ConversationItem:
     """Raises `StreamDamaged` when the row makes no sense."""
     pending = [approval for approval in approvals if approval.state == "pending"]
     head = stored.head_of(row)._replace(
         pending=tuple(approval.id for approval in pending),
-        in_flight=tuple(approval.id for approval in pending if approval.body.get("in_flight")),
+        in_flight=tuple(approval.id for approval in pending if approval.asked.in_flight),
     )
     return ConversationItem(row.stream, head, row.created, row.updated, row.last_seq, approvals, conversation)

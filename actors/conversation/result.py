@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from ...runtime.journal.protocol import Question
+from ..approvals.decided import CANCELLED
+from ..approvals.kinds import Approval
 from ..common.errors import ErrorCode
-from ..gate.approvals import CANCELLED
 from ..log.head import RunHead
 from ..log.state import CANCELLED_RUN, Conversation
 from ..models.usage import NOTHING, Spent, stored
@@ -86,20 +86,10 @@ def auth_required(run: RunHead, wanted: Wanted) -> Result:
     return attrs.evolve(result, code="auth_required", auth=wanted.to_json())
 
 
-def waiting(run: RunHead, pending: Sequence[Question]) -> Result:
+def waiting(run: RunHead, pending: Sequence[Approval]) -> Result:
     """`pending` are the pending approvals, oldest first."""
-    asks = "\n\n".join(_asks(question) for question in pending)
-    return attrs.evolve(_of(run, asks, "waiting"), approvals=tuple(question.id for question in pending))
-
-
-def _asks(question: Question) -> str:
-    text = question.body["description"]
-    if question.kind in ("elicitation", "outcome_unknown"):
-        return f"{text}\n\nPlease answer using the approval UUID: {question.id}"
-    return (
-        f"This action requires approval:\n\n{text}\n\n"
-        f"Please approve or reject using the approval UUID: {question.id}"
-    )
+    asks = "\n\n".join(approval.asked.waits for approval in pending)
+    return attrs.evolve(_of(run, asks, "waiting"), approvals=tuple(approval.id for approval in pending))
 
 
 def refused_while_waiting(conversation: Conversation) -> Result:

@@ -154,7 +154,7 @@ def tool_unknown(key: str, attempt: int, reason: str) -> NewEvent:
 
 
 def approval_requested(body: Mapping[str, Any]) -> NewEvent:
-    """A question to a human; `body` is made in `stopgo.actors.gate.approvals`."""
+    """A question to people; `body` is its stored form (`stopgo.actors.approvals`)."""
     return NewEvent(APPROVAL_REQUESTED, body)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...runtime.journal.protocol import Event, NewEvent, Summary
+from ..approvals.decided import Decided, Expired
+from ..approvals.kinds import decision_of
 from ..models.usage import NOTHING, Spent, stored
 from . import events as e
 
@@ -102,8 +104,7 @@ def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
             in_flight = (*head.in_flight, body["id"]) if body.get("in_flight") else head.in_flight
             return head._replace(pending=(*head.pending, body["id"]), in_flight=in_flight)
         case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
-            no = is_rejection(body.get("decision", {})) or body.get("on_expiry") == "reject"
-            if run and no:
+            if run and _end_of(body).rejects:
                 run = run._replace(rejected=True)
             pending = tuple(id for id in head.pending if id != body["id"])
             in_flight = tuple(id for id in head.in_flight if id != body["id"])
@@ -133,6 +134,8 @@ def wanted(body: Mapping[str, Any]) -> dict[str, Any]:
     return {key: body[key] for key in ("server", "status", "challenge") if key in body}
 
 
-def is_rejection(decision: Mapping[str, Any]) -> bool:
-    """Whether a decision, as it is kept, says no to a call (`approved` false)."""
-    return decision.get("approved") is False
+def _end_of(body: Mapping[str, Any]) -> Decided:
+    """What ended an approval, by the body of the event; one that is void ends as if nobody had to decide."""
+    if "decision" in body:
+        return decision_of(body["decision"])
+    return Expired(on_expiry=body.get("on_expiry", ""))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import trio
@@ -36,6 +36,8 @@ from ...runtime.journal.protocol import (
     NewQuestion,
     SettleIntent,
 )
+from ..approvals.asked import Asked
+from ..approvals.decided import D, Expired
 from ..tools.needs import Wanted
 from . import events as e
 from .activity import Branches, Meter, Meters, Pulse
@@ -285,20 +287,17 @@ class ConversationLog(Branches):
             await self.flush()
             await self.park(meters)
 
-    async def decision(
-        self, question: str, ask: Callable[[], Mapping[str, Any]], meters: Meters
-    ) -> Mapping[str, Any]:
+    async def decision(self, question: str, ask: Callable[[], Asked[D]], meters: Meters) -> D | Expired:
         """Put a question to a human once; wait for the answer without keeping the run active.
 
-        `question` is its key in the run, `ask` makes its body (`stopgo.actors.gate.approvals`), `meters` are
-        those of the branch that waits. Returns the decision as it is kept, or ``{"expired": true, ...}``.
+        `question` is its key in the run, `ask` makes it, `meters` are those of the branch that waits.
         """
         id = self.run.asked.get(question)
         if id is None:
             await self.admit(meters)
-            body = ask()
-            id = body["id"]
-            await self.save(e.approval_requested(body), questions=[question_of(body)])
+            asked = ask()
+            id = asked.id
+            await self.save(e.approval_requested(asked.to_json()), questions=[row_of(asked)])
         if id not in self.run.decisions:
             answered = trio.Event()
             self._waiting[id] = (answered, meters)
@@ -308,7 +307,7 @@ class ConversationLog(Branches):
             finally:
                 if self._waiting.pop(id, None) is not None:  # cancelled: `_answer` did not count us in again
                     self.resume(meters)
-        return self.run.decisions[id]
+        return cast(D | Expired, self.run.decisions[id])  # the fold reads it by its question
 
     async def credential(self, wanted: Wanted, meters: Meters) -> None:
         """Wait, without keeping the run active, until a command moves the run on, perhaps with a token."""
@@ -375,6 +374,6 @@ def _expiries(questions: Sequence[NewQuestion | CloseQuestion]) -> list[float]:
     return [each.expires for each in asked if each.expires is not None]
 
 
-def question_of(body: Mapping[str, Any]) -> NewQuestion:
-    """The journal's row of the question that an ``approval.requested`` with this body puts."""
-    return NewQuestion(body["id"], body["kind"], body, body.get("expires"))
+def row_of(asked: Asked[Any]) -> NewQuestion:
+    """The journal's row of a question."""
+    return NewQuestion(asked.id, asked.kind, asked.to_json(), asked.expires)

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
+from ..approvals.decided import Decided
 from ..tools.needs import Need, NeedsAnswers
 
 
@@ -132,7 +133,7 @@ class Run:
     calls: dict[str, CallRecord] = attrs.field(factory=dict)
     asked: dict[str, str] = attrs.field(factory=dict)
     """Approval ids by the key of the question."""
-    decisions: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    decisions: dict[str, Decided] = attrs.field(factory=dict)
     """By approval id."""
     batches: set[str] = attrs.field(factory=set)
     """Keys of the replies whose calls are all settled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from ..approvals.kinds import decision_of, question_of
 from . import events as e
 
 Shape: TypeAlias = Any
@@ -55,45 +56,19 @@ def check_command(kind: str, body: Mapping[str, Any]) -> None:
     check(body, _COMMANDS.get(kind, {}))
 
 
-def check_question(kind: str, body: Mapping[str, Any]) -> None:
-    """As `check`."""
-    check(body, QUESTION)
-    if body["kind"] != kind:
-        raise ValueError("its kind is not that of its body")
-
-
 def _number(value: object, where: str) -> None:
     if not isinstance(value, int | float):
         raise TypeError(f"{where} is no number")
 
 
-def _decision(value: object, where: str) -> None:
-    """A decision without `approved` or `action` must not count as a yes."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{where} is no object")
-    if not (isinstance(value.get("approved"), bool) or isinstance(value.get("action"), str)):
-        raise ValueError(f"{where} says neither yes nor no")
+def _decision(value: Any, where: str) -> None:
+    decision_of(value)
 
 
-QUESTION = {
-    "id": str,
-    "kind": str,
-    "key": str,
-    "question": str,
-    "node": str,
-    "path?": [int],
-    "output_key?": str,
-    "session_state?": dict,
-    "user_message?": str,
-    "expires?": _number,
-    "on_expiry?": str,
-    "tool_name": str,
-    "tool_args": dict,
-    "description": str,
-    "server?": str,
-    "input_schema?": dict,
-    "superseded_by?": str,
-}
+def _question(value: Any, where: str) -> None:
+    question_of(value)
+
+
 _RUN = {"run": str}
 _USAGE = {"input_tokens": int, "output_tokens": int, "cost_usd?": _number}
 _CALL = {"id": str, "name": str, "arguments": dict, "problem?": str}
@@ -125,7 +100,7 @@ _EVENTS: Mapping[str, Shape] = {
     },
     e.TOOL_FINISHED: {"key": str, "attempt": int, "need?": {"kind": str}},
     e.TOOL_UNKNOWN: {"key": str, "attempt": int, "reason": str},
-    e.APPROVAL_REQUESTED: QUESTION,
+    e.APPROVAL_REQUESTED: _question,
     e.APPROVAL_RESOLVED: {"id": str, "decision": _decision, "command": str, "token": bool},
     e.APPROVAL_EXPIRED: {"id": str},
     e.APPROVAL_VOID: {"id": str, "superseded_by?": str},

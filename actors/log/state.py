@@ -15,11 +15,13 @@ from typing import Any, Literal
 
 import attrs
 
-from ...runtime.journal.protocol import Event, Question
-from ..gate.approvals import EXPIRED, outcome_text, rejection_text, unknown_text
+from ...runtime.journal.protocol import Event
+from ..approvals.decided import Decided, Expired
+from ..approvals.kinds import Approval, question_of
+from ..approvals.outcome_approval import unknown_text
 from ..tools.needs import NeedsAnswers, need_of
 from . import events as e
-from .head import Head, advance, is_rejection
+from .head import Head, advance
 from .record import CallRecord, CallView, Exchange, Message, Run, Tally
 
 
@@ -31,7 +33,7 @@ class Conversation:
     updated: float = 0.0
     last_seq: int = 0
     messages: list[Message] = attrs.field(factory=list)
-    approvals: dict[str, Question] = attrs.field(factory=dict)
+    approvals: dict[str, Approval] = attrs.field(factory=dict)
     """All there ever were, oldest first."""
     turns: list[Exchange] = attrs.field(factory=list)
     trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -162,14 +164,11 @@ def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> Non
     record.attempts[body["attempt"]] = "started"
     record.started = body
     record.need = None
-    meant = _meant(body, body["tool"], body["arguments"])
+    # A call is shown as what it means, once that is known.
+    meant = {"name": body["tool"], "arguments": body["arguments"]}
+    meant |= {"server": body["server"], "facade": body.get("facade")}
     # What was said of an earlier attempt, that nobody knows its outcome, is not true of this one.
     c.update_call(record, "", state="started", result=None, is_error=None, **meant)
-
-
-def _meant(body: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A call is shown as what it means, once that is known."""
-    return {"name": tool, "arguments": arguments, "server": body["server"], "facade": body.get("facade")}
 
 
 def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
@@ -209,58 +208,55 @@ def _reply(call: str) -> str:
 
 
 def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    run.asked[body["question"]] = body["id"]
-    c.approvals[body["id"]] = Question(
-        id=body["id"],
+    run, asked = _live(c), question_of(body)
+    run.asked[asked.question] = asked.id
+    c.approvals[asked.id] = Approval(
+        id=asked.id,
         stream=c.id,
-        kind=body["kind"],
+        kind=asked.kind,
         state="pending",
         body=body,
         decision=None,
         created=event.at,
-        expires=body.get("expires"),
+        expires=asked.expires,
         settled=None,
+        asked=asked,
     )
-    if body["kind"] == "tool":
-        record = run.calls[body["key"]]
-        c.update_call(record, state="waiting", **_meant(body, body["tool_name"], body["tool_args"]))
+    if (shown := asked.shown_call()) is not None:
+        c.update_call(run.calls[asked.key], state="waiting", **shown)
 
 
 def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    decision = body["decision"]
-    approval = c.approvals[body["id"]] = attrs.evolve(
-        c.approvals[body["id"]], state="decided", decision=decision, settled=event.at
-    )
-    run.decisions[approval.id] = decision
+    run, approval = _live(c), c.approvals[body["id"]]
+    decision = approval.asked.read(body["decision"])
     _take_in(run, body["command"])
     _moved(run, body)
-    if approval.kind == "tool" and is_rejection(decision):
-        text = rejection_text(decision)
-        c.update_call(run.calls[approval.body["key"]], text, state="rejected", result=text, is_error=True)
-    elif approval.kind == "outcome_unknown" and decision["action"] != "retry":
-        text, failed = outcome_text(decision), decision["action"] == "failed"
-        record = run.calls[approval.body["key"]]
-        c.update_call(record, text, state="finished", result=text, is_error=failed)
-
-
-def _approval_void(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    approval = c.approvals[body["id"]]
-    patch = {"superseded_by": body["superseded_by"]} if "superseded_by" in body else {}
-    c.approvals[approval.id] = attrs.evolve(
-        approval, state="void", body={**approval.body, **patch}, settled=event.at
+    _decided(
+        c, attrs.evolve(approval, state="decided", decision=body["decision"], settled=event.at), decision
     )
 
 
 def _approval_expired(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
     approval = c.approvals[body["id"]]
-    c.approvals[approval.id] = attrs.evolve(approval, state="expired", settled=event.at)
-    run.decisions[approval.id] = {"expired": True, "on_expiry": approval.body["on_expiry"]}
-    if approval.kind == "tool":
-        record = run.calls[approval.body["key"]]
-        c.update_call(record, EXPIRED, state="expired", result=EXPIRED, is_error=True)
+    expired = Expired(on_expiry=approval.asked.on_expiry)
+    _decided(c, attrs.evolve(approval, state="expired", settled=event.at), expired)
+
+
+def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
+    run, asked = _live(c), approval.asked
+    c.approvals[approval.id] = approval
+    run.decisions[approval.id] = decision
+    if (end := asked.settled(decision)) is not None:
+        record = run.calls[asked.key]
+        c.update_call(record, end.text, state=end.state, result=end.text, is_error=end.is_error)
+
+
+def _approval_void(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+    approval, by = c.approvals[body["id"]], body.get("superseded_by")
+    if by is not None:
+        asked = attrs.evolve(approval.asked, superseded_by=by)
+        approval = attrs.evolve(approval, body={**approval.body, "superseded_by": by}, asked=asked)
+    c.approvals[approval.id] = attrs.evolve(approval, state="void", settled=event.at)
 
 
 def _run_resumed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:

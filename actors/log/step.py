@@ -54,7 +54,7 @@ async def _give_up(log: ConversationLog, execution: str, events: Sequence[NewEve
     await save_over(
         log,
         *events,
-        asked=lambda body: is_within(body["key"], execution),
+        asked=lambda asked: is_within(asked.key, execution),
         why="what it was asked for has failed",
     )
 

@@ -19,6 +19,7 @@ from ...runtime.journal.protocol import (
     QuestionState,
     Row,
 )
+from ..approvals.kinds import Approval, approval_of
 from . import events as e
 from . import shapes
 from .head import Head, head_of_summary
@@ -104,12 +105,10 @@ async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = Fal
     return tuple(commands)
 
 
-async def question(journal: Journal, id: str) -> Question | None:
+async def question(journal: Journal, id: str) -> Approval | None:
     """Raises `StreamDamaged`."""
     found = await journal.question(id)
-    if found is not None:
-        _check_question(found)
-    return found
+    return None if found is None else _approval(found)
 
 
 async def questions(
@@ -121,31 +120,30 @@ async def questions(
     limit: int,
     cursor: str | None,
 ) -> QuestionPage:
-    """As `Journal.questions`."""
+    """As `Journal.questions`; each is an `Approval`."""
     page = await journal.questions(state=state, kind=kind, streams=streams, limit=limit, cursor=cursor)
-    sound: list[Question] = []
+    sound: list[Approval] = []
     damaged = dict(page.damaged)
     for each in page.questions:
         try:
-            _check_question(each)
+            sound.append(_approval(each))
         except StreamDamaged as error:
             damaged[error.stream] = error.why
-        else:
-            sound.append(each)
     return QuestionPage(tuple(sound), page.next_cursor, damaged)
 
 
 async def approvals_of(
     journal: Journal, *conversations: str
-) -> tuple[Mapping[str, tuple[Question, ...]], Mapping[str, str]]:
+) -> tuple[Mapping[str, tuple[Approval, ...]], Mapping[str, str]]:
     """All approvals of some conversations, oldest first; and which of these have a damaged one, and why."""
-    found: dict[str, list[Question]] = {id: [] for id in conversations}
+    found: dict[str, list[Approval]] = {id: [] for id in conversations}
     damaged: dict[str, str] = {}
     cursor: str | None = None
     while conversations:
         page = await questions(journal, state=None, streams=conversations, limit=_QUESTIONS, cursor=cursor)
         damaged |= page.damaged
         for each in page.questions:
+            assert isinstance(each, Approval)
             found[each.stream].append(each)
         cursor = page.next_cursor
         if cursor is None:
@@ -168,6 +166,6 @@ def head_of(row: Row) -> Head:
         return head_of_summary(row.summary)
 
 
-def _check_question(found: Question) -> None:
+def _approval(found: Question) -> Approval:
     with Reading(found.stream, f"question {found.id}"):
-        shapes.check_question(found.kind, found.body)
+        return approval_of(found)

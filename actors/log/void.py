@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from ...runtime.journal.errors import QuestionTaken
 from ...runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ..approvals.asked import Asked
 from . import events as e
 from .head import RunHead
-from .log import ConversationLog, question_of
+from .log import ConversationLog, row_of
 
 
 async def save_over(
     log: ConversationLog,
     *events: NewEvent,
-    asked: Callable[[Mapping[str, Any]], bool],
+    asked: Callable[[Asked[Any]], bool],
     why: str,
     settle: Sequence[SettleIntent] = (),
 ) -> None:
-    """Save what makes pending questions pointless, those whose body `asked` picks, and take them back:
+    """Save what makes pending questions pointless, those that `asked` picks, and take them back:
     nobody waits for the answer any more. A human who was faster is heard, and nothing follows."""
     faster: set[str] = set()
     while True:
         pending, approvals = log.state.head.pending, log.state.approvals
-        over = [id for id in pending if id not in faster and asked(approvals[id].body)]
+        over = [id for id in pending if id not in faster and asked(approvals[id].asked)]
         others = [*(e.approval_void(id, why) for id in over), *_moves_on(log)]
         holds = partial(_still, log, over, log.state.head.run)
         if not others:
@@ -41,15 +42,15 @@ async def save_over(
             faster |= {row.id for row in rows if row is not None and row.state == "decided"}
 
 
-def replace(log: ConversationLog, old: str, body: Mapping[str, Any]) -> Awaitable[bool]:
+def replace(log: ConversationLog, old: str, new: Asked[Any]) -> Awaitable[bool]:
     """Take a pending question back and put another in its place, in one commit.
 
     Raises `QuestionTaken` when a human was faster.
     """
     return log.save(
-        e.approval_void(old, "the tool is not what was shown any more", superseded_by=body["id"]),
-        e.approval_requested(body),
-        questions=[CloseQuestion(old, "void", {"superseded_by": body["id"]}), question_of(body)],
+        e.approval_void(old, "the tool is not what was shown any more", superseded_by=new.id),
+        e.approval_requested(new.to_json()),
+        questions=[CloseQuestion(old, "void", {"superseded_by": new.id}), row_of(new)],
         when=partial(_pending, log, [old]),
     )
 

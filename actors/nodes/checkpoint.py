@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from ...config.nodes import CheckpointNode
 from ...runtime.context import Behaviour, Context
+from ..approvals.checkpoint_approval import CheckpointQuestion, verdict_text
+from ..approvals.decided import CANCELLED, EXPIRED, Expired
+from ..approvals.yes_or_no import Approved
 from ..common.errors import NodeFailed
-from ..gate.approvals import CANCELLED, checkpoint_question, verdict_text
 from ..gate.gate import descend
-from ..log.head import is_rejection
 from .node import (
     Execute,
     NodeEnd,
@@ -30,13 +29,13 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
         async def run(execute: Execute) -> NodeEnd:
             ask = partial(_question, spec, scope, execute)
             decision = await scope.log.decision(f"{execute.key}~0", ask, execute.meters)
-            if decision.get("on_expiry") == "fail":
+            if isinstance(decision, Expired) and decision.fails:
                 text = f'nobody answered the checkpoint "{spec.name}" in time'
                 raise NodeFailed("approval_expired", text, fatal=True)
             place = descend(execute.place, spec)
-            no = is_rejection(decision) or "expired" in decision
+            no = not isinstance(decision, Approved)
             if no and place.ends_on_reject:
-                return NodeEnd(verdict_text(decision) if "expired" in decision else CANCELLED, rejected=True)
+                return NodeEnd(EXPIRED if isinstance(decision, Expired) else CANCELLED, rejected=True)
             return NodeEnd(verdict_text(decision))
 
         await execute_once(ctx, run)
@@ -44,9 +43,9 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
     return behaviour
 
 
-def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> Mapping[str, Any]:
+def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> CheckpointQuestion:
     place = descend(execute.place, spec)
-    return checkpoint_question(
+    return CheckpointQuestion.about(
         occasion(scope, spec, execute, f"{execute.key}~0"),
         message=fill(spec.message, execute.values(scope.user)),
         expires=expiry(scope, place),

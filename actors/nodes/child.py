@@ -11,10 +11,9 @@ import trio
 from ...config.nodes import Node, OrderedNode, ParallelNode, children_of
 from ...runtime.context import Context
 from ...runtime.journal.protocol import NewEvent
+from ..approvals.decided import CANCELLED, EXPIRED, Decided, Expired
 from ..common.errors import NodeFailed
-from ..gate.approvals import CANCELLED, verdict_text
 from ..log import events as e
-from ..log.head import is_rejection
 from ..log.step import is_within, step
 from .node import Execute, NodeEnd, RunScope
 
@@ -108,9 +107,9 @@ class _Child:
             return {"error": error.to_json()}
         return self._goes_on(error, NodeEnd(f"Error: {error}"))
 
-    def _rejected(self, error: NodeFailed, no: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _rejected(self, error: NodeFailed, no: Decided) -> Mapping[str, Any]:
         """A failure takes back no rejection: the node ends as if it had settled, and is not tried again."""
-        text = verdict_text(no) if "expired" in no else CANCELLED
+        text = EXPIRED if isinstance(no, Expired) else CANCELLED
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
     def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Mapping[str, Any]:
@@ -124,17 +123,17 @@ class _Child:
         return (e.state_set(key, writes[key], self.spec.name),)
 
 
-def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Mapping[str, Any] | None:
+def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decided | None:
     """The decision or expiry because of which nothing further starts in this execution of a node: it rejects
     something at or below the node, a sequential node or loop above that ends, and no node below this one
     contains it. By the record alone, for an error may have stopped the node that would have said so."""
     for id, decision in scope.log.run.decisions.items():
-        asked = scope.log.state.approvals[id].body
-        no = is_rejection(decision) or decision.get("on_expiry") in ("reject", "fail")
-        if not no or not is_within(asked["key"], key):
+        asked = scope.log.state.approvals[id].asked
+        no = decision.rejects or (isinstance(decision, Expired) and decision.fails)
+        if not no or not is_within(asked.key, key):
             continue
         above, node = [], spec
-        for index in asked["path"][len(execute.path) :]:
+        for index in asked.path[len(execute.path) :]:
             above.append(node)
             node = children_of(node)[index]
         ends = execute.place.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)

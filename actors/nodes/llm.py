@@ -9,12 +9,12 @@ from typing import Any
 
 from ...config.nodes import LlmNode
 from ...runtime.context import Behaviour, Context
+from ..approvals.decided import CANCELLED
 from ..calls.call_scope import CallScope
 from ..calls.dispatch import Dispatch
 from ..calls.settler import EXIT_LOOP, CallEnd, Settler
 from ..calls.turn_to_ask import turns_to_ask
 from ..common.errors import NodeFailed
-from ..gate.approvals import CANCELLED
 from ..gate.gate import Place, descend
 from ..log import events as e
 from ..log.record import Tally

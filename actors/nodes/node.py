@@ -13,7 +13,7 @@ from ...config.nodes import BaseNode, Node
 from ...config.placeholders import ITERATION, PLACEHOLDER, USER_MESSAGE
 from ...runtime.context import Behaviour, Context
 from ...runtime.message import Request
-from ..gate.approvals import Occasion
+from ..approvals.asked import Occasion
 from ..gate.gate import Place
 from ..log.activity import Meters
 from ..log.log import ConversationLog

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from .secret_forms import secret_field
-from .tool import Elicitation, ElicitationAnswer
+from .tool import Elicitation
 
 MAX_QUESTION = 64 * 1024
 """Characters of a question, as JSON; a longer one is not put to anybody."""
@@ -94,9 +94,3 @@ _FORMATS: Mapping[object, Callable[[str], bool]] = {
     "email": lambda text: all(text.rpartition("@")[::2]),
     "uri": _parses(_uri),
 }
-
-
-def answer_of(decision: Mapping[str, Any]) -> ElicitationAnswer:
-    """What the server is told of a decision as it is kept. That nobody answered in time is a `cancel`."""
-    action = decision.get("action", "cancel")
-    return ElicitationAnswer(action, decision.get("content") if action == "accept" else None)

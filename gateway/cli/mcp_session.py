@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import trio
 
-from ...actors.gate.description import describe
+from ...actors.approvals.description import describe
 from ...actors.gate.gate import Place, descend, judge, root_place
 from ...actors.gate.review import refuse, review
 from ...actors.mcp.server import mcp_server

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 import trio
 
 from ...actors.agent import Agent
+from ...actors.approvals.asked import Asked
+from ...actors.approvals.kinds import Approval
+from ...actors.approvals.replies import Decide, Edit, Field, Fill, NotUnderstood, ShowAll, edited
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
 from ...actors.log.state import failure_text
-from ...runtime.journal.protocol import Event, Question
+from ...runtime.journal.protocol import Event
 from ..views import timestamp
-from . import answers
 from .progress import Progress
 from .terminal import Terminal
 
@@ -39,7 +42,7 @@ class OneTurn:
     terminal: Terminal
     stop: trio.Event
     """Set by others: cancel the run."""
-    waiting: tuple[Question, ...] = ()
+    waiting: tuple[Approval, ...] = ()
     """When the outcome is that it waits: what for, if for a person."""
     _outcome: Outcome = "cancelled"
     _asking: _Asking | None = None
@@ -110,48 +113,48 @@ class OneTurn:
     async def _ask(self, asking: _Asking, turn: trio.CancelScope) -> None:
         """Ask until it is answered, or need not be; when nobody answers, leave it waiting."""
         with asking.scope:
-            question = await self.agent.approval(asking.approval)
+            approval = await self.agent.approval(asking.approval)
             self.terminal.forget_typed()
-            self.terminal.tell(f"\n{question.body['description']}\n")
-            while question.state == "pending":
-                words = await self._words(question)
+            self.terminal.tell(f"\n{approval.asked.description}\n")
+            while approval.state == "pending":
+                words = await self._words(approval.asked)
                 if words is None:
                     self._outcome = "waiting"
                     turn.cancel()
                     return
                 try:
-                    await self.agent.decide(question.id, words, wait=False)
+                    await self.agent.decide(approval.id, words, wait=False)
                 except AgentError as error:
                     self._refused(error)
-                question = await self.agent.approval(question.id)
+                approval = await self.agent.approval(approval.id)
         if self._asking is asking:
             self._asking = None
 
-    async def _words(self, question: Question) -> dict[str, object] | None:
+    async def _words(self, asked: Asked[Any]) -> dict[str, object] | None:
         """A decision; None: nobody will make one."""
-        while (line := await self.terminal.ask(answers.prompt(question.kind))) is not None:
-            match answers.understand(question.kind, line):
-                case answers.Decide(words):
+        while (line := await self.terminal.ask(asked.prompt)) is not None:
+            match asked.understand(line):
+                case Decide(words):
                     return dict(words)
-                case answers.Edit():
-                    if (arguments := await self._edit(question)) is not None:
+                case Edit():
+                    if (arguments := await self._edit(asked)) is not None:
                         return {"approved": True, "arguments": arguments}
-                case answers.Fill():
-                    if (content := await self._fill(question)) is not None:
+                case Fill(form):
+                    if (content := await self._fill(form)) is not None:
                         return {"action": "accept", "content": content}
-                case answers.ShowAll():
-                    expires = None if question.expires is None else timestamp(question.expires)
-                    self.terminal.tell(answers.all_of(question.body, expires))
-                case answers.NotUnderstood():
+                case ShowAll():
+                    expires = None if asked.expires is None else timestamp(asked.expires)
+                    self.terminal.tell(asked.all_of(expires))
+                case NotUnderstood():
                     self.terminal.tell("That is none of the answers.", "bad")
                 case other:
                     assert_never(other)
         return None
 
-    async def _fill(self, question: Question) -> dict[str, object] | None:
+    async def _fill(self, form: Sequence[Field]) -> dict[str, object] | None:
         """The answer to a server's question, field by field; None: not now."""
         content: dict[str, object] = {}
-        for field in answers.fields(question.body.get("input_schema") or {}):
+        for field in form:
             line = await self.terminal.ask(field.prompt)
             if line is None or (not line and field.required):
                 return None
@@ -159,14 +162,14 @@ class OneTurn:
                 content[field.name] = field.value(line)
         return content
 
-    async def _edit(self, question: Question) -> object | None:
+    async def _edit(self, asked: Asked[Any]) -> object | None:
         """The arguments in place of those that were asked about; None: not now."""
-        shown = json.dumps(question.body["tool_args"], ensure_ascii=False)
+        shown = json.dumps(asked.tool_args, ensure_ascii=False)
         self.terminal.tell(f"Now they are: {shown}")
         line = await self.terminal.ask("All arguments, as JSON on one line; nothing to leave them >")
         if not line:
             return None
-        arguments = answers.edited(line)
+        arguments = edited(line)
         if isinstance(arguments, str):
             self.terminal.tell(arguments, "bad")
             return None

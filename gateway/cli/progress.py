@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...actors.approvals.asked import Asked
+from ...actors.approvals.description import call_text, shortened
+from ...actors.approvals.kinds import question_of
 from ...actors.log import events as e
 from ...config.nodes import Node, RouterNode, children_of
 from ...runtime.journal.protocol import Event
-
-MAX_VALUE = 40
-"""Characters of an argument that are shown."""
-MAX_TEXT = 160
-"""Characters of everything else."""
-
-
-def shortened(text: str, limit: int = MAX_TEXT) -> str:
-    """On one line, and not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call as one would write it down."""
-    shown = (
-        f"{name}={shortened(json.dumps(value, ensure_ascii=False), MAX_VALUE)}"
-        for name, value in arguments.items()
-    )
-    return shortened(f"{tool}({', '.join(shown)})")
 
 
 def routers(node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -46,8 +28,8 @@ class Progress:
         self._routers = dict(routers(root))
         self._calls: dict[str, tuple[str, str]] = {}
         """Node and tool by the key of the call."""
-        self._asked: dict[str, str] = {}
-        """Node by approval."""
+        self._asked: dict[str, Asked[Any]] = {}
+        """By approval."""
 
     def line(self, event: Event) -> str | None:
         """What to say of the event; None: nothing."""
@@ -72,16 +54,18 @@ class Progress:
                 return self._approval(event.type, body)
 
     def _approval(self, type: str, body: Mapping[str, Any]) -> str | None:
+        if type == e.APPROVAL_REQUESTED:
+            asked = self._asked[body["id"]] = question_of(body)
+            return f"{asked.node}: asks {asked.id}: {asked.line}"
+        if (known := self._asked.get(body.get("id", ""))) is None:
+            return None
         match type:
-            case e.APPROVAL_REQUESTED:
-                self._asked[body["id"]] = body["node"]
-                return f"{body['node']}: asks {body['id']}: {asked_text(body)}"
             case e.APPROVAL_RESOLVED:
-                return f"{self._asked[body['id']]}: {decision_text(body['decision'])}"
+                return f"{known.node}: {known.decision_line(known.read(body['decision']))}"
             case e.APPROVAL_EXPIRED:
-                return f"{self._asked[body['id']]}: nobody answered in time"
+                return f"{known.node}: nobody answered in time"
             case e.APPROVAL_VOID:
-                return f"{self._asked[body['id']]}: takes {body['id']} back: {shortened(body['reason'])}"
+                return f"{known.node}: takes {known.id} back: {shortened(body['reason'])}"
             case _:
                 return None
 
@@ -102,26 +86,3 @@ class Progress:
                 return f"{node}: exits the loop"
             case _:
                 return None
-
-
-def asked_text(body: Mapping[str, Any]) -> str:
-    """What an approval is about, in a line."""
-    if body["kind"] == "checkpoint":
-        return shortened(body["description"])
-    call = call_text(body["tool_name"], body["tool_args"])
-    if body["kind"] == "outcome_unknown":
-        return f"what came of {call}?"
-    return f"{call}, in place of {body['replaces']}" if "replaces" in body else call
-
-
-def decision_text(decision: Mapping[str, Any]) -> str:
-    """A decision as it is kept, in a line."""
-    if "action" in decision:
-        answers = ("accept", "decline", "cancel")
-        what = "answer" if decision["action"] in answers else "outcome"
-        said = f"{what}: {decision['action']}"
-    elif not decision["approved"]:
-        said = "rejected"
-    else:
-        said = "approved, edited" if "arguments" in decision else "approved"
-    return f"{said} ({shortened(decision['reason'])})" if "reason" in decision else said

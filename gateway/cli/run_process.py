@@ -19,12 +19,9 @@ from ...config.errors import ConfigError
 from ...runtime.clock import ProcessClock
 from ...runtime.errors import RestartLimitReached
 from ...runtime.journal.errors import JournalError
-from ...runtime.journal.protocol import Question
 from ..signals import wishes
-from . import answers
 from .one_turn import OneTurn, Outcome
 from .options import WRONG
-from .progress import asked_text
 from .terminal import LogToTerminal, Terminal
 
 FAILED = 1
@@ -108,27 +105,13 @@ def _say_how_to_go_on(terminal: Terminal, turn: OneTurn, config: AgentConfig, op
     if not turn.waiting:
         return
     terminal.tell("It waits for a decision:", "question")
-    for question in turn.waiting:
-        terminal.tell(f"  {question.id}  {asked_text(question.body)}")
+    for approval in turn.waiting:
+        terminal.tell(f"  {approval.id}  {approval.asked.line}")
     url, serve = f"http://{config.host}:{config.port}", shlex.join(["stopgo", "serve", *options])
     terminal.tell(f"Serve the agent, and answer there; it goes on where it stands:\n  {serve}")
-    for question in turn.waiting:
-        terminal.tell(
-            f"  curl {url}/approvals/{question.id} -d {shlex.quote(json.dumps(an_answer(question)))}"
-        )
-
-
-def an_answer(question: Question) -> dict[str, object]:
-    """One that may be given, for the person to change: what stands for a value is not one."""
-    match question.kind:
-        case "outcome_unknown":
-            return {"action": "done"}
-        case "elicitation":
-            needed = answers.fields(question.body.get("input_schema") or {})
-            content = {field.name: "..." for field in needed if field.required}
-            return {"action": "accept", **({"content": content} if content else {})}
-        case _:
-            return {"approved": True}
+    for approval in turn.waiting:
+        words = shlex.quote(json.dumps(approval.asked.example()))
+        terminal.tell(f"  curl {url}/approvals/{approval.id} -d {words}")
 
 
 def _say_why(terminal: Terminal, error: BaseException) -> None:

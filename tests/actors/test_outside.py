@@ -12,8 +12,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.approvals import tool_approval
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.gate import check_decision
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import DESTRUCTIVE, PATIENCE, World, after, call, code_of, say, types, use, wall
 
@@ -104,7 +104,7 @@ async def test_an_edit_that_is_still_checked_when_the_agent_stops_is_refused_too
     async def check(*_: Any) -> None:
         await stopped.wait()
 
-    monkeypatch.setattr(check_decision, "check_edit", check)
+    monkeypatch.setattr(tool_approval, "check_edit", check)
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as outside:
             async with world.agent() as agent:
@@ -129,7 +129,7 @@ async def test_an_edit_that_is_still_checked_when_its_conversation_is_deleted_de
     async def check(*_: Any) -> None:
         await deleted.wait()
 
-    monkeypatch.setattr(check_decision, "check_edit", check)
+    monkeypatch.setattr(tool_approval, "check_edit", check)
     with trio.fail_after(PATIENCE):
         async with world.agent() as agent, trio.open_nursery() as outside:
             conversation = (await agent.start_conversation("go")).conversation

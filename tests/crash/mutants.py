@@ -80,7 +80,7 @@ CHECKPOINT = "actors/nodes/checkpoint.py"
 SEQUENTIAL = "actors/nodes/sequential.py"
 TURN = "actors/calls/turn_to_ask.py"
 BRANCHES = "actors/log/activity.py"
-DECISIONS = "actors/gate/check_decision.py"
+ELICITATION = "actors/approvals/elicitation_approval.py"
 GATE = "actors/gate/gate.py"
 CONDITIONS = "actors/gate/conditions.py"
 CONTEXT = "runtime/context.py"
@@ -268,7 +268,7 @@ ONE_EDIT = (
         HINTS,
     ),
     ("an expiry ends nothing", SETTLER, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
-    ("an expiry is not told first", HEAD, 'body.get("on_expiry") == "reject"', "False", REJECTION),
+    ("an expiry is not told first", HEAD, 'on_expiry=body.get("on_expiry", "")', 'on_expiry=""', REJECTION),
     ("a run that went on after a rejection ends", LLM, "stop.rejected and f", "False and f", REJECTION),
     ("the calls of a reply ask in any order", SETTLER, "isinstance(step, Ask | AskOutcome)", "False", ORDER),
     (
@@ -459,14 +459,16 @@ MUTANTS = (
         "a rejected call is sent",
         (
             Edit(
-                RECORDED, 'return "rejected" if is_rejection(decision) else "approved"', 'return "approved"'
+                RECORDED,
+                'return "approved" if isinstance(decision, Approved) else "rejected"',
+                'return "approved"',
             ),
             Edit(RECORDED, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
         ),
     ),
     Mutant(
         "an edit is forgotten",
-        (Edit(RECORDED, 'decision.get("arguments", body["tool_args"])', 'body["tool_args"]'),),
+        (Edit(RECORDED, "asked.tool_args if edited is None else edited", "asked.tool_args"),),
     ),
     Mutant(
         "approvals outlive their run",
@@ -735,7 +737,7 @@ MUTANTS = (
     ),
     Mutant(
         "a question outlives the call it was about",
-        (Edit(SETTLER, 'asked=lambda body: body["key"] == key', "asked=lambda body: False"),),
+        (Edit(SETTLER, "asked=lambda asked: asked.key == key", "asked=lambda asked: False"),),
         (STRICTER,),
     ),
     Mutant(
@@ -809,9 +811,9 @@ MUTANTS = (
         "an answer that is repeated is another one",
         (
             Edit(
-                DECISIONS,
-                'if decision.get("action") == "accept":',
-                'if question.state == "pending" and decision.get("action") == "accept":',
+                ELICITATION,
+                "if not isinstance(decision, Accept):",
+                "if not (pending and isinstance(decision, Accept)):",
             ),
         ),
         (NEEDS,),
@@ -828,7 +830,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was asked in the middle of a call outlives the call",
-        (Edit(DISPATCH, "asked=lambda body: asked_at(body, key, attempt),", "asked=lambda body: False,"),),
+        (Edit(DISPATCH, "asked=lambda asked: asked_at(asked, key, attempt),", "asked=lambda asked: False,"),),
         (NEEDS,),
     ),
     Mutant(

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.log import events as e
 from stopgo.actors.log.record import Message
 from stopgo.actors.log.state import Conversation
@@ -148,7 +149,7 @@ def _check_indexes(record: Record) -> None:
     """Questions, summary and intents are what the events make them."""
     folded = record.conversation
     asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values()]
-    assert [attrs.evolve(each, settled=None) for each in record.questions] == asked
+    assert [attrs.evolve(approval_of(each), settled=None) for each in record.questions] == asked
     assert record.row is not None
     assert record.row.summary == folded.head.summary()
     assert record.row.last_seq == folded.last_seq == len(record.events)

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.lists import ConversationItem, ConversationPage, ListedTool, LogEnd
 from stopgo.actors.conversation.result import Result, Turn
@@ -24,7 +25,7 @@ from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http_server import Server, bind, open_server
-from stopgo.runtime.journal.protocol import Event, NewEvent, Question, QuestionPage
+from stopgo.runtime.journal.protocol import Event, NewEvent, QuestionPage
 from tests.contract import hold_async
 
 AT = 1_795_255_200.0  # 2026-11-21T10:00:00Z
@@ -38,6 +39,8 @@ APPROVAL_BODY = {
     "tool_args": {"name": "web-1", "value": 42},
     "description": "**ADD Resource**\n\nName: web-1\nValue: 42",
     "server": "resources",
+    "input_schema": {"type": "object"},
+    "tool_fingerprint": "f",
     "node": "agent",
     "path": [0],
     "output_key": "outcome",
@@ -175,7 +178,7 @@ class FakeAgent:
         await self._read("approvals", (), options)
         return QuestionPage(tuple(self.conversation.approvals.values()), self.more, self.broken)
 
-    async def approval(self, id: str) -> Question:
+    async def approval(self, id: str) -> Approval:
         await self._read("approval", (id,), {})
         if id != ex.APPROVAL_ID:
             raise AgentError("approval_not_found", f"there is no approval {id}")

@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
+from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
-from stopgo.actors.gate.approvals import parse_decision
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.openapi import document
@@ -191,7 +191,7 @@ def test_a_decision_has_the_fields_that_are_described() -> None:
 
 def refusals(decision: dict[str, Any]) -> list[AgentError]:
     try:
-        parse_decision("tool", decision)
+        ToolQuestion.parse(decision)
     except AgentError as error:
         return [error]
     return []

@@ -11,14 +11,22 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stopgo.actors.gate.approvals import parse_decision
+from stopgo.actors.approvals.description import MAX_LINE, call_text
+from stopgo.actors.approvals.replies import (
+    Decide,
+    Edit,
+    Fill,
+    NotUnderstood,
+    ShowAll,
+    edited,
+    fields,
+)
 from stopgo.actors.log import events as e
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
-from stopgo.gateway.cli.answers import Decide, Edit, Fill, NotUnderstood, ShowAll, edited, fields, understand
-from stopgo.gateway.cli.progress import MAX_TEXT, Progress, call_text
-from stopgo.gateway.cli.run_process import an_answer
+from stopgo.gateway.cli.progress import Progress
 from stopgo.gateway.cli.terminal import colourful, printable
-from stopgo.runtime.journal.protocol import Event, NewEvent, Question
+from stopgo.runtime.journal.protocol import Event, NewEvent
+from tests.questions import asked, body
 
 YES_OR_NO = frozenset({"y", "yes", "n", "no"})
 DECIDING = {
@@ -53,7 +61,7 @@ WORDS = sorted(frozenset[str]().union(*DECIDING.values()))
         ("outcome_unknown", "f", Decide({"action": "failed"})),
         ("outcome_unknown", "failed no power", Decide({"action": "failed", "reason": "no power"})),
         ("outcome_unknown", "?", ShowAll()),
-        ("elicitation", "a", Fill()),
+        ("elicitation", "a", Fill(())),
         ("elicitation", "Decline", Decide({"action": "decline"})),
         ("elicitation", "c", Decide({"action": "cancel"})),
         ("elicitation", "accept it", NotUnderstood()),
@@ -61,15 +69,16 @@ WORDS = sorted(frozenset[str]().union(*DECIDING.values()))
     ],
 )
 def test_replies(kind: str, line: str, reply: object) -> None:
-    assert understand(kind, line) == reply
+    assert asked(kind).understand(line) == reply
 
 
 @given(st.sampled_from(sorted(DECIDING)), st.text() | st.sampled_from(WORDS))
 def test_only_a_clear_word_decides(kind: str, line: str) -> None:
-    reply = understand(kind, line)
+    question = asked(kind)
+    reply = question.understand(line)
 
     if isinstance(reply, Decide):
-        parse_decision(kind, reply.words)  # and it is one that the agent understands
+        question.parse(reply.words)  # and it is one that the agent understands
         assert line.split()[0].lower() in DECIDING[kind]
 
 
@@ -114,7 +123,7 @@ def test_colour_is_for_terminals_that_have_it(environ: dict[str, str], expected:
 def test_a_call_is_one_line_and_not_long(tool: str, arguments: dict[str, Any]) -> None:
     shown = call_text(tool, arguments)
 
-    assert len(shown) <= MAX_TEXT
+    assert len(shown) <= MAX_LINE
     assert len(shown.splitlines()) <= 1
 
 
@@ -131,9 +140,7 @@ TREE = SequentialNode(
 STARTED = e.tool_started(
     "k", 1, tool="add", server="s", arguments={"name": "x"}, effect="once", asks=True, node="left"
 )
-ASKED = e.approval_requested(
-    {"id": "u1", "kind": "tool", "node": "left", "tool_name": "add", "tool_args": {"n": 1}, "replaces": "u0"}
-)
+ASKED = e.approval_requested(body(id="u1", node="left", tool_name="add", tool_args={"n": 1}, replaces="u0"))
 
 
 def told(*new: NewEvent) -> list[str | None]:
@@ -193,7 +200,6 @@ def test_progress() -> None:
             e.approval_resolved("u1", {"approved": False, "reason": "no"}, "c", False),
             "left: rejected (no)",
         ),
-        (e.approval_resolved("u1", {"action": "retry"}, "c", False), "left: outcome: retry"),
         (e.approval_expired("u1", "reject"), "left: nobody answered in time"),
         (e.approval_void("u1", "the run was cancelled"), "left: takes u1 back: the run was cancelled"),
         (e.state_set("k", "v", "left"), None),
@@ -230,7 +236,7 @@ def test_a_form_is_asked_field_by_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "answer"),
+    ("kind", "more", "answer"),
     [
         ("tool", {}, {"approved": True}),
         ("checkpoint", {}, {"approved": True}),
@@ -244,7 +250,7 @@ def test_a_form_is_asked_field_by_field() -> None:
         ),
     ],
 )
-def test_an_answer_that_is_shown_is_one_of_its_kind(kind: str, body: Any, answer: dict[str, Any]) -> None:
-    question = Question("q", "c", kind, "pending", body, None, 0.0, None, None)
-    assert an_answer(question) == answer
-    assert parse_decision(kind, an_answer(question)) == answer
+def test_an_answer_that_is_shown_is_one_of_its_kind(kind: str, more: Any, answer: dict[str, Any]) -> None:
+    question = asked(kind, **more)
+    assert question.example() == answer
+    assert question.parse(answer).to_json() == answer

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.log import events as e
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.log.step import is_within
@@ -60,7 +61,8 @@ def _indexes(record: Record) -> Iterator[str]:
     # A decision counts as soon as it is in the inbox; its event comes with the next life.
     coming = {command.body["question"] for command in record.inbox if command.kind == "decision"}
     asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values() if each.id not in coming]
-    kept = [attrs.evolve(each, settled=None) for each in record.questions if each.id not in coming]
+    rows = [approval_of(each) for each in record.questions if each.id not in coming]
+    kept = [attrs.evolve(each, settled=None) for each in rows]
     if plain(sorted(asked, key=_id)) != plain(sorted(kept, key=_id)):
         yield f"the questions are not what the events say: {kept} and {asked}"
     if plain(record.row.summary) != plain(folded.head.summary()):

@@ -55,6 +55,9 @@ MORE = {
     "summary, its status": SUMMARY.format("status = X'FF'"),
     "question, its id": QUESTION.format("id = substr(id, 2)"),
     "question, its time": QUESTION.format("created = 'x'"),
+    "question, what another kind is told": QUESTION.format(
+        """state = 'decided', decision = '{"action":"accept"}'"""
+    ),
     "question, no text": QUESTION.format("body = X'7B7D'"),
 }
 

@@ -16,6 +16,7 @@ from stopgo.actors.log.record import Tally
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.models.usage import NOTHING, Spent
 from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
+from tests.questions import body
 
 TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 9)
@@ -95,16 +96,8 @@ class Story:
 
     def ask(self, key: str, kind: str, n: int) -> str:
         id = self.id()
-        body: dict[str, Any] = {
-            "id": id,
-            "kind": kind,
-            "key": key,
-            "question": f"{key}~{kind}{n}",
-            "description": "?",
-        }
-        if kind == "tool":
-            body |= {"server": "s", "tool_name": "t", "tool_args": {"n": 0}}
-        self.events.append(e.approval_requested(body))
+        asked = body(kind, id=id, key=key, question=f"{key}~{kind}{n}", tool_args={"n": 0})
+        self.events.append(e.approval_requested(asked))
         return id
 
     def decide(self, run: str, id: str, decision: dict[str, Any]) -> None:
@@ -264,18 +257,8 @@ def test_a_title_is_the_first_message_in_one_line() -> None:
     ("token", "mover", "kept"), [(True, "k2", True), (False, "k", True)], ids=["with a token", "without"]
 )
 def test_a_decision_without_a_token_takes_none_away(token: bool, mover: str, kept: bool) -> None:
-    asked = {
-        "id": "a",
-        "kind": "tool",
-        "key": "1/:1.0",
-        "question": "q",
-        "server": "s",
-        "tool_name": "t",
-        "tool_args": {},
-    }
-    c = said(
-        model(CALL), e.approval_requested(asked), e.approval_resolved("a", {"approved": True}, "k2", token)
-    )
+    asked = e.approval_requested(body(id="a", key="1/:1.0"))
+    c = said(model(CALL), asked, e.approval_resolved("a", {"approved": True}, "k2", token))
     assert c.run is not None
     assert (c.run.mover, c.run.token) == (mover, kept)
     assert c.run.unsettled == ["k", "k2"]

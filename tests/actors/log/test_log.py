@@ -13,11 +13,13 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from stopgo.actors.approvals.asked import Asked
+from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.conversation.run import announce
 from stopgo.actors.log import events as e
 from stopgo.actors.log.activity import Pulse, Turns
 from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.log import ConversationLog, open_log, question_of
+from stopgo.actors.log.log import ConversationLog, open_log, row_of
 from stopgo.actors.log.step import ReplayMismatch, step
 from stopgo.actors.log.stored import read
 from stopgo.actors.log.topics import reply_topic, topic
@@ -29,6 +31,7 @@ from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import CloseQuestion, Event, NewEvent
+from tests.questions import asked
 from tests.runtime.journal.kept import reply_of
 
 ID = "c"
@@ -106,13 +109,13 @@ async def stored(bench: Bench) -> list[str]:
     return [event.body["key"] for event in await bench.journal.events_since(ID, 3)]
 
 
-def question(id: str) -> dict[str, Any]:
-    known = {"id": id, "kind": "checkpoint", "question": f"q-{id}", "key": "1/", "description": "?"}
-    return {**known, "node": "n", "tool_name": "n", "tool_args": {}, "on_expiry": "reject"}
+def question(id: str) -> Asked[Any]:
+    return asked("checkpoint", id=id, question=f"q-{id}")
 
 
 async def put(log: ConversationLog, id: str) -> None:
-    await log.save(e.approval_requested(question(id)), questions=[question_of(question(id))])
+    asks = question(id)
+    await log.save(e.approval_requested(asks.to_json()), questions=[row_of(asks)])
 
 
 async def answer(log: ConversationLog, id: str) -> None:
@@ -465,10 +468,10 @@ async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) ->
 
 async def test_a_question_is_put_once_and_an_answer_on_record_returns_at_once(bench: Bench) -> None:
     log = await bench.begin()
-    asked: list[str] = []
+    put: list[str] = []
 
-    def ask() -> dict[str, Any]:
-        asked.append("a")
+    def ask() -> Asked[Any]:
+        put.append("a")
         return question("a")
 
     with trio.CancelScope() as scope:
@@ -483,8 +486,8 @@ async def test_a_question_is_put_once_and_an_answer_on_record_returns_at_once(be
         nursery.start_soon(again.decision, "q-a", ask, ())
         await trio.testing.wait_all_tasks_blocked()
         await answer(again, "a")
-    assert (await again.decision("q-a", ask, ()))["approved"] is True
-    assert asked == ["a"]
+    assert isinstance(await again.decision("q-a", ask, ()), Approved)
+    assert put == ["a"]
     assert again.active == 1
 
 
@@ -640,7 +643,7 @@ async def test_who_decides_for_a_branch_that_waits_for_its_turn_is_answered(
 
 
 async def end_what_asked(log: ConversationLog) -> None:
-    await save_over(log, mark("over"), asked=lambda body: body["id"] == "a", why="it is over")
+    await save_over(log, mark("over"), asked=lambda asked: asked.id == "a", why="it is over")
 
 
 async def ask_anew(log: ConversationLog) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.gate.description import MAX_ARGUMENTS, describe
+from stopgo.actors.approvals.description import MAX_ARGUMENTS, describe
 
 
 @pytest.mark.parametrize(

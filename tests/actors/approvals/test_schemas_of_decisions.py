@@ -7,8 +7,9 @@ from typing import Any
 import psutil
 import pytest
 
+from stopgo.actors.approvals.elicitation_approval import check_answer
+from stopgo.actors.approvals.tool_approval import check_edit
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.gate.check_decision import check_answer, check_edit
 from stopgo.actors.tools import schema_process
 
 NAME: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What a human is shown of a tool call, in Markdown. Pure.
+"""What a human is shown of a tool call, in Markdown or in a line. Pure.
 
 The arguments are a model's words: they are shown as they are, never as formatting, on one line each, and a
 long one is cut to its head and its tail: a harmless beginning must not hide how it ends.
@@ -15,6 +15,10 @@ MAX_VALUE = 300
 """Characters of one argument."""
 MAX_ARGUMENTS = 3000
 """Characters of all of them."""
+MAX_LINE = 160
+"""Characters of a line."""
+MAX_IN_LINE = 40
+"""Characters of an argument in a line."""
 
 # An underscore inside a word is no emphasis.
 _FORMATTING = re.compile(r"[`*\[\]<>\\~&]|(?<!\w)_|_(?!\w)|://|^\s|\s$")
@@ -36,6 +40,21 @@ def describe(tool: str, arguments: Mapping[str, Any]) -> str:
             short = _cut_texts(arguments)
             text = json.dumps(short, ensure_ascii=False, sort_keys=True)
             return f"**{_line(tool.upper(), MAX_VALUE)}**\n\nArgs: {_line(text, MAX_ARGUMENTS)}"
+
+
+def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call as one would write it down."""
+    shown = (
+        f"{name}={shortened(json.dumps(value, ensure_ascii=False), MAX_IN_LINE)}"
+        for name, value in arguments.items()
+    )
+    return shortened(f"{tool}({', '.join(shown)})")
+
+
+def shortened(text: str, limit: int = MAX_LINE) -> str:
+    """On one line, and not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def describe_elicitation(server: str, message: str, url: str | None) -> str:

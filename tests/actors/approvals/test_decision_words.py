@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors.approvals.decided import MAX_TEXT, Decided
+from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.common.errors import AgentError, already
-from stopgo.actors.gate.approvals import MAX_TEXT, parse_decision
 from stopgo.runtime.journal.json_text import MAX_DEPTH
 from stopgo.runtime.journal.protocol import Question
 
@@ -24,7 +25,12 @@ NO: list[dict[str, Any]] = [
     *({"action": word} for word in ("reject", "rejected", "no")),
     *({"answer": word} for word in ("no", "n", "false", "reject", "rejected")),
 ]
-KINDS = pytest.mark.parametrize("kind", ["tool", "proxy", "checkpoint"])
+YES_OR_NO = pytest.mark.parametrize("kind", ["tool", "checkpoint"])
+
+
+def parse_decision(kind: str, words: dict[str, Any]) -> dict[str, Any]:
+    decision: Decided = KINDS[kind].parse(words)
+    return decision.to_json()
 
 
 def refused(kind: str, words: dict[str, Any]) -> AgentError:
@@ -33,13 +39,13 @@ def refused(kind: str, words: dict[str, Any]) -> AgentError:
     return caught.value
 
 
-@KINDS
+@YES_OR_NO
 @pytest.mark.parametrize("words", YES, ids=str)
 def test_every_way_to_say_yes(kind: str, words: dict[str, Any]) -> None:
     assert parse_decision(kind, words) == {"approved": True}
 
 
-@KINDS
+@YES_OR_NO
 @pytest.mark.parametrize("words", NO, ids=str)
 def test_every_way_to_say_no(kind: str, words: dict[str, Any]) -> None:
     assert parse_decision(kind, words) == {"approved": False}

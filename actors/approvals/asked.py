@@ -1,0 +1,182 @@
+"""What every kind of approval has: a question, and what may be done with it. A kind overrides the parts in
+which it differs. Pure, but for `Asked.checked`."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, Self
+
+import attrs
+from attrs.validators import instance_of, optional
+
+from .decided import OBJECT, TEXT, D, Expired, read, with_common
+from .description import call_text, shortened
+from .replies import Reply, ShowAll
+
+
+@attrs.frozen(kw_only=True)
+class Occasion:
+    """Where in its run a question comes up."""
+
+    id: str = attrs.field(validator=TEXT)
+    """What the approval is going to be called."""
+    question: str = attrs.field(validator=TEXT)
+    """Its key in the run."""
+    key: str = attrs.field(validator=TEXT)
+    """Of the call or the node that it is about."""
+    node: str = attrs.field(validator=TEXT)
+    path: Sequence[int] = attrs.field(default=(), validator=instance_of((list, tuple)))
+    """Of the node: indices from the root."""
+    output_key: str | None = attrs.field(default=None, validator=optional(TEXT))
+    session_state: Mapping[str, str] = attrs.field(factory=dict, validator=OBJECT)
+    user_message: str = attrs.field(default="", validator=TEXT)
+
+
+@attrs.frozen
+class Settled:
+    """How a decision ends the call that it is about."""
+
+    state: Literal["rejected", "expired", "finished"]
+    text: str
+    """What the model, and whoever reads the conversation, is told."""
+    is_error: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Asked(Occasion, ABC, Generic[D]):
+    """A question to people. `D` are the decisions that it has, besides `Expired`."""
+
+    kind: ClassVar[str]
+    decisions: ClassVar[tuple[type[Any], ...]]
+    """The classes of `D`."""
+    prompt: ClassVar[str]
+    """What may be typed at the command line."""
+    is_of_call: ClassVar[bool] = True
+    """Whether it is about a tool call."""
+
+    expires: float | None = attrs.field(default=None, validator=optional(instance_of((int, float))))
+    """UTC seconds."""
+    on_expiry: str = attrs.field(default="", validator=TEXT)
+    """What follows then (`Expired`)."""
+    tool_name: str = attrs.field(validator=TEXT)
+    tool_args: Mapping[str, Any] = attrs.field(validator=OBJECT)
+    description: str = attrs.field(validator=TEXT)
+    """What people are shown, in Markdown."""
+    server: str | None = attrs.field(default=None, validator=optional(TEXT))
+    rule: str = attrs.field(default="", validator=TEXT)
+    """Why it asks."""
+    replaces: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The approval in whose place it stands."""
+    superseded_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The approval that stands in its place."""
+    in_flight: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
+    """Of a server's question: the call waits for the answer where it is, and is lost with this process."""
+
+    # ------------------------------------------------------------------ stored form
+
+    def to_json(self) -> dict[str, Any]:
+        """Its stored form."""
+        body = {"kind": self.kind, **attrs.asdict(self, recurse=False)}
+        body |= {"path": list(self.path), "output_key": self.output_key or ""}
+        if self.expires is None:
+            del body["on_expiry"]
+        return {name: value for name, value in body.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """What `to_json` made. Raises TypeError when it is something else."""
+        names = [name for name in attrs.fields_dict(cls) if body.get(name) is not None]
+        return cls(**{name: body[name] for name in names})
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> D:
+        """The decision about a question of this kind. Raises TypeError or ValueError when it is none."""
+        decision: D = read(stored, cls.decisions)
+        return decision
+
+    # --------------------------------------------------------- from words to a decision
+
+    @classmethod
+    def parse(cls, words: Mapping[str, Any]) -> D:
+        """The decision that these words make.
+
+        Raises `AgentError`: ``decision_required`` for anything that is not a known word,
+        ``invalid_arguments`` and ``invalid_request`` for wrong types and for fields that no decision has.
+        """
+        return with_common(cls._parse(words), words)
+
+    @classmethod
+    @abstractmethod
+    def _parse(cls, words: Mapping[str, Any]) -> D: ...
+
+    async def checked(self, decision: D, *, pending: bool) -> D:
+        """The decision as it is kept, held to the schema that was shown while the question is `pending`.
+
+        Raises `AgentError` ``invalid_arguments``.
+        """
+        return decision
+
+    # ---------------------------------------------------------------- what it comes to
+
+    def shown_call(self) -> Mapping[str, Any] | None:
+        """What a call is shown as while it waits for the decision; None: as it was."""
+        return None
+
+    def settled(self, decision: D | Expired) -> Settled | None:
+        """How the decision ends the call; None: it does not."""
+        return None
+
+    # -------------------------------------------------------------------------- texts
+
+    @property
+    def waits(self) -> str:
+        """What the conversation answers while it waits."""
+        return f"{self.description}\n\nPlease answer using the approval UUID: {self.id}"
+
+    @property
+    def line(self) -> str:
+        """What it is about, in a line."""
+        return call_text(self.tool_name, self.tool_args)
+
+    def decision_line(self, decision: D) -> str:
+        """A decision, in a line."""
+        said = self._told(decision)
+        return said if decision.reason is None else f"{said} ({shortened(decision.reason)})"
+
+    @abstractmethod
+    def _told(self, decision: D) -> str: ...
+
+    def all_of(self, expires: str | None) -> str:
+        """Everything a person may want to know of it. `expires` is when it does."""
+        rows = [
+            ("approval", self.id),
+            ("in place of", self.replaces),
+            ("node", self.node),
+            ("tool", self.tool_name if self.is_of_call else None),
+            ("server", self.server),
+            ("why it asks", self.rule),
+            ("expires", expires),
+            ("the user said", self.user_message),
+            *(("state", f"{key}: {value}") for key, value in self.session_state.items()),
+        ]
+        told = [f"{name}: {value}" for name, value in rows if value]
+        if self.is_of_call:
+            told.append(f"arguments: {json.dumps(self.tool_args, ensure_ascii=False, indent=2)}")
+        return "\n".join(told)
+
+    # ---------------------------------------------------------------- the command line
+
+    def understand(self, line: str) -> Reply:
+        """What a typed line means as a reply. Nothing but a clear word decides."""
+        word, _, rest = line.strip().partition(" ")
+        word, rest = word.lower(), rest.strip()
+        return ShowAll() if word == "?" and not rest else self._understand(word, rest)
+
+    @abstractmethod
+    def _understand(self, word: str, rest: str) -> Reply: ...
+
+    @abstractmethod
+    def example(self) -> dict[str, Any]:
+        """The words of a decision, for a person to change: what stands for a value is none."""

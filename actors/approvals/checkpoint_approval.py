@@ -1,0 +1,49 @@
+"""May the run go on past a checkpoint (`type: approval`)?"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self, assert_never
+
+import attrs
+
+from .asked import Occasion
+from .decided import EXPIRED, Expired
+from .description import shortened
+from .yes_or_no import Approved, Rejected, YesOrNo
+
+
+@attrs.frozen(kw_only=True)
+class CheckpointQuestion(YesOrNo):
+    kind: ClassVar = "checkpoint"
+    is_of_call: ClassVar = False
+    prompt: ClassVar = "Go on? y: yes, n [reason]: no, ?: show all >"
+
+    @classmethod
+    def about(cls, occasion: Occasion, *, message: str, expires: float | None, on_expiry: str) -> Self:
+        return cls(
+            **attrs.asdict(occasion, recurse=False),
+            expires=expires,
+            on_expiry=on_expiry,
+            tool_name=occasion.node,
+            tool_args={},
+            description=message,
+            rule="an approval node",
+        )
+
+    @property
+    def line(self) -> str:
+        return shortened(self.description)
+
+
+def verdict_text(decision: Approved | Rejected | Expired) -> str:
+    """What a checkpoint's node ends with."""
+    match decision:
+        case Expired():
+            return EXPIRED
+        case Approved():
+            said = "Approved."
+        case Rejected():
+            said = "Rejected."
+        case _:
+            assert_never(decision)
+    return said if decision.reason is None else f"{said} Reason: {decision.reason}"

@@ -1,0 +1,154 @@
+"""What all decisions have in common, and how their words are read. Pure.
+
+A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with what belongs to its
+kind and, of all kinds, ``"reason"?``, ``"decided_by"?`` and ``"token"?``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+from attrs.validators import instance_of, optional
+
+from ...runtime.journal import json_text
+from ...runtime.journal.json_text import MAX_DEPTH, depth
+from ..common.errors import AgentError
+
+FIELDS = ("approved", "action", "answer", "arguments", "reason", "decided_by", "result", "content")
+"""All that the words of a decision may have."""
+
+MAX_TEXT = 4000
+"""Characters of a reason or of who decided."""
+
+CANCELLED = "Operation cancelled by user"
+"""What a run answers after a rejection."""
+
+EXPIRED = "Nobody approved the operation in time. Nothing was done."
+
+TEXT = instance_of(str)
+OBJECT: Any = instance_of(Mapping)
+
+
+@attrs.frozen(kw_only=True)
+class Decided:
+    """What a person decided; `Expired` when nobody did."""
+
+    said: ClassVar[tuple[str, str | bool]]
+    """The key and the value by which its stored form is told from all others."""
+    reason: str | None = attrs.field(default=None, validator=optional(TEXT))
+    decided_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    token: bool = attrs.field(default=False, validator=instance_of(bool))
+    """It came with a bearer token, which itself is never kept."""
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it says no to a call or at a checkpoint; the run's answer says so first."""
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        """Its stored form."""
+        fields = attrs.asdict(self, recurse=False)
+        common = {name: fields.pop(name) for name in attrs.fields_dict(Decided)}
+        key, value = self.said
+        given = {name: each for name, each in {**fields, **common}.items() if each not in (None, False)}
+        return {key: value, **given}
+
+
+@attrs.frozen(kw_only=True)
+class Expired(Decided):
+    """Nobody decided in time. It has an event of its own instead of a stored form."""
+
+    on_expiry: str
+    """What follows: `reject`, `fail`, or `cancel` for a question of a server."""
+
+    @property
+    def rejects(self) -> bool:
+        return self.on_expiry == "reject"
+
+    @property
+    def fails(self) -> bool:
+        """Whether the run fails."""
+        return self.on_expiry == "fail"
+
+
+D = TypeVar("D", bound=Decided)
+
+
+def read(stored: Mapping[str, Any], known: Iterable[type[D]]) -> D:
+    """The decision of which this is the stored form.
+
+    Raises TypeError or ValueError for anything else: a damaged decision must not count as a yes.
+    """
+    if not isinstance(stored, Mapping):
+        raise TypeError("the decision is no object")
+    for kind in known:
+        key, value = kind.said
+        if type(stored.get(key)) is type(value) and stored[key] == value:
+            return kind(**{name: stored[name] for name in attrs.fields_dict(kind) if name in stored})
+    raise ValueError("the decision says neither yes nor no")
+
+
+# ----------------------------------------------------------------- words that come in
+
+
+def named(words: Mapping[str, Any], known: Iterable[type[D]], what: str, hint: str) -> D:
+    """The decision that `action` names. Raises `AgentError` ``decision_required``."""
+    action = words.get("action")
+    word = action.strip().lower() if isinstance(action, str) else None
+    for kind in known:
+        if kind.said == ("action", word):
+            return kind()
+    raise AgentError("decision_required", f"the request does not say {what}", hint=hint)
+
+
+def object_of(value: object, name: str, hint: str) -> Mapping[str, Any]:
+    """The same as JSON has it. HTTP lets nothing else in, but a program or a terminal may.
+
+    Raises `AgentError` ``invalid_arguments``.
+    """
+    if not isinstance(value, Mapping):
+        raise AgentError("invalid_arguments", f"{name} must be an object", hint=hint)
+    try:
+        plain: Mapping[str, Any] = json_text.load(json_text.dump(value))
+        if depth(plain) > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AgentError("invalid_arguments", f"{name} must be JSON: {error}", hint=hint) from error
+    return plain
+
+
+def text_of(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
+    """Raises `AgentError` ``invalid_request``."""
+    value = words[name]
+    if not isinstance(value, str):
+        raise AgentError("invalid_request", f"{name} must be a string", details={"field": name})
+    if limit is not None and len(value) > limit:
+        text = f"{name} is longer than {limit} characters"
+        raise AgentError("invalid_request", text, details={"field": name})
+    return value
+
+
+def unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
+    """Why a decision is refused that does not fit the schema that was shown."""
+    text = f"{what}: {mistakes[0]}"
+    return AgentError("invalid_arguments", text, hint=hint, details={"errors": mistakes})
+
+
+def with_common(decision: D, words: Mapping[str, Any]) -> D:
+    """The decision with what all kinds have in common.
+
+    Raises `AgentError` ``invalid_request`` also for a field that no decision has: whoever edits arguments
+    under a wrong name must not find that the call ran with the old ones.
+    """
+    names = [name for name in ("reason", "decided_by") if words.get(name) is not None]
+    common: dict[str, Any] = {name: text_of(words, name, limit=MAX_TEXT) for name in names}
+    if (unknown := next((name for name in words if name not in FIELDS), None)) is not None:
+        raise AgentError(
+            "invalid_request",
+            f"a decision has no field {unknown!r}",
+            hint=f"A decision knows {', '.join(FIELDS)}.",
+            details={"field": unknown},
+        )
+    return attrs.evolve(decision, **common)

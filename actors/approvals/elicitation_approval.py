@@ -1,0 +1,150 @@
+"""What is a server to be answered that asks the user something (MCP elicitation)?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeAlias
+
+import attrs
+from attrs.validators import instance_of, optional
+
+from ..common.errors import AgentError
+from ..tools.elicitation import completed, misformed
+from ..tools.json_schema import Checker, Uncheckable
+from ..tools.schema_check import find_mistakes
+from ..tools.tool import Elicitation, ElicitationAnswer
+from .asked import Asked, Occasion
+from .decided import OBJECT, TEXT, Decided, named, object_of, unfit
+from .description import describe_elicitation
+from .replies import Decide, Field, Fill, NotUnderstood, Reply, fields
+
+_HINT = 'Send {"action": "accept", "content": {...}}, {"action": "decline"} or {"action": "cancel"}.'
+
+
+@attrs.frozen(kw_only=True)
+class Accept(Decided):
+    said: ClassVar = ("action", "accept")
+    content: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+
+
+@attrs.frozen(kw_only=True)
+class Decline(Decided):
+    said: ClassVar = ("action", "decline")
+
+
+@attrs.frozen(kw_only=True)
+class Cancel(Decided):
+    said: ClassVar = ("action", "cancel")
+
+
+Answer: TypeAlias = Accept | Decline | Cancel
+
+
+@attrs.frozen(kw_only=True)
+class ElicitationQuestion(Asked[Answer]):
+    kind: ClassVar = "elicitation"
+    decisions: ClassVar[tuple[type[Answer], ...]] = (Accept, Decline, Cancel)
+    prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
+
+    message: str = attrs.field(validator=TEXT)
+    """The server's words."""
+    in_flight: bool = attrs.field(validator=instance_of(bool))
+    url: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """An address to visit; then there is no form."""
+    input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    """Of the form."""
+
+    @classmethod
+    def about(
+        cls,
+        occasion: Occasion,
+        *,
+        started: Mapping[str, Any],
+        elicitation: Elicitation,
+        in_flight: bool,
+        expires: float | None,
+    ) -> Self:
+        """`started` is the body of the ``tool.started`` of the call."""
+        form = elicitation.schema or {"type": "object"}
+        return cls(
+            **attrs.asdict(occasion, recurse=False),
+            expires=expires,
+            on_expiry="cancel",
+            tool_name=started["tool"],
+            tool_args=started["arguments"],
+            description=describe_elicitation(started["server"], elicitation.message, elicitation.url),
+            message=elicitation.message,
+            server=started["server"],
+            rule="the server asks",
+            in_flight=in_flight,
+            url=elicitation.url,
+            input_schema=form if elicitation.url is None else None,
+        )
+
+    @classmethod
+    def _parse(cls, words: Mapping[str, Any]) -> Answer:
+        decision = named(words, cls.decisions, "what to answer the server", _HINT)
+        if isinstance(decision, Accept) and words.get("content") is not None:
+            return Accept(content=object_of(words["content"], "content", _HINT))
+        return decision
+
+    async def checked(self, decision: Answer, *, pending: bool) -> Answer:
+        """Complete an answer, and check it against what was asked for. An answer that is repeated has to be
+        completed too, for that is how it was kept."""
+        if not isinstance(decision, Accept):
+            return decision
+        if self.input_schema is None:  # an address to visit: that it was visited is all there is to say
+            return attrs.evolve(decision, content=None)
+        content = completed(decision.content or {}, self.input_schema)
+        if pending:
+            await check_answer(content, self.input_schema)
+        return attrs.evolve(decision, content=content)
+
+    def _told(self, decision: Answer) -> str:
+        return f"answer: {decision.said[1]}"
+
+    @property
+    def _form(self) -> tuple[Field, ...]:
+        return tuple(fields(self.input_schema or {}))
+
+    def _understand(self, word: str, rest: str) -> Reply:
+        match word:
+            case "a" | "accept" if not rest:
+                return Fill(self._form)
+            case "d" | "decline" if not rest:
+                return Decide({"action": "decline"})
+            case "c" | "cancel" if not rest:
+                return Decide({"action": "cancel"})
+            case _:
+                return NotUnderstood()
+
+    def example(self) -> dict[str, Any]:
+        content = {field.name: "..." for field in self._form if field.required}
+        return {"action": "accept", **({"content": content} if content else {})}
+
+
+def answer_of(decision: Decided) -> ElicitationAnswer:
+    """What the server is told. All but a yes and a no is a `cancel`; that nobody answered in time, too."""
+    match decision:
+        case Accept(content=content):
+            return ElicitationAnswer("accept", content)
+        case Decline():
+            return ElicitationAnswer("decline")
+        case _:
+            return ElicitationAnswer("cancel")
+
+
+async def check_answer(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check the answer to a server's question against the schema of that.
+
+    Raises:
+        AgentError: ``invalid_arguments``, with the mistakes under ``errors``.
+    """
+    try:
+        mistakes = await find_mistakes(content, Checker(schema))
+    except Uncheckable as error:
+        text = f"the answer cannot be checked against the question's schema: {error}"
+        raise AgentError("invalid_arguments", text, hint="Decline or cancel it.") from error
+    mistakes += misformed(content, schema)
+    if mistakes:
+        raise unfit("the answer does not fit the question", mistakes, _HINT)

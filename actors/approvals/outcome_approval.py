@@ -1,0 +1,106 @@
+"""What became of a call that was sent and has no result?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeAlias, assert_never
+
+import attrs
+from attrs.validators import optional
+
+from .asked import Asked, Occasion, Settled
+from .decided import TEXT, Decided, Expired, named, text_of
+from .description import describe
+from .replies import Decide, NotUnderstood, Reply
+
+_HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
+_WORDS = {"r": "retry", "d": "done", "f": "failed"}
+
+
+@attrs.frozen(kw_only=True)
+class Retry(Decided):
+    """It is to be sent again."""
+
+    said: ClassVar = ("action", "retry")
+
+
+@attrs.frozen(kw_only=True)
+class Done(Decided):
+    said: ClassVar = ("action", "done")
+    result: str | None = attrs.field(default=None, validator=optional(TEXT))
+
+
+@attrs.frozen(kw_only=True)
+class Failed(Decided):
+    said: ClassVar = ("action", "failed")
+
+
+Outcome: TypeAlias = Retry | Done | Failed
+
+
+@attrs.frozen(kw_only=True)
+class OutcomeQuestion(Asked[Outcome]):
+    kind: ClassVar = "outcome_unknown"
+    decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
+    prompt: ClassVar = "What is it? retry: call again, done [result], failed [reason], ?: show all >"
+
+    @classmethod
+    def about(cls, occasion: Occasion, *, started: Mapping[str, Any], reason: str) -> Self:
+        """`started` is the body of the ``tool.started``, `reason` why the outcome is unknown."""
+        asked = describe(started["tool"], started["arguments"])
+        return cls(
+            **attrs.asdict(occasion, recurse=False),
+            tool_name=started["tool"],
+            tool_args=started["arguments"],
+            description=f"**OUTCOME UNKNOWN**\n\n{asked}\n\nThe call was sent, but {reason}. It may or may"
+            " not have happened. Look, then say: retry, done or failed.",
+            server=started["server"],
+            rule="the outcome is unknown",
+        )
+
+    @classmethod
+    def _parse(cls, words: Mapping[str, Any]) -> Outcome:
+        decision = named(words, cls.decisions, "what became of the call", _HINT)
+        if isinstance(decision, Done) and "result" in words:
+            return Done(result=text_of(words, "result", limit=None))
+        return decision
+
+    def settled(self, decision: Outcome | Expired) -> Settled | None:
+        match decision:
+            case Retry() | Expired():  # it does not expire
+                return None
+            case Done(result=result):
+                text = "Done, as a human confirmed." if result is None else result
+                return Settled("finished", text, is_error=False)
+            case Failed(reason=None):
+                return Settled("finished", "Failed, as a human found.")
+            case Failed(reason=reason):
+                return Settled("finished", f"Failed, as a human found: {reason}")
+            case _:
+                assert_never(decision)
+
+    @property
+    def line(self) -> str:
+        return f"what came of {super().line}?"
+
+    def _told(self, decision: Outcome) -> str:
+        return f"outcome: {decision.said[1]}"
+
+    def _understand(self, word: str, rest: str) -> Reply:
+        match _WORDS.get(word, word):
+            case "retry" if not rest:
+                return Decide({"action": "retry"})
+            case "done":
+                return Decide({"action": "done", **({"result": rest} if rest else {})})
+            case "failed":
+                return Decide({"action": "failed", **({"reason": rest} if rest else {})})
+            case _:
+                return NotUnderstood()
+
+    def example(self) -> dict[str, Any]:
+        return {"action": "done"}
+
+
+def unknown_text(reason: str) -> str:
+    """What the model, and whoever reads the conversation, is told of a call whose outcome is unknown."""
+    return f"The outcome is unknown: {reason}. The call was not repeated."

@@ -1,0 +1,100 @@
+"""What a person types at a question: replies, edited arguments, and the fields of a server's form. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+
+@attrs.frozen
+class Decide:
+    """An answer, in the words of `Agent.decide`."""
+
+    words: Mapping[str, Any]
+
+
+@attrs.frozen
+class Edit:
+    """The arguments are to be changed first."""
+
+
+@attrs.frozen
+class Fill:
+    """A server's question is accepted; its form is to be filled in first."""
+
+    form: Sequence[Field]
+
+
+@attrs.frozen
+class ShowAll:
+    """Everything there is to know of the question."""
+
+
+@attrs.frozen
+class NotUnderstood:
+    pass
+
+
+Reply: TypeAlias = Decide | Edit | Fill | ShowAll | NotUnderstood
+
+
+def edited(line: str) -> Mapping[str, Any] | str:
+    """The arguments in a line of JSON, or what is wrong with it."""
+    try:
+        arguments = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return f"that is not JSON: {error}"
+    return arguments if isinstance(arguments, dict) else "the arguments are an object: {...}"
+
+
+# ----------------------------------------------------------------- a server's form
+
+
+@attrs.frozen
+class Field:
+    name: str
+    prompt: str
+    kind: str
+    """`string`, or another type of JSON Schema."""
+    required: bool
+    """And there is no default."""
+
+    def value(self, line: str) -> object:
+        """What the line says; the schema decides later whether it fits."""
+        if self.kind == "string":
+            return line
+        if self.kind == "boolean" and line.lower() in _BOOLEANS:
+            return _BOOLEANS[line.lower()]
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            return line
+
+
+_BOOLEANS = {"y": True, "yes": True, "n": False, "no": False}
+
+
+def fields(schema: Mapping[str, Any]) -> Iterator[Field]:
+    """The fields of a form, in the order of its schema."""
+    properties, required = schema.get("properties"), schema.get("required")
+    for name, field in properties.items() if isinstance(properties, Mapping) else ():
+        about: Mapping[str, Any] = field if isinstance(field, Mapping) else {}
+        kind = about.get("type")
+        needed = isinstance(required, list) and name in required and "default" not in about
+        yield Field(name, _prompt(name, about, needed), kind if isinstance(kind, str) else "string", needed)
+
+
+def _prompt(name: str, about: Mapping[str, Any], needed: bool) -> str:
+    notes = [str(about[key]) for key in ("type", "format") if key in about]
+    if isinstance(about.get("enum"), list):
+        notes = [" | ".join(map(str, about["enum"]))]
+    if "default" in about:
+        notes.append(f"default: {json.dumps(about['default'], ensure_ascii=False)}")
+    elif not needed:
+        notes.append("may be left out")
+    what = about.get("title") or about.get("description")
+    said = f", {what}" if isinstance(what, str) else ""
+    return f"{name}{said} ({'; '.join(notes)}) >"

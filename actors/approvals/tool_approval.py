@@ -1,0 +1,113 @@
+"""May this tool call run?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, assert_never
+
+import attrs
+from attrs.validators import optional
+
+from ..common.errors import AgentError
+from ..tools.json_schema import Checker, Uncheckable
+from ..tools.schema_check import find_mistakes
+from ..tools.tool import Tool
+from .asked import Occasion, Settled
+from .decided import EXPIRED, OBJECT, TEXT, Expired, object_of, unfit
+from .description import describe
+from .replies import Edit, Reply
+from .yes_or_no import Approved, Rejected, YesOrNo
+
+_HINT = "Edited arguments replace the shown ones in full."
+_AS_IT_IS = "Approve or reject the call as it is."
+
+
+@attrs.frozen(kw_only=True)
+class ToolQuestion(YesOrNo):
+    """All that a person and a later check need."""
+
+    kind: ClassVar = "tool"
+    prompt: ClassVar = "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >"
+
+    server: str = attrs.field(validator=TEXT)
+    input_schema: Mapping[str, Any] = attrs.field(validator=OBJECT)
+    tool_fingerprint: str = attrs.field(validator=TEXT)
+    """Of the tool as it was shown."""
+    facade: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """What the model called, when that stands for a whole server."""
+
+    @classmethod
+    def about(
+        cls,
+        occasion: Occasion,
+        *,
+        tool: Tool,
+        facade: str | None,
+        arguments: Mapping[str, Any],
+        rule: str,
+        replaces: str | None,
+        expires: float | None,
+        on_expiry: str,
+    ) -> Self:
+        return cls(
+            **attrs.asdict(occasion, recurse=False),
+            expires=expires,
+            on_expiry=on_expiry,
+            tool_name=tool.name,
+            tool_args=arguments,
+            description=describe(tool.own_name, arguments),
+            server=tool.server,
+            input_schema=tool.input_schema,
+            tool_fingerprint=tool.fingerprint,
+            rule=rule,
+            replaces=replaces,
+            facade=facade,
+        )
+
+    @classmethod
+    def _edited(cls, arguments: object) -> Mapping[str, Any]:
+        return object_of(arguments, "arguments", _HINT)
+
+    async def checked(self, decision: Approved | Rejected, *, pending: bool) -> Approved | Rejected:
+        if pending and isinstance(decision, Approved) and decision.arguments is not None:
+            await check_edit(decision.arguments, self.input_schema)
+        return decision
+
+    def shown_call(self) -> Mapping[str, Any]:
+        name = {"name": self.tool_name, "arguments": self.tool_args}
+        return {**name, "server": self.server, "facade": self.facade}
+
+    def settled(self, decision: Approved | Rejected | Expired) -> Settled | None:
+        match decision:
+            case Approved():
+                return None
+            case Rejected(reason=reason):
+                text = "Operation rejected by the user. Nothing was done."
+                return Settled("rejected", text if reason is None else f"{text} Reason: {reason}")
+            case Expired():
+                return Settled("expired", EXPIRED)
+            case _:
+                assert_never(decision)
+
+    @property
+    def line(self) -> str:
+        call = super().line
+        return call if self.replaces is None else f"{call}, in place of {self.replaces}"
+
+    def _understand(self, word: str, rest: str) -> Reply:
+        return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)
+
+
+async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check edited arguments against the schema that was shown with the approval.
+
+    Raises:
+        AgentError: ``invalid_arguments``, with the mistakes under ``errors``.
+    """
+    try:
+        mistakes = await find_mistakes(arguments, Checker(schema))
+    except Uncheckable as error:
+        text = f"the edited arguments cannot be checked against the tool's schema: {error}"
+        raise AgentError("invalid_arguments", text, hint=_AS_IT_IS) from error
+    if mistakes:
+        raise unfit("the edited arguments do not fit the tool", mistakes, _HINT)

@@ -1,0 +1,90 @@
+"""Questions that are answered with yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import optional
+
+from ..common.errors import AgentError
+from .asked import Asked
+from .decided import OBJECT, Decided
+from .replies import Decide, NotUnderstood, Reply
+
+_YES_ACTIONS = frozenset({"approve", "approved", "yes"})
+_NO_ACTIONS = frozenset({"reject", "rejected", "no"})
+_YES_ANSWERS = frozenset({"yes", "y", "true", "approve", "approved"})
+_NO_ANSWERS = frozenset({"no", "n", "false", "reject", "rejected"})
+_HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or their opposites.'
+
+
+@attrs.frozen(kw_only=True)
+class Approved(Decided):
+    said: ClassVar = ("approved", True)
+    arguments: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    """Those of the call, in place of the shown ones, in full."""
+
+
+@attrs.frozen(kw_only=True)
+class Rejected(Decided):
+    said: ClassVar = ("approved", False)
+
+    @property
+    def rejects(self) -> bool:
+        return True
+
+
+@attrs.frozen(kw_only=True)
+class YesOrNo(Asked[Approved | Rejected]):
+    decisions: ClassVar = (Approved, Rejected)
+
+    @classmethod
+    def _parse(cls, words: Mapping[str, Any]) -> Approved | Rejected:
+        if not _says_yes(words):
+            return Rejected()
+        arguments = words.get("arguments")
+        return Approved(arguments=None if arguments is None else cls._edited(arguments))
+
+    @classmethod
+    def _edited(cls, arguments: object) -> Mapping[str, Any]:
+        raise AgentError("invalid_arguments", "this approval has no arguments to edit")
+
+    @property
+    def waits(self) -> str:
+        return (
+            f"This action requires approval:\n\n{self.description}\n\n"
+            f"Please approve or reject using the approval UUID: {self.id}"
+        )
+
+    def _told(self, decision: Approved | Rejected) -> str:
+        if isinstance(decision, Rejected):
+            return "rejected"
+        return "approved" if decision.arguments is None else "approved, edited"
+
+    def _understand(self, word: str, rest: str) -> Reply:
+        if word in ("n", "no"):
+            return Decide({"approved": False, **({"reason": rest} if rest else {})})
+        return Decide({"approved": True}) if word in ("y", "yes") and not rest else NotUnderstood()
+
+    def example(self) -> dict[str, Any]:
+        return {"approved": True}
+
+
+def _says_yes(words: Mapping[str, Any]) -> bool:
+    """`answer` wins over `action` over `approved`. Raises `AgentError` ``decision_required``."""
+    if "answer" in words:
+        said = _word(words["answer"], _YES_ANSWERS, _NO_ANSWERS)
+    elif "action" in words:
+        said = _word(words["action"], _YES_ACTIONS, _NO_ACTIONS)
+    else:
+        said = words.get("approved")
+    if not isinstance(said, bool):
+        raise AgentError("decision_required", "the request does not say yes or no", hint=_HINT)
+    return said
+
+
+def _word(word: object, yes: frozenset[str], no: frozenset[str]) -> bool | None:
+    said = word.strip().lower() if isinstance(word, str) else None
+    return said in yes if said in yes | no else None
