@@ -43,7 +43,6 @@ def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | 
     if (started := record.started) is None:
         return None
     last = max(record.attempts)
-    outcomes = {attempt: _outcome(run, key, attempt) for attempt in record.attempts}
     return Sent(
         attempt=last,
         state=_ATTEMPTS[record.attempts[last]],
@@ -56,8 +55,8 @@ def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | 
         effect=started["effect"],
         asks=started["asks"],
         need=_need(run, key, record, started["server"], bearer),
-        outcome=outcomes[last],
-        retried="retry" in outcomes.values(),
+        outcome=_outcome(run, key, last),
+        retried=any(_outcome(run, key, attempt) == "retry" for attempt in record.attempts),
     )
 
 
