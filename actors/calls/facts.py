@@ -111,7 +111,7 @@ class Missing:
 class Life:
     """What this process did with the call so far, and is about to do."""
 
-    resends: int = 0
-    """How often it may still be sent again unasked; 0 until this process has sent it."""
+    resends: int | None = None
+    """How often it may still be sent again unasked; None until this process has sent it."""
     draining: bool = False
     """The process shuts down."""

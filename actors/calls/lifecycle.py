@@ -11,10 +11,10 @@ attempt is open, or has an unknown outcome and no person has it sent again.
           expire
     2     is of class `once`, with an open attempt             `Unknown`: it is never sent again by itself
     3     has an unknown outcome, and
-          a. is not `once`, resends are left                   may go again: rules 5 to 14
+          a. is not `once`, resends are left                   may go again: rules 5 to 13
           b. its loss asks a person, who has not been asked    `AskOutcome`
           c. the same; the person has not answered             `AwaitDecision`
-          d. the same; the person wants it sent again          may go again: rules 5 to 14
+          d. the same; the person wants it sent again          may go again: rules 5 to 13
           e. else                                              `End`: the model is told of the loss
     4     did nothing at its last attempt, for its server
           wants
@@ -23,16 +23,16 @@ attempt is open, or has an unknown outcome and no person has it sent again.
           c. answers, and some are missing                     `AwaitAnswers`
           d. answers, no refusals, and one is a refusal        `End`, as declined
     5     has not been judged since the last step              `Judge`
-    6     has no tool today, or arguments that do not fit it   `End`, as not sent
-    7     has a pending approval, of another tool than         `Replace`
+    6     may have happened, and today has no tool, is denied,  `Unknown` if open, else `End`: the model is
+          does not pass the gate, or is of class `once`        told of the loss
+    7     has no tool today, or arguments that do not fit it   `End`, as not sent
+    8     has a pending approval, of another tool than         `Replace`
           today's (by fingerprint)
-    8     has a pending approval                               `AwaitDecision`
-    9     is denied by the gate                                `End`, as denied
-    10    may have happened, and does not pass the gate        `Unknown` if open, else `End`
-    11    may have happened, and is of class `once` today      `Unknown` if open, else `End`
-    12    does not pass the gate                               `Ask`
-    13    lacks the token that its run came with               `AwaitCredential`
-    14    else                                                 `Send`
+    9     has a pending approval                               `AwaitDecision`
+    10    is denied by the gate                                `End`, as denied
+    11    does not pass the gate                               `Ask`
+    12    lacks the token that its run came with               `AwaitCredential`
+    13    else                                                 `Send`
     ====  ===================================================  ============================================
 
 A call passes the gate (`_passes`)
@@ -41,7 +41,7 @@ A call passes the gate (`_passes`)
       or the tool is the one that was sent;
     * else, when the gate lets it run, or asks by a rule that a person has said yes to.
 
-In a shutdown, `Ask`, `AskOutcome` and `Send` become `Park`: nothing new begins.
+In a shutdown, steps that ask or send become `Park`: nothing new begins.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def next_step(
 ) -> Step:
     """What comes next for the call `key`; `approvals` are those of the call, oldest first."""
     step = _next(key, record, judgement, approvals, life)
-    return Park() if life.draining and isinstance(step, Ask | AskOutcome | Send) else step
+    begins = isinstance(step, Ask | AskOutcome | AwaitAnswers | Replace | Send)
+    return Park() if life.draining and begins else step
 
 
 def _next(
@@ -106,16 +107,13 @@ def _next(
         return End()
     if sent is not None and (step := _before_the_gate(key, sent, life)) is not None:  # 2, 3, 4
         return step
-    lost = () if sent is None else sent.open
-    match judgement:
-        case None:  # 5
-            return Judge()
-        case Missing(outcome, content):  # 6
-            return End(outcome, content, lost)
-        case Judgement():
-            return _at_the_gate(key, sent, judgement, approvals, life)
-        case _:
-            assert_never(judgement)
+    if judgement is None:
+        return Judge()  # 5
+    if sent is not None and _may_have_happened(sent) and not _may_be_repeated(sent, judgement, approvals):
+        return Unknown(sent.open) if sent.open else End()  # 6
+    if isinstance(judgement, Missing):
+        return End(judgement.outcome, judgement.content, () if sent is None else sent.open)  # 7
+    return _at_the_gate(key, sent, judgement, approvals, life)
 
 
 def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
@@ -129,11 +127,11 @@ def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
             return None if met else AwaitCredential(wanted)  # 4a
         case AnswersNeed(answers, takes_refusals):
             if sent.attempt >= MAX_ATTEMPTS:
-                return End("declined", ASKED_ON)  # 4b
+                return End("declined", ASKED_ON, sent.open)  # 4b
             if None in answers:
                 return AwaitAnswers()  # 4c
             refused = any(answer != "accept" for answer in answers)
-            return End("declined", DECLINED) if refused and not takes_refusals else None  # 4d
+            return End("declined", DECLINED, sent.open) if refused and not takes_refusals else None  # 4d
         case None:
             return None
         case _:
@@ -162,33 +160,31 @@ def _after_a_loss(key: str, sent: Sent, life: Life) -> Step | None:
 def _at_the_gate(
     key: str, sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], life: Life
 ) -> Step:
-    """Rules 7 to 14."""
+    """Rules 8 to 13."""
     last = approvals[-1] if approvals else None
     lost = () if sent is None else sent.open
     following = f"{key}~{len(approvals)}"
     if last is not None and last.state == "pending":
         if last.fingerprint != judgement.tool.fingerprint:
-            return Replace(last, following, judgement.verdict.rule)  # 7
-        return AwaitDecision(last.question)  # 8
-    if judgement.verdict.action == "deny":  # 9
+            return Replace(last, following, judgement.verdict.rule)  # 8
+        return AwaitDecision(last.question)  # 9
+    if judgement.verdict.action == "deny":  # 10
         done = "Nothing was done" if sent is None else "It was not sent again"
         return End("denied", f"Denied by policy: {judgement.verdict.rule}. {done}.", lost)
-    effect, asks = _class(sent, judgement, approvals)
-    passes = _passes(sent, judgement, approvals)
-    if sent is not None and _may_have_happened(sent) and (not passes or effect == "once"):  # 10, 11
-        return Unknown(lost) if lost else End()
-    if not passes:  # 12
+    if not _passes(sent, judgement, approvals):  # 11
         replaces = None if last is None else last.id
         return Ask(following, judgement.arguments, judgement.verdict.rule, replaces)
-    if judgement.lacks_token is not None:  # 13
+    if judgement.lacks_token is not None:  # 12
         return AwaitCredential(judgement.lacks_token)
-    return Send(  # 14
+    effect, asks = _class(sent, judgement, approvals)
+    repeats = sent is not None and _is_resend(sent)
+    return Send(  # 13
         attempt=1 if sent is None else sent.attempt + 1,
         arguments=judgement.arguments,
         effect=effect,
         asks=asks,
         lost=lost,
-        resends=life.resends - 1 if sent is not None and _is_resend(sent) else RESENDS,
+        resends=RESENDS if life.resends is None else life.resends - repeats,
     )
 
 
@@ -216,6 +212,14 @@ def _class(
     if sent is None:
         return effect, asks
     return stricter(effect, sent.effect), asks or sent.asks
+
+
+def _may_be_repeated(sent: Sent, judgement: Judgement | Missing, approvals: Sequence[Approval]) -> bool:
+    """Whether a call that may have happened may be sent again all the same."""
+    if isinstance(judgement, Missing) or judgement.verdict.action == "deny":
+        return False
+    effect, _ = _class(sent, judgement, approvals)
+    return effect != "once" and _passes(sent, judgement, approvals)
 
 
 def _may_have_happened(sent: Sent) -> bool:

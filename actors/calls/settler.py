@@ -123,7 +123,7 @@ class Settler:
         lookup = Lookup(scope, call, self.turn)
         found: Resolved | None = None
         judgement: Judgement | Missing | None = None
-        resends = 0
+        resends: int | None = None
         while True:
             record, approvals = record_of(log, key, scope.bearer), approvals_of(log, key)
             life = Life(resends, scope.draining.is_set())

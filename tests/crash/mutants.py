@@ -148,10 +148,8 @@ INTENT = """\
 SAVE_OVER = """\
             if await log.save(*events, *others, settle=settle, questions=close, when=holds):
 """
-OPEN, AGAIN = (
-    'return Unknown(sent.open) if sent.effect == "once" else None',
-    '(not passes or effect == "once"):',
-)
+OPEN = 'return Unknown(sent.open) if sent.effect == "once" else None'
+ONCE_TODAY = 'return effect != "once" and '
 PUBLISH = """\
         self.bus.publish(topic(event.stream), event)
 """
@@ -426,13 +424,13 @@ MUTANTS = (
     ),
     Mutant(
         "a call that was interrupted is sent again without asking",
-        (Edit(LIFECYCLE, OPEN, "return None"), Edit(LIFECYCLE, AGAIN, "not passes:")),
+        (Edit(LIFECYCLE, OPEN, "return None"), Edit(LIFECYCLE, ONCE_TODAY, "return ")),
     ),
     Mutant(
         "a call whose answer was lost is sent again without asking",
         (
             Edit(LIFECYCLE, 'if sent.effect != "once" and life.resends:', "if life.resends:"),
-            Edit(LIFECYCLE, AGAIN, "not passes:"),
+            Edit(LIFECYCLE, ONCE_TODAY, "return "),
         ),
     ),
     Mutant(
@@ -636,7 +634,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
-        (Edit(LIFECYCLE, AGAIN, 'effect == "once":'),),
+        (Edit(LIFECYCLE, " and _passes(sent, judgement, approvals)\n\n\ndef _may", "\n\n\ndef _may"),),
         (STRICTER,),
     ),
     Mutant(

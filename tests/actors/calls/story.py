@@ -124,12 +124,12 @@ class Story(NamedTuple):
     """The run came with a token."""
     token: bool = False
     """It is in memory."""
-    resends: int = 0
+    resends: int | None = None
     """As `Send` says."""
     sent_here: bool = False
     """This process has sent the call."""
     resent: int = 0
-    """How often it has sent it again only because the outcome was unknown, since a server last answered."""
+    """How often it has sent it again only because the outcome was unknown."""
     changes: int = 0
     """How often tool, rules or drain may still change,"""
     crashes: int = 0
@@ -274,7 +274,7 @@ def step_of(story: Story, *, unjudged: bool = False) -> Step:
 
 def restarted(story: Story) -> Story:
     story = story.of_last(need="token") if story.need == "token, given" else story
-    return story._replace(draining=False, token=False, resends=0, sent_here=False, resent=0)
+    return story._replace(draining=False, token=False, resends=None, sent_here=False, resent=0)
 
 
 def answered(story: Story, step: Step) -> Iterator[Story]:
@@ -318,7 +318,7 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
 
 
 def sent(story: Story, step: Send) -> Iterator[Story]:
-    resent = story.resent + 1 if story.doubted and story.sent_here else 0
+    resent = story.resent + (story.doubted and story.sent_here)
     left = story.closed()._replace(resends=step.resends, sent_here=True, resent=resent)
     attempt = Attempt(story.tool, story.arguments, step.effect, step.asks)
     left = left._replace(attempts=(*left.attempts, attempt))

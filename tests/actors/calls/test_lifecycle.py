@@ -69,7 +69,7 @@ def permitted(story: Story) -> Steps:
     if story.over or story.refused:
         return {End}
     steps = when_in_doubt(story) if story.doubted else when_it_may_go(story)
-    return {Park} | steps - {Ask, AskOutcome, Send} if story.draining else steps
+    return {Park} | steps - {Ask, Replace, AskOutcome, AwaitAnswers, Send} if story.draining else steps
 
 
 def when_in_doubt(story: Story) -> Steps:
@@ -82,8 +82,6 @@ def when_in_doubt(story: Story) -> Steps:
         again = when_it_may_go(story)
         if again <= {Send, AwaitCredential} and "once" not in (last.effect, effect_today(story)):
             return again
-        if again == {End} and last.effect != "once":  # said to be denied, or not found
-            return {End, Unknown}
     asks: Steps = {AskOutcome} if last.asks else set()
     return asks | {Unknown} if interrupted else asks or {End}
 
@@ -160,7 +158,7 @@ def exact(story: Story, step: Step) -> bool:
                 effect=max(effects, key=EFFECTS.index),
                 asks=asks or (effects[0] == "once" and (found.hints.destructive is True or story.approved)),
                 lost=story.lost,
-                resends=story.resends - 1 if story.doubted and story.sent_here else RESENDS,
+                resends=RESENDS if story.resends is None else story.resends - story.doubted,
             )
         case Unknown():
             return step == Unknown(story.lost)
@@ -172,14 +170,13 @@ def exact(story: Story, step: Step) -> bool:
 
 def ends(story: Story, content: str) -> list[End]:
     """How the call may be said to end; a denial says so in words of its own."""
-    if story.over or story.refused or (story.doubted and story.attempts[-1].effect == "once"):
+    if story.over or story.refused or story.doubted:
         return [End()]
-    if not story.doubted and story.need in REFUSED:
-        return [End("declined", DECLINED)]
-    why = End("denied", content, story.lost)
+    if story.need in REFUSED:
+        return [End("declined", DECLINED, story.lost)]
     if TOOLS[story.tool] is None:
-        why = End(MISSING.outcome, MISSING.content, story.lost)
-    return [why, *([End()] if story.doubted else [])]
+        return [End(MISSING.outcome, MISSING.content, story.lost)]
+    return [End("denied", content, story.lost)]
 
 
 # ----------------------------------------------------------------------- promises
@@ -224,7 +221,7 @@ PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
         or not (story.pending or any(each.said == "pending" for each in story.attempts))
     ),
     "a process that shuts down neither asks nor sends": lambda story, step: (
-        not (story.draining and isinstance(step, Ask | AskOutcome | Send))
+        not (story.draining and isinstance(step, Ask | Replace | AskOutcome | AwaitAnswers | Send))
     ),
 }
 

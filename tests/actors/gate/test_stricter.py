@@ -139,8 +139,8 @@ async def test_a_call_that_was_sent_goes_to_no_other_server(world: World, autoju
     id = await cut_off(world)
     world.tool("put", READ_ONLY, server="other")
     async with world.agent() as agent:
-        assert states(await settled(agent, id)) == ["finished"]
-    assert "tool not found: put" in world.requests[-1].messages[-1].content  # type: ignore[union-attr]
+        assert states(await settled(agent, id)) == ["unknown"]
+    assert "The outcome is unknown" in world.requests[-1].messages[-1].content  # type: ignore[union-attr]
     assert world.called("put") == 1
 
 
