@@ -629,6 +629,7 @@ MUTANTS = (
                 'if sent is None and judgement.verdict.action == "deny":',
             ),
             Edit(LIFECYCLE, 'judgement.verdict.action == "run"', 'judgement.verdict.action != "ask"'),
+            Edit(LIFECYCLE, 'isinstance(judgement, Missing) or judgement.verdict.action == "deny"', "False"),
         ),
         (SEEDS,),
     ),
