@@ -51,6 +51,8 @@ class Asked(Occasion, ABC, Generic[D]):
     kind: ClassVar[str]
     decisions: ClassVar[tuple[type[Any], ...]]
     """The classes of `D`."""
+    fields: ClassVar[tuple[str, ...]]
+    """What the words of a decision may have, besides what all have."""
     prompt: ClassVar[str]
     """What may be typed at the command line."""
     is_of_call: ClassVar[bool] = True
@@ -105,7 +107,7 @@ class Asked(Occasion, ABC, Generic[D]):
         Raises `AgentError`: ``decision_required`` for anything that is not a known word,
         ``invalid_arguments`` and ``invalid_request`` for wrong types and for fields that no decision has.
         """
-        return with_common(cls._parse(words), words)
+        return with_common(cls._parse(words), words, cls.fields)
 
     @classmethod
     @abstractmethod

@@ -16,8 +16,8 @@ from ...runtime.journal import json_text
 from ...runtime.journal.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError
 
-FIELDS = ("approved", "action", "answer", "arguments", "reason", "decided_by", "result", "content")
-"""All that the words of a decision may have."""
+COMMON = ("reason", "decided_by")
+"""What the words of any decision may have."""
 
 MAX_TEXT = 4000
 """Characters of a reason or of who decided."""
@@ -136,19 +136,20 @@ def unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
     return AgentError("invalid_arguments", text, hint=hint, details={"errors": mistakes})
 
 
-def with_common(decision: D, words: Mapping[str, Any]) -> D:
-    """The decision with what all kinds have in common.
+def with_common(decision: D, words: Mapping[str, Any], fields: Iterable[str]) -> D:
+    """The decision with what all kinds have in common; `fields` are those of its kind.
 
-    Raises `AgentError` ``invalid_request`` also for a field that no decision has: whoever edits arguments
-    under a wrong name must not find that the call ran with the old ones.
+    Raises `AgentError` ``invalid_request`` also for any other field: an edit under a wrong name must not run
+    the call with the old arguments.
     """
-    names = [name for name in ("reason", "decided_by") if words.get(name) is not None]
+    known = (*fields, *COMMON)
+    names = [name for name in COMMON if words.get(name) is not None]
     common: dict[str, Any] = {name: text_of(words, name, limit=MAX_TEXT) for name in names}
-    if (unknown := next((name for name in words if name not in FIELDS), None)) is not None:
+    if (unknown := next((name for name in words if name not in known), None)) is not None:
         raise AgentError(
             "invalid_request",
             f"a decision has no field {unknown!r}",
-            hint=f"A decision knows {', '.join(FIELDS)}.",
+            hint=f"This one knows {', '.join(known)}.",
             details={"field": unknown},
         )
     return attrs.evolve(decision, **common)

@@ -44,6 +44,7 @@ Answer: TypeAlias = Accept | Decline | Cancel
 class ElicitationQuestion(Asked[Answer]):
     kind: ClassVar = "elicitation"
     decisions: ClassVar[tuple[type[Answer], ...]] = (Accept, Decline, Cancel)
+    fields: ClassVar = ("action", "content")
     prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
     message: str = attrs.field(validator=TEXT)

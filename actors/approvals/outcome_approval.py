@@ -42,6 +42,7 @@ Outcome: TypeAlias = Retry | Done | Failed
 class OutcomeQuestion(Asked[Outcome]):
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
+    fields: ClassVar = ("action", "result")
     prompt: ClassVar = "What is it? retry: call again, done [result], failed [reason], ?: show all >"
 
     @classmethod

@@ -1,47 +1,50 @@
 """May this call go, and may it go again? `next_step` answers from what is on record; it does no I/O.
 
-The first rule that applies decides. After every step the facts are read again and the rules begin anew.
-"Open" is an attempt whose end is not on record: its process died. A call "may have happened" when its last
-attempt is open, or has an unknown outcome and no person has it sent again.
+The first rule that matches decides. After every step the facts are read again and the rules begin anew.
+An attempt is "open" if its start is on record and its end is not: the process died in between. A call "may
+have happened" if its last attempt is open, or has an unknown outcome and no person has decided to retry it.
 
     ====  ===================================================  ============================================
     rule  the call                                             what comes next
     ====  ===================================================  ============================================
-    1     has its end, or a person rejected it or let it       `End`
-          expire
-    2     is of class `once`, with an open attempt             `Unknown`: it is never sent again by itself
+    1     has ended, or its approval was rejected or has       `End`
+          expired
+    2     is of class `once`, and its last attempt is open     `Unknown`: it is never sent again by itself
     3     has an unknown outcome, and
-          a. is not `once`, resends are left                   may go again: rules 5 to 13
-          b. its loss asks a person, who has not been asked    `AskOutcome`
-          c. the same; the person has not answered             `AwaitDecision`
-          d. the same; the person wants it sent again          may go again: rules 5 to 13
-          e. else                                              `End`: the model is told of the loss
-    4     did nothing at its last attempt, for its server
+          a. is not `once`, and a resend is left               continue with rule 5
+          b. a person must decide, and has not been asked      `AskOutcome`
+          c. a person must decide, and has not answered        `AwaitDecision`
+          d. a person has decided to retry it                  continue with rule 5
+          e. otherwise                                         `End`: the model is told of the loss
+    4     did nothing at its last attempt, because its server
           wants
-          a. another token, and the run has none yet           `AwaitCredential`
+          a. another token, which the run does not have        `AwaitCredential`
           b. answers, and that was attempt `MAX_ATTEMPTS`      `End`, as declined
           c. answers, and some are missing                     `AwaitAnswers`
-          d. answers, no refusals, and one is a refusal        `End`, as declined
-    5     has not been judged since the last step              `Judge`
-    6     may have happened, and today has no tool, is denied,  `Unknown` if open, else `End`: the model is
-          does not pass the gate, or is of class `once`        told of the loss
+          d. answers; one is a refusal, which the server       `End`, as declined
+             does not take
+    5     has not been judged on these facts                   `Judge`
+    6     may have happened, and today its tool is gone, it    `Unknown` if an attempt is open, else `End`:
+          is denied, it does not pass the gate, or it is of    the model is told of the loss
+          class `once`
     7     has no tool today, or arguments that do not fit it   `End`, as not sent
-    8     has a pending approval, of another tool than         `Replace`
-          today's (by fingerprint)
+    8     has a pending approval, for a different definition   `Replace`
+          of the tool
     9     has a pending approval                               `AwaitDecision`
     10    is denied by the gate                                `End`, as denied
     11    does not pass the gate                               `Ask`
-    12    lacks the token that its run came with               `AwaitCredential`
-    13    else                                                 `Send`
+    12    lacks a token: its run came with one, and its        `AwaitCredential`
+          server is passed the tokens of runs
+    13    otherwise                                            `Send`
     ====  ===================================================  ============================================
 
 A call passes the gate (`_passes`)
-    * never, when its last approval was taken back, or was given for another tool than today's;
-    * else, when a person has an attempt of unknown outcome sent again: if a person approved the call before,
-      or the tool is the one that was sent;
-    * else, when the gate lets it run, or asks by a rule that a person has said yes to.
+    * never, if its last approval was taken back, or was given for another definition of the tool;
+    * otherwise, after a retry, if a person had approved the call or the tool is the one that was sent last;
+    * otherwise, if the gate lets it run, or asks by a rule that a yes covers: the rule of that question, or
+      the rule that asks today about the arguments that were shown in it.
 
-In a shutdown, steps that ask or send become `Park`: nothing new begins.
+During a shutdown, `Ask`, `AskOutcome`, `AwaitAnswers`, `Replace` and `Send` become `Park`.
 """
 
 from __future__ import annotations
@@ -132,8 +135,8 @@ def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
                 return AwaitAnswers()  # 4c
             refused = any(answer != "accept" for answer in answers)
             return End("declined", DECLINED, sent.open) if refused and not takes_refusals else None  # 4d
-        case None:
-            return None
+        case None:  # an attempt that is over has its result, and so the call has its end
+            return End()
         case _:
             assert_never(sent.need)
 
@@ -194,7 +197,7 @@ def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approva
     tool = judgement.tool.fingerprint
     if last is not None and (last.state == "void" or last.fingerprint != tool):
         return False
-    approved = [approval for approval in approvals if approval.state == "approved"]
+    approved = [each for each in approvals if each.state == "approved" and each.fingerprint == tool]
     if sent is not None and sent.retried:
         return bool(approved) or sent.fingerprint in (None, tool)
     allowed = judgement.allowed.union(approval.rule for approval in approved)

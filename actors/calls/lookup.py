@@ -41,7 +41,7 @@ class Lookup:
         allowed = [
             await judge_off_loop(tool, approval.shown, scope.place, scope.searching)
             for approval in approvals
-            if approval.state == "approved"
+            if approval.state == "approved" and approval.fingerprint == tool.fingerprint
         ]
         judgement = Judgement(
             tool=tool,

@@ -130,7 +130,8 @@ class Settler:
             match next_step(key, record, judgement, approvals, life):
                 case Judge():
                     found, judgement = await lookup.judge(approvals, record.sent)
-                    continue
+                    if (record, approvals) == (record_of(log, key, scope.bearer), approvals_of(log, key)):
+                        continue
                 case Send() as send:
                     await self._send(key, send, found)
                     resends = send.resends

@@ -283,6 +283,13 @@ ONE_EDIT = (
         "        await self.dispatch",
         ORDER,
     ),
+    (
+        "an edit that comes while the call is judged is forgotten",
+        SETTLER,
+        "if (record, approvals) == (record_of(log, key, scope.bearer), approvals_of(log, key)):",
+        "if True:",
+        "tests/actors/gate/test_asking.py",
+    ),
     ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),
     ("a check holds questions back for ever", TURN, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
     ("a check holds no question back", TURN, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),

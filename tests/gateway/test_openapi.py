@@ -10,6 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
+from stopgo.actors.approvals.decided import COMMON
+from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
@@ -180,7 +182,9 @@ async def test_the_page_has_every_route_and_its_examples(client: httpx2.AsyncCli
 def test_a_decision_has_the_fields_that_are_described() -> None:
     [unknown] = refusals({"approved": True, "nonsense": 1})
     described = SPEC["components"]["schemas"]["DecisionRequest"]
-    assert unknown.hint == f"A decision knows {', '.join(described['properties'])}."
+    assert unknown.hint == "This one knows approved, action, answer, arguments, reason, decided_by."
+    fields = {field for kind in KINDS.values() for field in kind.fields}
+    assert fields.union(COMMON) == described["properties"].keys()
     assert described["additionalProperties"] is False
     for name in ("reason", "decided_by"):
         most = described["properties"][name]["maxLength"]

@@ -216,8 +216,17 @@ def test_done_may_carry_a_result() -> None:
     assert refused("outcome_unknown", {"action": "done", "result": {"id": 7}}).code == "invalid_request"
 
 
-def test_an_unknown_outcome_takes_no_arguments() -> None:
-    assert "arguments" not in parse_decision("outcome_unknown", {"action": "retry", "arguments": {"a": 1}})
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("outcome_unknown", {"action": "retry", "arguments": {"a": 1}}),
+        ("tool", {"approved": True, "content": {"a": 1}}),
+        ("tool", {"approved": True, "result": "a"}),
+        ("elicitation", {"action": "accept", "arguments": {"a": 1}}),
+    ],
+)
+def test_an_edit_under_the_name_of_another_kind_decides_nothing(kind: str, words: dict[str, Any]) -> None:
+    assert refused(kind, words).code == "invalid_request"
 
 
 @pytest.mark.parametrize(

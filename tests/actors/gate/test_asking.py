@@ -11,10 +11,13 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.calls import lookup
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
+from stopgo.actors.gate.gate import Place, Verdict
+from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
-from stopgo.actors.tools.tool import Hints
+from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -384,6 +387,35 @@ async def test_both_get_the_answer_of_the_run(world: World, autojump_clock: Mock
 
 
 # ------------------------------------------------------------------ the first one wins
+
+
+async def test_an_edit_that_comes_while_the_call_is_judged_again_counts(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate looks at the call as it was shown; the decision is taken in before it has its answer."""
+    judging, decided = trio.Event(), trio.Event()
+
+    async def slowly(tool: Tool, arguments: Mapping[str, Any], place: Place, turn: trio.Lock) -> Verdict:
+        if arguments == {"name": "b"} and not decided.is_set():
+            judging.set()
+            await decided.wait()
+        return await judge_off_loop(tool, arguments, place, turn)
+
+    world.tool("rm", DESTRUCTIVE)
+    world.plan("agent", use(call("rm", name="a"), call("rm", name="b")), say("done"))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go")).conversation.id
+        a, b = (await agent.get(id)).head.pending
+    monkeypatch.setattr(lookup, "judge_off_loop", slowly)
+    async with world.agent() as agent:
+        await agent.decide(a, {"approved": True}, wait=False)
+        await judging.wait()
+        await agent.decide(b, {"approved": True, "arguments": {"name": "c"}}, wait=False)
+        await trio.testing.wait_all_tasks_blocked()
+        decided.set()
+        await trio.sleep(1)
+        started = [event.body for event in await events(world.journal, id) if event.type == "tool.started"]
+    assert sorted(body["arguments"]["name"] for body in started) == ["a", "c"]
 
 
 @pytest.mark.repeat(20)
