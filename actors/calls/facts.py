@@ -74,6 +74,8 @@ class Sent:
     """What a person said of its unknown outcome; "told": that it happened, or did not."""
     retried: bool = False
     """A person had this attempt or an earlier one sent again."""
+    in_doubt: bool = False
+    """One of the attempts is open, or has an unknown outcome and no person has decided to retry it."""
 
 
 @attrs.frozen

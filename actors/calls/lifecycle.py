@@ -2,7 +2,8 @@
 
 The first rule that matches decides. After every step the facts are read again and the rules begin anew.
 An attempt is "open" if its start is on record and its end is not: the process died in between. A call "may
-have happened" if its last attempt is open, or has an unknown outcome and no person has decided to retry it.
+have happened" if one of its attempts is open, or has an unknown outcome and no person has decided to retry
+it.
 
     ====  ===================================================  ============================================
     rule  the call                                             what comes next
@@ -80,6 +81,8 @@ a person: a question that can be put to no person is declined at once."""
 INTERRUPTED = "the process stopped before its result was recorded"
 """Why the outcome of an open attempt is unknown."""
 
+MAY_HAVE_HAPPENED = "The outcome is unknown: an earlier attempt may have happened. The call was not repeated."
+
 DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
 
 ASKED_ON = f"The server asked something first, {MAX_ATTEMPTS} times, and was given up. Nothing was done."
@@ -112,10 +115,10 @@ def _next(
         return step
     if judgement is None:
         return Judge()  # 5
-    if sent is not None and _may_have_happened(sent) and not _may_be_repeated(sent, judgement, approvals):
-        return Unknown(sent.open) if sent.open else End()  # 6
+    if sent is not None and sent.in_doubt and not _may_be_repeated(sent, judgement, approvals):
+        return Unknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6
     if isinstance(judgement, Missing):
-        return End(judgement.outcome, judgement.content, () if sent is None else sent.open)  # 7
+        return End(judgement.outcome, judgement.content)  # 7
     return _at_the_gate(key, sent, judgement, approvals, life)
 
 
@@ -173,7 +176,7 @@ def _at_the_gate(
         return AwaitDecision(last.question)  # 9
     if judgement.verdict.action == "deny":  # 10
         done = "Nothing was done" if sent is None else "It was not sent again"
-        return End("denied", f"Denied by policy: {judgement.verdict.rule}. {done}.", lost)
+        return End("denied", f"Denied by policy: {judgement.verdict.rule}. {done}.")
     if not _passes(sent, judgement, approvals):  # 11
         replaces = None if last is None else last.id
         return Ask(following, judgement.arguments, judgement.verdict.rule, replaces)
@@ -225,8 +228,9 @@ def _may_be_repeated(sent: Sent, judgement: Judgement | Missing, approvals: Sequ
     return effect != "once" and _passes(sent, judgement, approvals)
 
 
-def _may_have_happened(sent: Sent) -> bool:
-    return sent.state == "open" or _is_resend(sent)
+def _end_in_doubt(sent: Sent) -> End:
+    """The end of a call that may have happened. The record says so already if that was its last attempt."""
+    return End() if sent.state == "unknown" else End("unknown", MAY_HAVE_HAPPENED)
 
 
 def _is_resend(sent: Sent) -> bool:

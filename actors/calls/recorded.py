@@ -57,6 +57,10 @@ def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | 
         need=_need(run, key, record, started["server"], bearer),
         outcome=_outcome(run, key, last),
         retried=any(_outcome(run, key, attempt) == "retry" for attempt in record.attempts),
+        in_doubt=any(
+            state != "finished" and _outcome(run, key, attempt) != "retry"
+            for attempt, state in record.attempts.items()
+        ),
     )
 
 

@@ -97,7 +97,7 @@ class Unknown:
 class End:
     """The call is over. With an outcome, that is recorded: it was not sent (again)."""
 
-    outcome: Literal["denied", "declined", "not_found", "invalid"] | None = None
+    outcome: Literal["denied", "declined", "not_found", "invalid", "unknown"] | None = None
     content: str = ""
     lost: tuple[int, ...] = ()
 

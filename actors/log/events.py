@@ -91,7 +91,7 @@ def step_finished(key: str, kind: str, node: str, fingerprint: str, **outcome: A
     `kind` is ``model`` (`text`, `tool_calls`, `model`: who answered, `verbatim`: what its provider wants
     back, or `error`; `usage`; `hops`: models that failed before), ``node`` (`end`, or `error`), ``attempt``
     (a failed one, `error`), ``route`` (`choice`, the index of a child) or ``call``, a tool call that was not
-    sent (`outcome`: denied, not_found, invalid, declined or exit_loop, `content`).
+    sent (`outcome`: denied, not_found, invalid, declined, unknown or exit_loop, `content`).
     """
     return NewEvent(
         STEP_FINISHED, {"key": key, "kind": kind, "node": node, "fingerprint": fingerprint, **outcome}

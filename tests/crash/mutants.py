@@ -642,7 +642,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
-        (Edit(LIFECYCLE, " and _passes(sent, judgement, approvals)\n\n\ndef _may", "\n\n\ndef _may"),),
+        (Edit(LIFECYCLE, " and _passes(sent, judgement, approvals)\n", "\n"),),
         (STRICTER,),
     ),
     Mutant(

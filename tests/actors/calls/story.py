@@ -149,6 +149,11 @@ class Story(NamedTuple):
         return self.last is not None and self.last.state != "over" and self.last.said != "retry"
 
     @property
+    def in_doubt(self) -> bool:
+        """The same of any attempt."""
+        return any(each.state != "over" and each.said != "retry" for each in self.attempts)
+
+    @property
     def retried(self) -> bool:
         return any(each.said == "retry" for each in self.attempts)
 
@@ -238,6 +243,7 @@ def facts(questions: tuple[Question, ...], attempts: tuple[Attempt, ...], over: 
         need=NEEDS.get(attempts[-1].need),
         outcome=attempts[-1].said,
         retried=any(each.said == "retry" for each in attempts),
+        in_doubt=Story(attempts=attempts).in_doubt,
     )
     return Record(over, sent), approvals
 

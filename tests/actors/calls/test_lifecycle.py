@@ -18,7 +18,14 @@ from typing import Any, TypeAlias, get_args
 import attrs
 import pytest
 
-from stopgo.actors.calls.lifecycle import ASKED_ON, DECLINED, MAX_ATTEMPTS, RESENDS, outcome_key
+from stopgo.actors.calls.lifecycle import (
+    ASKED_ON,
+    DECLINED,
+    MAX_ATTEMPTS,
+    MAY_HAVE_HAPPENED,
+    RESENDS,
+    outcome_key,
+)
 from stopgo.actors.calls.steps import (
     Ask,
     AskOutcome,
@@ -95,6 +102,8 @@ def when_it_may_go(story: Story) -> Steps:
         gate = {Replace} if story.pending else {Ask}
     if TOOLS[story.tool] is None or story.verdict.action == "deny":
         gate = {End} | (gate if story.pending else set())
+    if story.in_doubt and (gate != {Send} or effect_today(story) == "once"):
+        gate = {Unknown} if story.lost else {End}
     before: Steps = set()
     if story.need in MET:
         before = {AwaitCredential if story.need == "token" else AwaitAnswers}
@@ -174,6 +183,8 @@ def ends(story: Story, content: str) -> list[End]:
         return [End()]
     if story.need in REFUSED:
         return [End("declined", DECLINED, story.lost)]
+    if story.in_doubt:
+        return [End("unknown", MAY_HAVE_HAPPENED)]
     if TOOLS[story.tool] is None:
         return [End(MISSING.outcome, MISSING.content, story.lost)]
     return [End("denied", content, story.lost)]
@@ -184,7 +195,7 @@ def ends(story: Story, content: str) -> list[End]:
 
 PROMISES_OF_SENDING: Mapping[str, Callable[[Story, Send], bool]] = {
     "a `once` call that may have happened is sent again only if a person says so": lambda story, step: (
-        not (story.doubted and step.effect == "once")
+        not (story.in_doubt and step.effect == "once")
         and all(
             each.effect != "once" or each.state == "over" or each.said == "retry" for each in story.attempts
         )
@@ -396,6 +407,10 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     "the token is there": (Story(questions=(YES,), attempts=(over("token, given"),)), send(2)),
     "a form was declined": (Story(questions=(YES,), attempts=(over("form, answered"),)), send(2)),
     "a visit was declined": (Story(attempts=(over("visit, declined"),)), End("declined", DECLINED)),
+    "it may have happened before, and is denied now": (
+        Story("reads", "deny", attempts=(LOST_READ, over("token, given")._replace(effect="read"))),
+        End("unknown", MAY_HAVE_HAPPENED),
+    ),
     "a server that asks on and on": (
         Story(questions=(YES,), attempts=(over("form"),) * MAX_ATTEMPTS),
         End("declined", ASKED_ON),
