@@ -522,7 +522,10 @@ MUTANTS = (
     ),
     Mutant(
         "what is recorded while a conversation that has crashed unwinds is forgotten",
-        (Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),),
+        (
+            Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
+            Edit(DISPATCH, "            await log.flush()\n", "            pass\n"),
+        ),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -614,6 +617,8 @@ MUTANTS = (
         (
             Edit(LIFECYCLE, "if last.fingerprint != judgement.tool.fingerprint:", "if False:"),
             Edit(LIFECYCLE, 'last.state == "void" or last.fingerprint != tool', 'last.state == "void"'),
+            Edit(LIFECYCLE, " and each.fingerprint == tool", ""),
+            Edit(LOOKUP, " and approval.fingerprint == tool.fingerprint", ""),
         ),
         (TREES,),
     ),
@@ -764,7 +769,13 @@ MUTANTS = (
     ),
     Mutant(
         "a need outlives the attempt that follows it: what was refused once may be sent again for ever",
-        (Edit(STATE, "    record.need = None\n", ""),),
+        (
+            Edit(STATE, "    record.need = None\n", ""),
+            Edit(LIFECYCLE, 'if sent.state == "open":', 'if sent.need is None and sent.state == "open":'),
+            Edit(
+                LIFECYCLE, 'if sent.state == "unknown":', 'if sent.need is None and sent.state == "unknown":'
+            ),
+        ),
         (NEEDS,),
     ),
     Mutant(
