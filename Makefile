@@ -21,7 +21,7 @@ help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
 	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
 	@echo "make check        format, lint, types, tests: what a change must pass"
-	@echo "make docs         run every example of the documentation, and compare what comes with what is shown"
+	@echo "make docs         run every example of the documentation and of testdata/examples"
 	@echo "make providers    every model provider against everything that can go wrong with it"
 	@echo "make crash        kill the server, replay every crash point"
 	@echo "make simulate     two thousand seeded stories of people, failures and crashes (ARGS=17 tells that one)"
@@ -40,7 +40,7 @@ run: $(RUNTIME)
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
 FAST := -m "not providers and not crash and not bench and not npm and not docs"
-HALF := actors gateway
+HALF := e2e gateway
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)

@@ -17,6 +17,8 @@ from tests.waiting import PATIENCE
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
 
+pytestmark = pytest.mark.docs
+
 EXAMPLES = TESTDATA / "examples"
 
 
