@@ -111,7 +111,7 @@ def quoted(text: str) -> str:
 
 
 def entry(written: Value | None, key: str) -> Value | None:
-    """What stands under a key; None if nothing does, or in what is no mapping."""
+    """The value of a key; None if there is none, or if this is no mapping."""
     return written.entries.get(key) if isinstance(written, Table) else None
 
 

@@ -1,5 +1,5 @@
-"""Approvals: what people are asked, what they may decide, and what everybody is told of it. Nearly all of it
-pure; the checks of what people type run JSON Schema.
+"""Approvals: the questions to people, their decisions, and the texts about both. Nearly all of it is pure;
+the checks of typed values run JSON Schema.
 
 Belongs here: one file per kind of approval, with its question, its decisions, how words become one of these,
 and its texts. Not here: whether a call asks (`actors/gate`), where questions are stored and waited for

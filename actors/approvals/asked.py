@@ -1,5 +1,5 @@
-"""What every kind of approval has: a question, and what may be done with it. A kind overrides the parts in
-which it differs. Pure, but for `Asked.checked`."""
+"""The base class of all kinds of approval. A kind overrides the parts in which it differs. Pure, but for
+`Asked.checked`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Occasion:
     """Where in its run a question comes up."""
 
     id: str = attrs.field(validator=TEXT)
-    """What the approval is going to be called."""
+    """The id of the approval."""
     question: str = attrs.field(validator=TEXT)
     """Its key in the run."""
     key: str = attrs.field(validator=TEXT)
@@ -40,7 +40,7 @@ class Settled:
 
     state: Literal["rejected", "expired", "finished"]
     text: str
-    """What the model, and whoever reads the conversation, is told."""
+    """For the model and for readers of the conversation."""
     is_error: bool = True
 
 
@@ -51,21 +51,21 @@ class Asked(Occasion, ABC, Generic[D]):
     kind: ClassVar[str]
     decisions: ClassVar[tuple[type[Any], ...]]
     """The classes of `D`."""
-    fields: ClassVar[tuple[str, ...]]
-    """What the words of a decision may have, besides what all have."""
+    field_names: ClassVar[tuple[str, ...]]
+    """The fields of a decision in words, besides `COMMON`."""
     prompt: ClassVar[str]
-    """What may be typed at the command line."""
+    """Shown at the command line, with the words that may be typed."""
     is_of_call: ClassVar[bool] = True
     """Whether it is about a tool call."""
 
     expires: float | None = attrs.field(default=None, validator=optional(instance_of((int, float))))
     """UTC seconds."""
     on_expiry: str = attrs.field(default="", validator=TEXT)
-    """What follows then (`Expired`)."""
+    """The consequence (`Expired`)."""
     tool_name: str = attrs.field(validator=TEXT)
     tool_args: Mapping[str, Any] = attrs.field(validator=OBJECT)
     description: str = attrs.field(validator=TEXT)
-    """What people are shown, in Markdown."""
+    """For people, in Markdown."""
     server: str | None = attrs.field(default=None, validator=optional(TEXT))
     rule: str = attrs.field(default="", validator=TEXT)
     """Why it asks."""
@@ -107,7 +107,7 @@ class Asked(Occasion, ABC, Generic[D]):
         Raises `AgentError`: ``decision_required`` for anything that is not a known word,
         ``invalid_arguments`` and ``invalid_request`` for wrong types and for fields that no decision has.
         """
-        return with_common(cls._parse(words), words, cls.fields)
+        return with_common(cls._parse(words), words, cls.field_names)
 
     @classmethod
     @abstractmethod
@@ -123,7 +123,7 @@ class Asked(Occasion, ABC, Generic[D]):
     # ---------------------------------------------------------------- what it comes to
 
     def shown_call(self) -> Mapping[str, Any] | None:
-        """What a call is shown as while it waits for the decision; None: as it was."""
+        """The changes in how a call is shown while it waits for the decision; None: none."""
         return None
 
     def settled(self, decision: D | Expired) -> Settled | None:
@@ -134,12 +134,12 @@ class Asked(Occasion, ABC, Generic[D]):
 
     @property
     def waits(self) -> str:
-        """What the conversation answers while it waits."""
+        """The answer of the conversation while it waits."""
         return f"{self.description}\n\nPlease answer using the approval UUID: {self.id}"
 
     @property
     def line(self) -> str:
-        """What it is about, in a line."""
+        """The subject, in a line."""
         return call_text(self.tool_name, self.tool_args)
 
     def decision_line(self, decision: D) -> str:
@@ -171,7 +171,7 @@ class Asked(Occasion, ABC, Generic[D]):
     # ---------------------------------------------------------------- the command line
 
     def understand(self, line: str) -> Reply:
-        """What a typed line means as a reply. Nothing but a clear word decides."""
+        """The reply that a typed line means. Only a clear word decides."""
         word, _, rest = line.strip().partition(" ")
         word, rest = word.lower(), rest.strip()
         return ShowAll() if word == "?" and not rest else self._understand(word, rest)

@@ -1,4 +1,4 @@
-"""What all decisions have in common, and how their words are read. Pure.
+"""The common part of all decisions, and how their words are read. Pure.
 
 A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with what belongs to its
 kind and, of all kinds, ``"reason"?``, ``"decided_by"?`` and ``"token"?``.
@@ -17,13 +17,13 @@ from ...runtime.journal.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError
 
 COMMON = ("reason", "decided_by")
-"""What the words of any decision may have."""
+"""Fields of any decision in words."""
 
 MAX_TEXT = 4000
-"""Characters of a reason or of who decided."""
+"""Characters of `reason` or `decided_by`."""
 
 CANCELLED = "Operation cancelled by user"
-"""What a run answers after a rejection."""
+"""The answer of a run after a rejection."""
 
 EXPIRED = "Nobody approved the operation in time. Nothing was done."
 
@@ -33,7 +33,7 @@ OBJECT: Any = instance_of(Mapping)
 
 @attrs.frozen(kw_only=True)
 class Decided:
-    """What a person decided; `Expired` when nobody did."""
+    """The decision of a person; `Expired` if there was none in time."""
 
     said: ClassVar[tuple[str, str | bool]]
     """The key and the value by which its stored form is told from all others."""
@@ -58,10 +58,10 @@ class Decided:
 
 @attrs.frozen(kw_only=True)
 class Expired(Decided):
-    """Nobody decided in time. It has an event of its own instead of a stored form."""
+    """There was no decision in time. It has an event of its own instead of a stored form."""
 
     on_expiry: str
-    """What follows: `reject`, `fail`, or `cancel` for a question of a server."""
+    """The consequence: `reject`, `fail`, or `cancel` for a question of a server."""
 
     @property
     def rejects(self) -> bool:

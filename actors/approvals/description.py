@@ -1,4 +1,4 @@
-"""What a human is shown of a tool call, in Markdown or in a line. Pure.
+"""A tool call as people are shown it, in Markdown or in a line. Pure.
 
 The arguments are a model's words: they are shown as they are, never as formatting, on one line each, and a
 long one is cut to its head and its tail: a harmless beginning must not hide how it ends.

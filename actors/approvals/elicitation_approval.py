@@ -1,4 +1,4 @@
-"""What is a server to be answered that asks the user something (MCP elicitation)?"""
+"""A question of a tool server to the user (MCP elicitation)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Answer: TypeAlias = Accept | Decline | Cancel
 class ElicitationQuestion(Asked[Answer]):
     kind: ClassVar = "elicitation"
     decisions: ClassVar[tuple[type[Answer], ...]] = (Accept, Decline, Cancel)
-    fields: ClassVar = ("action", "content")
+    field_names: ClassVar = ("action", "content")
     prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
     message: str = attrs.field(validator=TEXT)
@@ -125,7 +125,7 @@ class ElicitationQuestion(Asked[Answer]):
 
 
 def answer_of(decision: Decided) -> ElicitationAnswer:
-    """What the server is told. All but a yes and a no is a `cancel`; that nobody answered in time, too."""
+    """The answer to the server. Anything but `Accept` and `Decline` is a `cancel`, also `Expired`."""
     match decision:
         case Accept(content=content):
             return ElicitationAnswer("accept", content)

@@ -42,7 +42,7 @@ Outcome: TypeAlias = Retry | Done | Failed
 class OutcomeQuestion(Asked[Outcome]):
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
-    fields: ClassVar = ("action", "result")
+    field_names: ClassVar = ("action", "result")
     prompt: ClassVar = "What is it? retry: call again, done [result], failed [reason], ?: show all >"
 
     @classmethod
@@ -103,5 +103,5 @@ class OutcomeQuestion(Asked[Outcome]):
 
 
 def unknown_text(reason: str) -> str:
-    """What the model, and whoever reads the conversation, is told of a call whose outcome is unknown."""
+    """For the model and for readers of the conversation: the result of a call whose outcome is unknown."""
     return f"The outcome is unknown: {reason}. The call was not repeated."

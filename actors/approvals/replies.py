@@ -1,4 +1,4 @@
-"""What a person types at a question: replies, edited arguments, and the fields of a server's form. Pure."""
+"""Lines typed at a question: replies, edited arguments, and the fields of a server's form. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Field:
     """And there is no default."""
 
     def value(self, line: str) -> object:
-        """What the line says; the schema decides later whether it fits."""
+        """The value in the line; the schema decides later whether it fits."""
         if self.kind == "string":
             return line
         if self.kind == "boolean" and line.lower() in _BOOLEANS:

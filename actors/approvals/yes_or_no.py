@@ -39,7 +39,7 @@ class Rejected(Decided):
 @attrs.frozen(kw_only=True)
 class YesOrNo(Asked[Approved | Rejected]):
     decisions: ClassVar = (Approved, Rejected)
-    fields: ClassVar = ("approved", "action", "answer", "arguments")
+    field_names: ClassVar = ("approved", "action", "answer", "arguments")
 
     @classmethod
     def _parse(cls, words: Mapping[str, Any]) -> Approved | Rejected:

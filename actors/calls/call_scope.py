@@ -1,4 +1,4 @@
-"""What the tool calls of one execution of a node have in common."""
+"""The common surroundings of the tool calls of one execution of a node."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ what follows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -19,6 +19,7 @@ from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.journal.protocol import NewEvent, NewIntent, SettleIntent
 from ..log import events as e
 from ..log.deltas import ToolProgress
+from ..log.log import ConversationLog
 from ..log.void import save_over
 from ..tools import needs
 from ..tools.needs import Need, Unaskable
@@ -113,7 +114,7 @@ class Dispatch:
             if shield.cancelled_caught and not (sent.is_set() or draining.is_set()):
                 with trio.CancelScope(shield=True):
                     result = ToolResult(NOT_SENT, is_error=True).to_json()
-                    await self._settle(e.tool_finished(asks.key, asks.attempt, result), "finished")
+                    await save_ends(self.scope.log, e.tool_finished(asks.key, asks.attempt, result))
             nursery.cancel_scope.cancel()
 
     async def _call(
@@ -152,28 +153,35 @@ class Dispatch:
                     note_declined(self.scope, asks.key, request.unaskable)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await asks.close()
-            await self._settle(e.tool_unknown(asks.key, asks.attempt, str(error)), "unknown")
+            await save_ends(self.scope.log, e.tool_unknown(asks.key, asks.attempt, str(error)))
             return
         await asks.close()
         asks.held.give_back()  # the server is free
-        await self._settle(e.tool_finished(asks.key, asks.attempt, result.to_json(), need), "finished")
+        await save_ends(self.scope.log, e.tool_finished(asks.key, asks.attempt, result.to_json(), need))
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         log = self.scope.log
         where = (log.state.id, log.state.last_seq, asks.key, asks.attempt)
         log.tell(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
 
-    async def _settle(self, end: NewEvent, state: Literal["finished", "unknown"]) -> None:
-        """Save the end of an attempt. What the server still asked in the middle of it is void."""
-        log, key, attempt = self.scope.log, end.body["key"], end.body["attempt"]
-        await save_over(
-            log,
-            end,
-            asked=lambda asked: asked_at(asked, key, attempt),
-            why="the call it was asked in is over",
-            settle=[SettleIntent(key, attempt, state)],
-        )
-        started = log.run.calls[key].started
-        assert started is not None
-        if is_heard_from_disk(started["effect"]):
-            await log.flush()
+
+async def save_ends(log: ConversationLog, *ends: NewEvent) -> None:
+    """Save the ends of attempts of one call. Questions that the server put in the middle of them are void."""
+    key, attempts = ends[0].body["key"], [end.body["attempt"] for end in ends]
+    await save_over(
+        log,
+        *ends,
+        asked=lambda asked: any(asked_at(asked, key, attempt) for attempt in attempts),
+        why="the call it was asked in is over",
+        settle=[SettleIntent(key, end.body["attempt"], _STATES[end.type]) for end in ends],
+    )
+    started = log.run.calls[key].started
+    assert started is not None
+    if is_heard_from_disk(started["effect"]):
+        await log.flush()
+
+
+_STATES: Mapping[str, Literal["finished", "unknown"]] = {
+    e.TOOL_FINISHED: "finished",
+    e.TOOL_UNKNOWN: "unknown",
+}

@@ -1,4 +1,4 @@
-"""What the rules of `lifecycle` go by: what is on record of a call, and what this process knows of it."""
+"""The input of the rules of `lifecycle`: the record of a call, and what this process knows of it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Sent:
     """Should its outcome be unknown, a person decides."""
     need: CredentialNeed | AnswersNeed | None = None
     outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
-    """What a person said of its unknown outcome; "told": that it happened, or did not."""
+    """The answer of a person about its unknown outcome; "told": it happened, or it did not."""
     retried: bool = False
     """A person had this attempt or an earlier one sent again."""
     in_doubt: bool = False
@@ -89,7 +89,7 @@ class Record:
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What this process says of the call now."""
+    """The call as this process judges it now."""
 
     tool: Tool
     verdict: Verdict
@@ -111,7 +111,7 @@ class Missing:
 
 @attrs.frozen
 class Life:
-    """What this process did with the call so far, and is about to do."""
+    """The part of the call's life in this process."""
 
     resends: int | None = None
     """How often it may still be sent again unasked; None until this process has sent it."""

@@ -78,7 +78,7 @@ class Replies:
 
 
 def replies_of(log: ConversationLog, key: str) -> Replies:
-    """What the next attempt of a call brings its server."""
+    """The replies that the next attempt of a call brings its server."""
     record = log.run.calls.get(key)
     if record is None or record.asked is None:
         return Replies()

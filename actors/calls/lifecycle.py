@@ -95,7 +95,7 @@ def next_step(
     approvals: Sequence[Approval],
     life: Life,
 ) -> Step:
-    """What comes next for the call `key`; `approvals` are those of the call, oldest first."""
+    """The next step of the call `key`; `approvals` are those of the call, oldest first."""
     step = _next(key, record, judgement, approvals, life)
     begins = isinstance(step, Ask | AskOutcome | AwaitAnswers | Replace | Send)
     return Park() if life.draining and begins else step

@@ -1,4 +1,4 @@
-"""What a call means today: its tool, and what the gate says of it."""
+"""Finds the tool that a call means today, and has the gate judge the call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lookup:
     async def judge(
         self, approvals: Sequence[Approval], sent: Sent | None
     ) -> tuple[Resolved | None, Judgement | Missing]:
-        """The tool, and what is to be said of the call of it; no tool if there is none to send it to."""
+        """The tool and the judgement of its call; no tool if there is nothing to send."""
         found = await self._find(approvals, sent)
         if isinstance(found, Missing):
             return None, found
@@ -79,8 +79,8 @@ class Lookup:
     async def _look_up(
         self, meant: Approval | Sent | None, sent: Sent | None
     ) -> Resolved | NotFound | Unusable:
-        """What the model calls. If a person was asked, or the call was sent, that is the tool that was meant
-        then, by whatever name: the name that the model used may lead nowhere now, or to another tool."""
+        """The tool that the model calls. If a person was asked, or the call was sent, that is the tool of
+        then, by whatever name: the name of the call may lead nowhere now, or to another tool."""
         call = self.call
         if meant is None:
             return await self._resolve(Resolve(call.name, call.arguments), None)
@@ -93,7 +93,7 @@ class Lookup:
         return await self._resolve(Resolve(call.name, call.arguments), meant.server)
 
     async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
-        """What the registry says; `server` is whose tool it is, if that is known.
+        """The answer of the registry; `server` is whose tool it is, if that is known.
 
         After a restart, a server that lists no tools without a token has none. Then the token is waited for,
         since the tool was there when the call was made.

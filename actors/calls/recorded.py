@@ -1,4 +1,4 @@
-"""What the rules of `lifecycle` go by, read from the log of the conversation. Pure."""
+"""Reads the input of the rules of `lifecycle` from the log of the conversation. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .lifecycle import outcome_key
 
 DECLINE = ElicitationAnswer("decline")
 
-_ENDED = frozenset({"finished", "denied", "rejected", "expired"})
+ENDED = frozenset({"finished", "denied", "rejected", "expired"})
 _ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
     "started": "open",
     "finished": "over",
@@ -36,7 +36,7 @@ def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
         return Record()
     view = log.state.messages[record.message].call
     assert view is not None
-    return Record(view.state in _ENDED and view.result is not None, _sent(log.run, key, record, bearer))
+    return Record(view.state in ENDED and view.result is not None, _sent(log.run, key, record, bearer))
 
 
 def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | None:

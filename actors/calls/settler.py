@@ -20,13 +20,13 @@ from ..log.void import save_over
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
 from .call_scope import CallScope
-from .dispatch import Dispatch
+from .dispatch import Dispatch, save_ends
 from .facts import Judgement, Life, Missing
-from .inquiries import Asking, asked_at
+from .inquiries import Asking
 from .lifecycle import INTERRUPTED, next_step
 from .lookup import Lookup, invalid
 from .questions import Questions
-from .recorded import approvals_of, record_of
+from .recorded import ENDED, approvals_of, record_of
 from .steps import (
     Ask,
     AskOutcome,
@@ -47,7 +47,7 @@ EXIT_LOOP = "exit_loop"
 
 @attrs.frozen
 class CallEnd:
-    """What the model is told of a call."""
+    """The end of a call, as the model is told of it."""
 
     content: str
     is_error: bool
@@ -66,7 +66,7 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
         return None
     view = log.state.messages[record.message].call
     assert view is not None
-    over = view.state in ("finished", "denied", "rejected", "expired") or (
+    over = view.state in ENDED or (
         view.state == "unknown" and record.started is not None and not record.started["asks"]
     )
     if not over or view.result is None:
@@ -171,23 +171,11 @@ class Settler:
             case AwaitAnswers():
                 await Asking(scope).answers(key)
             case Unknown(attempts):
-                await self._unknown(key, attempts)
+                await save_ends(log, *(e.tool_unknown(key, each, INTERRUPTED) for each in attempts))
             case Park():
                 await log.admit(scope.meters)
             case _:
                 assert_never(step)
-
-    async def _unknown(self, key: str, attempts: Sequence[int]) -> None:
-        """Record that the outcome of attempts of an earlier life is unknown. Questions that the server put in
-        the middle of them are void."""
-        await save_over(
-            self.scope.log,
-            *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in attempts),
-            asked=lambda asked: any(asked_at(asked, key, attempt) for attempt in attempts),
-            why="the call it was asked in is over",
-            settle=[SettleIntent(key, attempt, "unknown") for attempt in attempts],
-        )
-        await self.scope.log.flush()
 
     async def _unsent(self, key: str, outcome: str, content: str, lost: Sequence[int] = ()) -> None:
         """Record that the call ends without being sent (again)."""

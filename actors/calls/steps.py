@@ -1,4 +1,4 @@
-"""What may come next in the life of a call; `lifecycle` says which."""
+"""The steps in the life of a call; `lifecycle` decides which comes next."""
 
 from __future__ import annotations
 

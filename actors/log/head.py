@@ -135,7 +135,7 @@ def wanted(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end_of(body: Mapping[str, Any]) -> Decided:
-    """What ended an approval, by the body of the event; one that is void ends as if nobody had to decide."""
+    """The decision that ended an approval, from the event's body; a void approval counts as one without."""
     if "decision" in body:
         return decision_of(body["decision"])
     return Expired(on_expiry=body.get("on_expiry", ""))

@@ -96,7 +96,7 @@ class CallRecord:
     attempts: dict[int, str] = attrs.field(factory=dict)
     """`started`, `finished` or `unknown`, by attempt."""
     need: Need | None = None
-    """What the server wanted, in place of a result, at the last attempt."""
+    """The server wanted this, in place of giving a result, at the last attempt."""
     asked: NeedsAnswers | None = None
     """The last need of answers: every attempt after that brings them."""
     asked_at: int = 0

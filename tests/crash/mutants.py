@@ -507,7 +507,7 @@ MUTANTS = (
     ),
     Mutant(
         "a model is told the result of a call that must not be repeated, and a crash may still take it back",
-        (Edit(DISPATCH, "            await log.flush()\n", "            pass\n"),),
+        (Edit(DISPATCH, "        await log.flush()\n", "        pass\n"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -524,7 +524,7 @@ MUTANTS = (
         "what is recorded while a conversation that has crashed unwinds is forgotten",
         (
             Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
-            Edit(DISPATCH, "            await log.flush()\n", "            pass\n"),
+            Edit(DISPATCH, "        await log.flush()\n", "        pass\n"),
         ),
         ("tests/actors/log/test_write_behind.py",),
     ),
@@ -847,7 +847,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was asked in the middle of a call outlives the call",
-        (Edit(DISPATCH, "asked=lambda asked: asked_at(asked, key, attempt),", "asked=lambda asked: False,"),),
+        (Edit(DISPATCH, "any(asked_at(asked, key, attempt) for attempt in attempts)", "False"),),
         (NEEDS,),
     ),
     Mutant(

@@ -183,7 +183,7 @@ def test_a_decision_has_the_fields_that_are_described() -> None:
     [unknown] = refusals({"approved": True, "nonsense": 1})
     described = SPEC["components"]["schemas"]["DecisionRequest"]
     assert unknown.hint == "This one knows approved, action, answer, arguments, reason, decided_by."
-    fields = {field for kind in KINDS.values() for field in kind.fields}
+    fields = {field for kind in KINDS.values() for field in kind.field_names}
     assert fields.union(COMMON) == described["properties"].keys()
     assert described["additionalProperties"] is False
     for name in ("reason", "decided_by"):
