@@ -48,11 +48,23 @@ class ResourceStore:
         # Each call comes from one worker thread or another, one after the other.
         self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            self._use_wal()
             self._db.execute(_SCHEMA)
         except sqlite3.Error:
             self._db.close()
             raise
+
+    def _use_wal(self) -> None:
+        # SQLite's own timeout does not cover two processes that switch a new file at the same moment.
+        deadline = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def close(self) -> None:
         self._db.close()

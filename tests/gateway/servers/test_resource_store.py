@@ -5,7 +5,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import psutil
 import pytest
@@ -101,6 +103,19 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     # Not even whoever keeps the error keeps the file open.
     assert str(tmp_path / "notes.txt") not in {file.path for file in psutil.Process().open_files()}
     del caught
+
+
+def test_a_new_file_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) -> None:
+    def open_together(path: Path, start: Barrier) -> None:
+        start.wait()
+        ResourceStore(path).close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(60):
+            start = Barrier(6)
+            opened = [pool.submit(open_together, tmp_path / f"{number}.db", start) for _ in range(6)]
+            for each in opened:
+                each.result()
 
 
 def test_processes_writing_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
