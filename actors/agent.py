@@ -25,7 +25,6 @@ from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.protocol import (
     Event,
     Journal,
-    Json,
     NotAccepted,
     QuestionPage,
     QuestionState,
@@ -49,6 +48,7 @@ from .gate.check_decision import checked
 from .gate.gate import Place, descend, judge, root_place
 from .log import stored
 from .log.deltas import Passing
+from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .log.state import Conversation
 from .models.model_actors import OpenModel
 from .supervisor import Cast, OpenServer, open_cast
@@ -98,10 +98,10 @@ class Agent:
         if message is not None:
             _check_message(message)
         id = str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
-        body = {"message": message, "session_id": session_id, "token": token is not None}
+        create = Create(message, session_id, token is not None)
         wait = wait or message is None
-        reply = await self._sender.command(id, key, "create", body, token=token, wait=wait, new=True)
-        return await self._turn(id, reply)
+        result = await self._sender.command(id, key, create, token=token, wait=wait, new=True)
+        return await self._turn(id, result)
 
     async def send(
         self, id: str, text: str, *, key: str | None = None, token: str | None = None, wait: bool = True
@@ -113,21 +113,19 @@ class Agent:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
         """
         _check_message(text)
-        body = {"message": text, "token": token is not None}
         log = self._cast.services.live.get(id)
-        reply = await self._sender.command(
+        result = await self._sender.command(
             id,
             key,
-            "message",
-            body,
+            Say(text, token is not None),
             token=token,
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),
             unless=frozenset({"waiting_approval", "completed"}),
             # It would be refused after it was accepted.
-            not_behind=frozenset({"complete"}),
+            not_behind=frozenset({Complete.kind}),
         )
-        return await self._turn(id, reply)
+        return await self._turn(id, result)
 
     async def decide(
         self,
@@ -148,21 +146,21 @@ class Agent:
             question = await self.approval(approval)
             decided = await checked(question, decision, self.config, self._cast.services.registry)
         decided = attrs.evolve(decided, token=token is not None)
-        reply = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
-        return await self._turn(question.stream, reply)
+        result = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
+        return await self._turn(question.stream, result)
 
     async def cancel(self, id: str, *, key: str | None = None) -> Turn:
         """Stop the run that is going, if there is one: its pending approvals become void."""
-        return await self._turn(id, await self._sender.command(id, key, "cancel", {}))
+        return await self._turn(id, await self._sender.command(id, key, Cancel()))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
         """Close a conversation for good. Raises `AgentError` ``run_in_progress`` while a run is going."""
-        return await self._turn(id, await self._sender.command(id, key, "complete", {}))
+        return await self._turn(id, await self._sender.command(id, key, Complete()))
 
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
         """Give a run in ``auth_required`` the bearer token it goes on with."""
-        reply = await self._sender.command(id, key, "resume", {"token": True}, token=token, wait=wait)
-        return await self._turn(id, reply)
+        result = await self._sender.command(id, key, Resume(token=True), token=token, wait=wait)
+        return await self._turn(id, result)
 
     async def accept_tool(self, name: str, hash: str) -> ListedTool:
         """Accept the weaker hints that a tool's server lists now.
@@ -182,19 +180,17 @@ class Agent:
     async def delete(self, id: str) -> None:
         """Cancel what is going on, then forget the conversation: nothing of it stays in the store."""
         try:
-            await self._sender.command(id, None, "delete", {})
+            await self._sender.command(id, None, Delete())
         except AgentError as error:
             if not isinstance(error.__cause__, follow.Deleted):
                 raise
 
-    async def _turn(self, id: str, reply: Json | NotAccepted | None) -> Turn:
-        """The conversation as it stands now that a command has got this reply, or is not waited for."""
+    async def _turn(self, id: str, result: Result | NotAccepted | None) -> Turn:
+        """The conversation as it stands now that a command has this result, or is not waited for."""
         conversation = await self.get(id)
-        if isinstance(reply, NotAccepted):
-            return Turn(conversation, refused_while_waiting(conversation))
-        if reply is None or reply["result"] is None:
-            return Turn(conversation, None)
-        return Turn(conversation, Result.from_json(reply["result"]))
+        if isinstance(result, NotAccepted):
+            result = refused_while_waiting(conversation)
+        return Turn(conversation, result)
 
     # ------------------------------------------------------------------ reads
 

@@ -198,7 +198,7 @@ def approval_view(question: Question) -> Json:
         "created_at": timestamp(question.created),
         "kind": question.kind,
         "state": question.state,
-        "rule": body.get("rule"),
+        "rule": body.get("rule") or None,
     }
     for key in _OPTIONAL_OF_APPROVAL:
         if body.get(key) is not None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, Self, cast
 
 import attrs
-from attrs.validators import instance_of, optional
+from attrs.validators import deep_iterable, instance_of, optional
 
-from .decided import OBJECT, TEXT, D, Expired, read, with_common
+from .decided import OBJECT, TEXT, D, Decided, Expired, with_common
 from .description import call_text, shortened
 from .replies import Reply, ShowAll
+
+
+def _tuple(path: Iterable[int]) -> tuple[int, ...]:
+    return tuple(path)
 
 
 @attrs.frozen(kw_only=True)
@@ -27,9 +31,9 @@ class Occasion:
     key: str = attrs.field(validator=TEXT)
     """Of the call or the node that it is about."""
     node: str = attrs.field(validator=TEXT)
-    path: Sequence[int] = attrs.field(default=(), validator=instance_of((list, tuple)))
+    path: Sequence[int] = attrs.field(default=(), converter=_tuple, validator=deep_iterable(instance_of(int)))
     """Of the node: indices from the root."""
-    output_key: str | None = attrs.field(default=None, validator=optional(TEXT))
+    output_key: str = attrs.field(default="", validator=TEXT)
     session_state: Mapping[str, str] = attrs.field(factory=dict, validator=OBJECT)
     user_message: str = attrs.field(default="", validator=TEXT)
 
@@ -61,7 +65,7 @@ class Asked(Occasion, ABC, Generic[D]):
     expires: float | None = attrs.field(default=None, validator=optional(instance_of((int, float))))
     """UTC seconds."""
     on_expiry: str = attrs.field(default="", validator=TEXT)
-    """The consequence (`Expired`)."""
+    """The consequence (`Expired`); empty if it does not expire."""
     tool_name: str = attrs.field(validator=TEXT)
     tool_args: Mapping[str, Any] = attrs.field(validator=OBJECT)
     description: str = attrs.field(validator=TEXT)
@@ -81,8 +85,8 @@ class Asked(Occasion, ABC, Generic[D]):
     def to_json(self) -> dict[str, Any]:
         """Its stored form."""
         body = {"kind": self.kind, **attrs.asdict(self, recurse=False)}
-        body |= {"path": list(self.path), "output_key": self.output_key or ""}
-        if self.expires is None:
+        body["path"] = list(self.path)
+        if not self.on_expiry:
             del body["on_expiry"]
         return {name: value for name, value in body.items() if value is not None}
 
@@ -93,10 +97,11 @@ class Asked(Occasion, ABC, Generic[D]):
         return cls(**{name: body[name] for name in names})
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> D:
-        """The decision about a question of this kind. Raises TypeError or ValueError when it is none."""
-        decision: D = read(stored, cls.decisions)
-        return decision
+    def own(cls, decision: Decided) -> D:
+        """The decision. Raises ValueError when it is not one about a question of this kind."""
+        if not isinstance(decision, cls.decisions):
+            raise ValueError(f"the decision is not one about {cls.kind} approvals")
+        return cast(D, decision)
 
     # --------------------------------------------------------- from words to a decision
 

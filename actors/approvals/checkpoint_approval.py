@@ -23,7 +23,7 @@ class CheckpointQuestion(YesOrNo):
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
-            on_expiry=on_expiry,
+            on_expiry="" if expires is None else on_expiry,
             tool_name=occasion.node,
             tool_args={},
             description=message,

@@ -60,22 +60,24 @@ class ElicitationQuestion(Asked[Answer]):
         cls,
         occasion: Occasion,
         *,
-        started: Mapping[str, Any],
+        tool: str,
+        server: str,
+        arguments: Mapping[str, Any],
         elicitation: Elicitation,
         in_flight: bool,
         expires: float | None,
     ) -> Self:
-        """`started` is the body of the ``tool.started`` of the call."""
+        """`tool`, `server` and `arguments` are those of the call in which the server asks."""
         form = elicitation.schema or {"type": "object"}
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
-            on_expiry="cancel",
-            tool_name=started["tool"],
-            tool_args=started["arguments"],
-            description=describe_elicitation(started["server"], elicitation.message, elicitation.url),
+            on_expiry="" if expires is None else "cancel",
+            tool_name=tool,
+            tool_args=arguments,
+            description=describe_elicitation(server, elicitation.message, elicitation.url),
             message=elicitation.message,
-            server=started["server"],
+            server=server,
             rule="the server asks",
             in_flight=in_flight,
             url=elicitation.url,

@@ -46,16 +46,18 @@ class OutcomeQuestion(Asked[Outcome]):
     prompt: ClassVar = "What is it? retry: call again, done [result], failed [reason], ?: show all >"
 
     @classmethod
-    def about(cls, occasion: Occasion, *, started: Mapping[str, Any], reason: str) -> Self:
-        """`started` is the body of the ``tool.started``, `reason` why the outcome is unknown."""
-        asked = describe(started["tool"], started["arguments"])
+    def about(
+        cls, occasion: Occasion, *, tool: str, server: str, arguments: Mapping[str, Any], reason: str
+    ) -> Self:
+        """`tool`, `server` and `arguments` are those of the call, `reason` why its outcome is unknown."""
+        asked = describe(tool, arguments)
         return cls(
             **attrs.asdict(occasion, recurse=False),
-            tool_name=started["tool"],
-            tool_args=started["arguments"],
+            tool_name=tool,
+            tool_args=arguments,
             description=f"**OUTCOME UNKNOWN**\n\n{asked}\n\nThe call was sent, but {reason}. It may or may"
             " not have happened. Look, then say: retry, done or failed.",
-            server=started["server"],
+            server=server,
             rule="the outcome is unknown",
         )
 

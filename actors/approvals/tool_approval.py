@@ -52,7 +52,7 @@ class ToolQuestion(YesOrNo):
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
-            on_expiry=on_expiry,
+            on_expiry="" if expires is None else on_expiry,
             tool_name=tool.name,
             tool_args=arguments,
             description=describe(tool.own_name, arguments),

@@ -8,17 +8,17 @@ what follows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import attrs
 import trio
 
 from ...runtime.errors import ActorCrashed, ActorUnavailable
-from ...runtime.journal.protocol import NewEvent, NewIntent, SettleIntent
+from ...runtime.journal.protocol import NewIntent, SettleIntent
 from ..log import events as e
 from ..log.deltas import ToolProgress
+from ..log.event_json import encode
 from ..log.log import ConversationLog
 from ..log.void import save_over
 from ..tools import needs
@@ -61,7 +61,7 @@ class Dispatch:
             # The places go back at once: the calls behind this one must learn of the shutdown, too.
             if self.scope.draining.is_set():
                 return
-            intent = e.tool_started(
+            intent = e.ToolStarted(
                 key,
                 step.attempt,
                 tool=tool.name,
@@ -75,9 +75,9 @@ class Dispatch:
             )
             replies = replies_of(log, key)
             await log.save(
-                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in step.lost),
+                *(e.ToolUnknown(key, earlier, INTERRUPTED) for earlier in step.lost),
                 intent,
-                intents=[NewIntent(key, step.attempt, step.effect, intent.body)],
+                intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
             )
             asks = Inquiries(Asking(self.scope), key, step.attempt, held, replies)
@@ -113,8 +113,8 @@ class Dispatch:
                 await self._call(asks, step, found, sent.set)
             if shield.cancelled_caught and not (sent.is_set() or draining.is_set()):
                 with trio.CancelScope(shield=True):
-                    result = ToolResult(NOT_SENT, is_error=True).to_json()
-                    await save_ends(self.scope.log, e.tool_finished(asks.key, asks.attempt, result))
+                    result = ToolResult(NOT_SENT, is_error=True)
+                    await save_ends(self.scope.log, e.ToolFinished(asks.key, asks.attempt, result))
             nursery.cancel_scope.cancel()
 
     async def _call(
@@ -153,11 +153,11 @@ class Dispatch:
                     note_declined(self.scope, asks.key, request.unaskable)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await asks.close()
-            await save_ends(self.scope.log, e.tool_unknown(asks.key, asks.attempt, str(error)))
+            await save_ends(self.scope.log, e.ToolUnknown(asks.key, asks.attempt, str(error)))
             return
         await asks.close()
         asks.held.give_back()  # the server is free
-        await save_ends(self.scope.log, e.tool_finished(asks.key, asks.attempt, result.to_json(), need))
+        await save_ends(self.scope.log, e.ToolFinished(asks.key, asks.attempt, result, need))
 
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         log = self.scope.log
@@ -165,23 +165,20 @@ class Dispatch:
         log.tell(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
 
 
-async def save_ends(log: ConversationLog, *ends: NewEvent) -> None:
+async def save_ends(log: ConversationLog, *ends: e.ToolFinished | e.ToolUnknown) -> None:
     """Save the ends of attempts of one call. Questions that the server put in the middle of them are void."""
-    key, attempts = ends[0].body["key"], [end.body["attempt"] for end in ends]
+    key, attempts = ends[0].key, [end.attempt for end in ends]
     await save_over(
         log,
         *ends,
         asked=lambda asked: any(asked_at(asked, key, attempt) for attempt in attempts),
         why="the call it was asked in is over",
-        settle=[SettleIntent(key, end.body["attempt"], _STATES[end.type]) for end in ends],
+        settle=[
+            SettleIntent(key, end.attempt, "unknown" if isinstance(end, e.ToolUnknown) else "finished")
+            for end in ends
+        ],
     )
     started = log.run.calls[key].started
     assert started is not None
-    if is_heard_from_disk(started["effect"]):
+    if is_heard_from_disk(started.effect):
         await log.flush()
-
-
-_STATES: Mapping[str, Literal["finished", "unknown"]] = {
-    e.TOOL_FINISHED: "finished",
-    e.TOOL_UNKNOWN: "unknown",
-}

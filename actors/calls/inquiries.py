@@ -44,7 +44,9 @@ class Asking:
         def put() -> ElicitationQuestion:
             return ElicitationQuestion.about(
                 scope.occasion(question, key),
-                started=started,
+                tool=started.tool,
+                server=started.server,
+                arguments=started.arguments,
                 elicitation=elicitation,
                 in_flight=in_flight,
                 expires=scope.expires(),
@@ -174,8 +176,8 @@ def note_declined(scope: CallScope, key: str, why: str) -> None:
     """Log that a question of the server of the call `key` was declined without asking a person."""
     started = scope.log.run.calls[key].started
     assert started is not None
-    log = logging.getLogger(f"stopgo.mcp.{started['server']}")
-    log.warning('declined a question in a call of the tool "%s": %s', started["tool"], why)
+    log = logging.getLogger(f"stopgo.mcp.{started.server}")
+    log.warning('declined a question in a call of the tool "%s": %s', started.tool, why)
 
 
 def asked_at(asked: Asked[Any], key: str, attempt: int) -> bool:

@@ -66,4 +66,11 @@ class Questions:
         record = self.scope.log.run.calls[self.key]
         assert record.started is not None
         occasion = self.scope.occasion(question, self.key)
-        return OutcomeQuestion.about(occasion, started=record.started, reason=record.reason)
+        started = record.started
+        return OutcomeQuestion.about(
+            occasion,
+            tool=started.tool,
+            server=started.server,
+            arguments=started.arguments,
+            reason=record.reason,
+        )

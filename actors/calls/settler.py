@@ -16,6 +16,7 @@ from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.log import ConversationLog
+from ..log.outcomes import NotSent
 from ..log.void import save_over
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
@@ -67,7 +68,7 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
     view = log.state.messages[record.message].call
     assert view is not None
     over = view.state in ENDED or (
-        view.state == "unknown" and record.started is not None and not record.started["asks"]
+        view.state == "unknown" and record.started is not None and not record.started.asks
     )
     if not over or view.result is None:
         return None
@@ -96,9 +97,9 @@ class Settler:
         if (end := end_of(log, key)) is None:
             if call.problem is not None:
                 problem = invalid(call.problem)
-                await self._unsent(key, problem.outcome, problem.content)
+                await self._unsent(key, NotSent(problem.outcome, problem.content))
             elif call.name == EXIT_LOOP and self.scope.can_exit_loop:
-                await self._unsent(key, "exit_loop", "The loop ends.")
+                await self._unsent(key, NotSent("exit_loop", "The loop ends."))
             else:
                 await self._carry_out(key, call)
             end = end_of(log, key)
@@ -137,7 +138,7 @@ class Settler:
                     resends = send.resends
                 case End(outcome, content, lost):
                     if outcome is not None:
-                        await self._unsent(key, outcome, content, lost)
+                        await self._unsent(key, NotSent(outcome, content), lost)
                     return
                 case step:
                     await self._perform(key, step, found)
@@ -171,19 +172,18 @@ class Settler:
             case AwaitAnswers():
                 await Asking(scope).answers(key)
             case Unknown(attempts):
-                await save_ends(log, *(e.tool_unknown(key, each, INTERRUPTED) for each in attempts))
+                await save_ends(log, *(e.ToolUnknown(key, each, INTERRUPTED) for each in attempts))
             case Park():
                 await log.admit(scope.meters)
             case _:
                 assert_never(step)
 
-    async def _unsent(self, key: str, outcome: str, content: str, lost: Sequence[int] = ()) -> None:
+    async def _unsent(self, key: str, not_sent: NotSent, lost: Sequence[int] = ()) -> None:
         """Record that the call ends without being sent (again)."""
-        node = self.scope.node
         await save_over(
             self.scope.log,
-            *(e.tool_unknown(key, attempt, INTERRUPTED) for attempt in lost),
-            e.step_finished(key, "call", node, f"call {node}", outcome=outcome, content=content),
+            *(e.ToolUnknown(key, attempt, INTERRUPTED) for attempt in lost),
+            e.StepFinished.of(key, "call", self.scope.node, not_sent),
             asked=lambda asked: asked.key == key,
             why="the call it was about has ended",
             settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, assert_never
 
+import attrs
+
 from ...runtime.errors import Refused
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import NotAccepted, Question
@@ -58,23 +60,33 @@ class AgentError(Exception):
         self.details: Mapping[str, Any] = details or {}
 
 
-class NodeFailed(Refused):
-    """A node could not do its work. `failure` is a stable word, the text is for the user.
+@attrs.frozen
+class Fault:
+    """The failure of a node, as it is recorded."""
 
-    `fatal`: it ends the run, whatever the nodes above do about failures.
-    """
+    code: str
+    """A stable word."""
+    message: str
+    """For the user."""
+    fatal: bool = False
+    """It ends the run, whatever the nodes above do about failures."""
+
+
+class NodeFailed(Refused):
+    """A node could not do its work. The parameters are those of `Fault`."""
 
     def __init__(self, failure: str, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
         self.failure = failure
         self.fatal = fatal
 
-    def to_json(self) -> dict[str, Any]:
-        return {"code": self.failure, "message": str(self), "fatal": self.fatal}
+    @property
+    def fault(self) -> Fault:
+        return Fault(self.failure, str(self), self.fatal)
 
     @classmethod
-    def from_json(cls, error: Mapping[str, Any]) -> NodeFailed:
-        return cls(error["code"], error["message"], fatal=error.get("fatal", False))
+    def of(cls, fault: Fault) -> NodeFailed:
+        return cls(fault.code, fault.message, fatal=fault.fatal)
 
 
 class StartError(Exception):

@@ -8,18 +8,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 import trio
 
 from ...runtime.context import Context
 from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
-from ...runtime.journal.protocol import CloseQuestion, Command, Fence, NewEvent
+from ...runtime.journal.protocol import CloseQuestion, Fence, NewEvent
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
 from ..log.head import RunState
+from ..log.inbox import Cancel, Complete, Create, Decide, Delete, Expire, Received, Resume, Say
 from ..log.log import ConversationLog
 from ..log.record import Run
 from ..log.topics import reply_topic, topic
@@ -62,20 +63,20 @@ class Commands:
         """Read the inbox, carry out what can be, and see that a run that can move does."""
         if self.deleted or self._services.pulse.draining.is_set():
             return  # what is in the inbox stays there for the next start
-        waiting: list[Command] = []
+        waiting: list[Received] = []
         acked = self._log.acked
-        for command in await stored.inbox(self._services.journal, self._log.state.id):
+        for place in await stored.inbox(self._services.journal, self._log.state.id):
             if self.deleted:
                 return
-            if command.key in acked:
+            if place.key in acked:
                 continue
-            if self._log.state.read_only and command.kind != "delete":
-                await self._leave_alone(command)
-            elif command.kind == "message" and self._run_is_live():
-                waiting.append(command)
+            if self._log.state.read_only and not isinstance(place.command, Delete):
+                await self._leave_alone(place)
+            elif isinstance(place.command, Say) and self._run_is_live():
+                waiting.append(place)
                 self._queued = True  # at once: the run may end while what came after it is carried out
             else:
-                await self._carry_out(command)
+                await self._carry_out(place)
         self._queued = bool(waiting)
         await self._take_back_lost()
         await self._see_to_waiting(waiting)
@@ -86,110 +87,119 @@ class Commands:
         if not self._log.active:
             self._services.bus.publish(topic(self._log.state.id), Idle())
 
-    async def _carry_out(self, command: Command) -> None:
-        match command.kind:
-            case "create":
-                await self._create(command)
-            case "message":
-                await self._message(command)
-            case "decision":
-                await self._decision(command)
-            case "cancel":
-                await self._cancel(command)
-            case "expire":
-                await self._expire(command)
-            case "complete":
-                await self._complete(command)
-            case "resume":
-                await self._resume(command)
-            case "delete":
+    async def _carry_out(self, place: Received) -> None:
+        match place.command:
+            case None:
+                text = f"this version does not know {place.kind!r} commands"
+                await self._refuse(place, "invalid_request", text)
+            case Create() as create:
+                await self._create(place, create)
+            case Say():
+                await self._say(place)
+            case Decide() as decide:
+                await self._decide(place, decide)
+            case Expire(question):
+                await self._expire(place, question)
+            case Resume():
+                await self._resume(place)
+            case Cancel():
+                await self._cancel(place)
+            case Complete():
+                await self._complete(place)
+            case Delete():
                 await self._delete()
-            case kind:
-                await self._refuse(
-                    command, "invalid_request", f"this version does not know {kind!r} commands"
-                )
+            case _:
+                assert_never(place.command)
 
-    async def _leave_alone(self, command: Command) -> None:
+    async def _leave_alone(self, place: Received) -> None:
         """Refuse what is asked of a conversation that can only be read. A decision stays in the inbox: its
         question is decided by now, and nobody could decide it again."""
-        if command.kind != "decision":
-            await self._refuse(command, "conversation_read_only", _READ_ONLY)
+        if not isinstance(place.command, Decide):
+            await self._refuse(place, "conversation_read_only", _READ_ONLY)
             return
-        self._services.tokens.drop(command.stream, [command.key])
+        self._services.tokens.drop(place.stream, [place.key])
         told = refusal("conversation_read_only", _DECIDED)
-        self._services.bus.publish(reply_topic(command.stream, command.key), told)
+        self._services.bus.publish(reply_topic(place.stream, place.key), told)
 
-    async def _refuse(self, command: Command, code: ErrorCode, message: str) -> None:
-        self._services.tokens.drop(command.stream, [command.key])
-        await self._log.save(refuse={command.key: refusal(code, message)})
+    async def _refuse(self, place: Received, code: ErrorCode, message: str) -> None:
+        self._services.tokens.drop(place.stream, [place.key])
+        await self._log.save(refuse={place.key: refusal(code, message)})
 
     def _run_is_live(self) -> bool:
         return self._log.state.run is not None
 
     # ---------------------------------------------------------------- commands
 
-    async def _create(self, command: Command) -> None:
-        state = self._log.state
-        if state.last_seq:  # the id was given by the caller's key, and this key delivered something else
-            await self._refuse(command, "idempotency_key_reused", "the conversation exists already")
+    async def _create(self, place: Received, create: Create) -> None:
+        if self._log.state.last_seq:  # the caller's key gave the id, and has delivered another command
+            await self._refuse(place, "idempotency_key_reused", "the conversation exists already")
             return
-        if command.body["message"] is None:
-            replies = {command.key: reply_of(None)}
-            await self._log.save(self._created(command), ack=[command.key], replies=replies)
+        if create.message is None:
+            created, replies = self._created(place, create), {place.key: reply_of(None)}
+            await self._log.save(created, ack=[place.key], replies=replies)
         else:
-            await self._log.save_soon(*self._begun(command), ack=[command.key])
+            await self._log.save_soon(*self._beginning(place), ack=[place.key])
 
-    async def _message(self, command: Command) -> None:
+    async def _say(self, place: Received) -> None:
         if self._log.state.head.completed:
-            await self._refuse(command, "conversation_completed", "the conversation is completed")
+            await self._refuse(place, "conversation_completed", "the conversation is completed")
         else:
-            await self._log.save_soon(*self._begun(command), ack=[command.key])
+            await self._log.save_soon(*self._beginning(place), ack=[place.key])
 
-    def _created(self, command: Command) -> NewEvent:
-        return e.created_by(command, self._services.config.prompt)
+    def _created(self, place: Received, create: Create) -> e.Dated:
+        return e.Dated(stored.created_by(place, create, self._services.config.prompt), place.at)
 
-    def _begun(self, command: Command) -> tuple[NewEvent, ...]:
-        """A turn: the message, and the run with the tree it will go on with whatever the file says later."""
+    def _beginning(self, place: Received) -> Sequence[e.LogEvent | e.Dated]:
+        """The events with which a command begins a run; none if it begins none."""
+        match place.command:
+            case Create(message=str(message), token=token) as create:
+                return (self._created(place, create), *self._turn(place.key, message, token))
+            case Say(message=message, token=token):
+                return self._turn(place.key, message, token)
+            case _:
+                return ()
+
+    def _turn(self, command: str, message: str, token: bool) -> tuple[e.LogEvent, ...]:
+        """The message, and the run with the tree it will go on with whatever the file says later."""
         state = self._log.state
         tree, id = self._services.config.stored_tree, self._services.tree_id
         last = state.head.run
         return (
-            *([self._created(command)] if command.kind == "create" else []),
-            e.message_added(command.body["message"], command.key),
-            e.run_started(
+            e.MessageAdded(message, command),
+            e.RunStarted(
                 str(uuid.uuid4()),
                 last.turn + 1 if last else 1,
-                command.key,
-                id,
-                None if id in state.trees else tree,
-                command.body["token"],
+                command,
+                tree_id=id,
+                replay_version=e.REPLAY_VERSION,
+                token=token,
+                tree=None if id in state.trees else tree,
             ),
         )
 
-    async def _decision(self, command: Command) -> None:
-        id = command.body["question"]
-        with Reading(command.stream, f"command {command.key}"):
-            decision = self._log.state.approvals[id].asked.read(command.body["decision"])
-        resolved = e.approval_resolved(id, decision.to_json(), command.key, decision.token)
-        if await self._settle(id, attrs.evolve(resolved, at=command.at), command.key, decision.token):
+    async def _decide(self, place: Received, decide: Decide) -> None:
+        id, decision = decide.question, decide.decision
+        with Reading(place.stream, f"command {place.key}"):
+            self._log.state.approvals[id].asked.own(decision)
+        resolved = e.Dated(e.ApprovalResolved(id, decision, place.key, decision.token), place.at)
+        if await self._settle(id, resolved, place.key, decision.token):
             return
         if self._log.state.approvals[id].state != "decided":  # it is when the run took it in as it ended
-            await self._refuse(command, "void", "the approval is void: its run has ended")
+            await self._refuse(place, "void", "the approval is void: its run has ended")
 
-    async def _expire(self, command: Command) -> None:
-        id = command.body["question"]
-        expired = e.approval_expired(id, self._log.state.approvals[id].asked.on_expiry)
+    async def _expire(self, place: Received, id: str) -> None:
+        expired = e.ApprovalExpired(id, self._log.state.approvals[id].asked.on_expiry)
         try:
-            if await self._settle(id, expired, command.key, False, [CloseQuestion(id, "expired")]):
+            if await self._settle(id, expired, place.key, False, [CloseQuestion(id, "expired")]):
                 return
         except QuestionTaken:
             pass  # somebody decided in time; that is in the inbox, too
-        await self._log.save(ack=[command.key])
+        await self._log.save(ack=[place.key])
 
     async def _settle(
         self,
         id: str,
-        event: NewEvent,
+        event: e.LogEvent | e.Dated,
         command: str,
         token: bool,
         questions: Sequence[CloseQuestion] = (),
@@ -199,9 +209,9 @@ class Commands:
         while id in log.state.head.pending:
             run = log.state.head.run
             assert run is not None
-            events = [event]
+            events: list[e.LogEvent | e.Dated] = [event]
             if run.state != "running":
-                events.append(e.run_resumed(run.id, command, token, answer=False))
+                events.append(e.RunResumed(run.id, command, token, answer=False))
 
             def unchanged(state: RunState = run.state) -> bool:
                 now = log.state.head
@@ -212,31 +222,31 @@ class Commands:
                 return True
         return False
 
-    async def _resume(self, command: Command) -> None:
+    async def _resume(self, place: Received) -> None:
         head = self._log.state.head.run
         if head is None or head.state != "auth_required":
             text = "the run does not wait for a credential"
-            await self._refuse(command, "not_waiting_for_credential", text)
+            await self._refuse(place, "not_waiting_for_credential", text)
             return
-        await self._log.save(e.run_resumed(head.id, command.key, True, answer=True), ack=[command.key])
+        await self._log.save(e.RunResumed(head.id, place.key, True, answer=True), ack=[place.key])
 
-    async def _see_to_waiting(self, waiting: list[Command]) -> None:
+    async def _see_to_waiting(self, waiting: list[Received]) -> None:
         """Messages behind a live run: one with a token lets a run that lost its own go on, and a run that
         waits for a human answers those who sent them, for that may take long."""
         head = self._log.state.head.run
         if head is None or not waiting:
             return
         if head.state == "auth_required":
-            for command in waiting:
-                tried = (head.id, command.key)
-                has_token = self._services.tokens.get(command.stream, command.key) is not None
+            for place in waiting:
+                tried = (head.id, place.key)
+                has_token = self._services.tokens.get(place.stream, place.key) is not None
                 if has_token and tried not in self._tried:
                     self._tried.add(tried)
-                    await self._log.save(e.run_resumed(head.id, command.key, True, answer=False))
+                    await self._log.save(e.RunResumed(head.id, place.key, True, answer=False))
                     return
         if head.state in ("waiting", "auth_required"):
             reply = reply_of(results.queued(head, self._log.state.head.pending))
-            replies = {command.key: reply for command in waiting if command.key not in self._told}
+            replies = {place.key: reply for place in waiting if place.key not in self._told}
             if replies:
                 await self._log.save(replies=replies)
                 self._told.update(replies)
@@ -248,29 +258,27 @@ class Commands:
             why = "the call it was asked in was lost with the process"
             await save_over(self._log, asked=lambda asked: asked.id in lost, why=why)
 
-    async def _complete(self, command: Command) -> None:
+    async def _complete(self, place: Received) -> None:
         if self._run_is_live() or self._queued:
-            await self._refuse(command, "run_in_progress", "a run is going; wait for it or cancel it first")
+            await self._refuse(place, "run_in_progress", "a run is going; wait for it or cancel it first")
             return
-        events = () if self._log.state.head.completed else (e.conversation_completed(),)
-        await self._log.save(*events, ack=[command.key], replies={command.key: reply_of(None)})
+        events = () if self._log.state.head.completed else (e.ConversationCompleted(),)
+        await self._log.save(*events, ack=[place.key], replies={place.key: reply_of(None)})
 
-    async def _cancel(self, command: Command) -> None:
+    async def _cancel(self, place: Received) -> None:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live():  # it may have finished on its own meanwhile
-            await self._close(
-                lambda run: e.run_cancelled(run.id, [*run.unsettled, command.key]), (command.key,)
-            )
+            await self._close(lambda run: e.RunCancelled(run.id, [*run.unsettled, place.key]), (place.key,))
             self._services.wake(self._log.state.id)  # the next queued message: this look has passed it
         else:
-            await self._log.save(ack=[command.key], replies={command.key: reply_of(None)})
+            await self._log.save(ack=[place.key], replies={place.key: reply_of(None)})
 
     async def _delete(self) -> None:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live() and not self._log.state.read_only:
-            await self._close(lambda run: e.run_cancelled(run.id, run.unsettled))
+            await self._close(lambda run: e.RunCancelled(run.id, run.unsettled))
         await erase(self._services, self._log.fence)
         self.deleted = True
         del self._services.live[self._log.state.id]
@@ -305,7 +313,7 @@ class Commands:
     async def _close_with(self, outcome: str | Failure) -> None:
         await self._close(lambda run: end_event(run, outcome))
 
-    async def _close(self, event: Callable[[Run], NewEvent], ack: tuple[str, ...] = ()) -> None:
+    async def _close(self, event: Callable[[Run], e.RunEnd], ack: tuple[str, ...] = ()) -> None:
         """End the live run. A human who decides at this moment is heard first."""
         while True:
             run = self._log.run
@@ -318,30 +326,34 @@ class Commands:
 
     async def _take_decisions(self) -> None:
         """A human decided while the run was ending: what was answered stands on record before the end."""
-        for command in await stored.inbox(self._services.journal, self._log.state.id):
-            if command.kind == "decision":
-                await self._decision(command)
+        for place in await stored.inbox(self._services.journal, self._log.state.id):
+            if isinstance(place.command, Decide):
+                await self._decide(place, place.command)
 
     async def give_up(self, crash: Exception) -> None:
         """Fail the run that keeps crashing this conversation, be it one that did so before its start was on
         disk; without one, it must be the next command."""
         failure = internal_error(crash)
         first = (await stored.inbox(self._services.journal, self._log.state.id))[:1]
-        for command in filter(self._begins_run, first):
+        for place in filter(self._can_begin, first):
             with suppress(JournalError):  # it may be its start that cannot be saved: then it is refused
-                await self._log.save(*self._begun(command), ack=[command.key])
+                await self._log.save(*self._beginning(place), ack=[place.key])
         if self._run_is_live() and not self._log.state.read_only:
             await self._close_with(failure)
             return
-        for command in first:
-            await self._refuse(command, "internal_error", failure.message)
+        for place in first:
+            await self._refuse(place, "internal_error", failure.message)
 
-    def _begins_run(self, command: Command) -> bool:
+    def _can_begin(self, place: Received) -> bool:
+        """Whether a run of this command can begin now."""
         state = self._log.state
         if state.read_only or state.head.completed or self._run_is_live():
             return False
-        new = command.kind == "create" and not state.last_seq
-        return (new or command.kind == "message") and command.body["message"] is not None
+        match place.command:
+            case Create(message=message):
+                return message is not None and not state.last_seq
+            case command:
+                return isinstance(command, Say)
 
 
 async def erase(services: Services, fence: Fence) -> None:

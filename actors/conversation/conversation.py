@@ -18,6 +18,7 @@ from ...runtime.journal.errors import StreamDamaged, UnknownStream
 from ...runtime.message import Message
 from ..common import errors
 from ..log import stored
+from ..log.inbox import Delete
 from ..log.log import open_log
 from ..log.topics import reply_topic, topic
 from ..nodes.services import Services
@@ -119,7 +120,7 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: 
             return
         fence = await journal.claim(id, services.owner)
         inbox = await stored.inbox(journal, id, skip_damaged=True)
-        if any(command.kind == "delete" for command in inbox):
+        if any(isinstance(each.command, Delete) for each in inbox):
             await erase(services, fence)
             deleted = True
             return

@@ -25,7 +25,9 @@ from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Event, Journal
 from ..common.errors import StartError
 from ..log import events as e
+from ..log.outcomes import Replied, StepFailed, StepOutcome
 from ..log.stored import pages
+from ..models.messages import ToolCall
 
 # ----------------------------------------------------------------- the text of a script, pure
 
@@ -36,24 +38,20 @@ _NUMBER = re.compile(r"\d+")
 _TURN = re.compile(r"(\d+)/")
 
 
-def script_of(history: Iterable[Event]) -> str:
+def script_of(history: Iterable[e.LogEvent | None]) -> str:
     """The text of the script file; empty when the models were asked nothing yet."""
-    steps = [
-        event.body
-        for event in history
-        if event.type == e.STEP_FINISHED and event.body["kind"] == "model" and _was_said(event.body)
-    ]
+    steps = [event for event in history if isinstance(event, e.StepFinished) and _was_said(event)]
     if not steps:
         return ""
     # Not as they came: branches that run side by side would make another file of the same conversation.
-    steps.sort(key=lambda step: [int(part) for part in _NUMBER.findall(step["key"])])
+    steps.sort(key=lambda step: [int(part) for part in _NUMBER.findall(step.key)])
     where = [_where(step) for step in steps]
     times = Counter(_hashable(place) for place in where)
     replies = []
     for step, place in zip(steps, where, strict=True):
         if times[_hashable(place)] > 1:
-            place["step"] = step["key"]
-        replies.append({"when": place, **_reply(step)})
+            place["step"] = step.key
+        replies.append({"when": place, **_reply(step.outcome)})
     return str(
         yaml.dump({"replies": replies}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     )
@@ -72,16 +70,22 @@ def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _was_said(step: Mapping[str, Any]) -> bool:
+def _was_said(step: e.StepFinished) -> bool:
     """Whether a model, and not a limit of ours, is behind the outcome."""
-    return "error" not in step or step["error"]["code"] == "model_error"
+    match step.outcome:
+        case Replied():
+            return True
+        case StepFailed(error=error):
+            return step.kind == "model" and error.code == "model_error"
+        case _:
+            return False
 
 
-def _where(step: Mapping[str, Any]) -> dict[str, Any]:
-    execution, _, call = step["key"].rpartition(":")
+def _where(step: e.StepFinished) -> dict[str, Any]:
+    execution, _, call = step.key.rpartition(":")
     turn = _TURN.match(execution)
     assert turn is not None
-    place: dict[str, Any] = {"turn": int(turn[1]), "node": step["node"]}
+    place: dict[str, Any] = {"turn": int(turn[1]), "node": step.node}
     iteration = _ITERATION.search(execution)
     if iteration is not None:
         place["iteration"] = int(iteration[1])
@@ -93,25 +97,25 @@ def _hashable(place: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(place.items())
 
 
-def _reply(step: Mapping[str, Any]) -> dict[str, Any]:
-    if "error" in step:
-        return {"error": {"message": step["error"]["message"]}}
+def _reply(outcome: StepOutcome) -> dict[str, Any]:
+    if isinstance(outcome, StepFailed):
+        return {"error": {"message": outcome.error.message}}
+    assert isinstance(outcome, Replied)
     reply: dict[str, Any] = {}
-    if step["text"] or not step["tool_calls"]:
-        reply["text"] = _literal(step["text"])
-    if step["tool_calls"]:
-        reply["tool_calls"] = [_call(call) for call in step["tool_calls"]]
-    usage = {key: count for key, count in step["usage"].items() if key.endswith("_tokens") and count}
+    if outcome.text or not outcome.tool_calls:
+        reply["text"] = _literal(outcome.text)
+    if outcome.tool_calls:
+        reply["tool_calls"] = [_call(call) for call in outcome.tool_calls]
+    used = {} if outcome.usage is None else attrs.asdict(outcome.usage)
+    usage = {name: count for name, count in used.items() if name.endswith("_tokens") and count}
     if usage:
         reply["usage"] = usage
     return reply
 
 
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    said = {"name": call["name"], "arguments": _literal(call["arguments"])}
-    if call.get("problem") is not None:
-        said["problem"] = call["problem"]
-    return said
+def _call(call: ToolCall) -> dict[str, Any]:
+    said = {"name": call.name, "arguments": _literal(call.arguments)}
+    return said if call.problem is None else {**said, "problem": call.problem}
 
 
 def _literal(value: Any) -> Any:
@@ -182,17 +186,17 @@ class Recorder:
         self._news.set()
 
     async def _write(self, conversation: str) -> None:
-        history: list[Event] = []
+        history: list[e.LogEvent | None] = []
         try:
             async with aclosing(pages(self._journal, conversation)) as found:
                 async for page in found:
-                    history += page
+                    history += (entry.event for entry in page)
             await trio.to_thread.run_sync(_replace, self._folder / f"{conversation}.yaml", history)
         except (OSError, StreamDamaged) as error:
             logger.warning("the recording of conversation %s was not written: %s", conversation, error)
 
 
-def _replace(path: Path, history: list[Event]) -> None:
+def _replace(path: Path, history: list[e.LogEvent | None]) -> None:
     text = script_of(history)
     if not text:
         return

@@ -10,6 +10,7 @@ import attrs
 from ..approvals.decided import CANCELLED
 from ..approvals.kinds import Approval
 from ..common.errors import ErrorCode
+from ..common.stored_json import new_converter
 from ..log.head import RunHead
 from ..log.state import CANCELLED_RUN, Conversation
 from ..models.usage import NOTHING, Spent, stored
@@ -50,8 +51,14 @@ class Result:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Result:
+        """The result that was kept. Raises LookupError, TypeError or ValueError for anything else."""
         fields, used = stored(body)
-        return cls(**{**fields, "approvals": tuple(body["approvals"]), "used": used})
+        result: Result = _converter.structure({**fields, "used": used}, cls)
+        return result
+
+
+_converter = new_converter()
+_converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
 
 
 @attrs.frozen(eq=False)
@@ -118,6 +125,11 @@ def _of(run: RunHead, text: str, state: ResultState) -> Result:
 def reply_of(result: Result | None) -> dict[str, Any]:
     """A reply as it is kept: the result of a command."""
     return {"result": result.to_json() if result else None}
+
+
+def result_of(reply: Mapping[str, Any]) -> Result | None:
+    """The result in a reply that was kept. Raises LookupError, TypeError or ValueError for anything else."""
+    return None if reply["result"] is None else Result.from_json(reply["result"])
 
 
 def refusal(code: ErrorCode, message: str, hint: str | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
@@ -15,17 +15,18 @@ from ...config.nodes import Node
 from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
-from ...runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ...runtime.journal.protocol import CloseQuestion, SettleIntent
 from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.head import RunHead, fold_head
 from ..log.log import ConversationLog
+from ..log.outcomes import NodeEnd
 from ..log.record import Run
-from ..log.state import failure_text
+from ..log.state import answer_of
 from ..log.step import ReplayMismatch
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
-from ..nodes.node import Execute, NodeEnd, RunScope
+from ..nodes.node import Execute, RunScope
 from ..nodes.services import Services
 from ..tools.needs import Wanted
 from . import result as results
@@ -112,10 +113,12 @@ async def announce(log: ConversationLog, services: Services) -> None:
         settles = tuple(log.run.unsettled)
         if wanted is not None:
             result = results.auth_required(head, wanted)
-            event = e.run_auth_required(head.id, wanted.to_json(), settles, log.worked)
+            event: e.RunPause = e.RunAuthRequired(
+                run=head.id, **attrs.asdict(wanted), settles=settles, worked=log.worked
+            )
         else:
             result = waiting_result(log)
-            event = e.run_waiting(head.id, log.state.head.pending, settles, log.worked)
+            event = e.RunWaiting(head.id, log.state.head.pending, settles, log.worked)
         replies = dict.fromkeys(settles, reply_of(result))
         # What is told and to whom may change while this waits for its turn: a decision whose branch waits for
         # a turn of its own moves nothing, but whoever made it has to be answered.
@@ -141,13 +144,14 @@ def waiting_result(log: ConversationLog) -> Result:
     return results.waiting(head.run, [log.state.approvals[id] for id in head.pending])
 
 
-def end_event(run: Run, outcome: str | Failure) -> NewEvent:
+def end_event(run: Run, outcome: str | Failure) -> e.RunEnd:
+    settles = tuple(run.unsettled)
     if isinstance(outcome, str):
-        return e.run_finished(run.id, outcome, run.unsettled)
-    return e.run_failed(run.id, outcome.code, outcome.message, run.unsettled)
+        return e.RunFinished(run.id, outcome, settles)
+    return e.RunFailed(run.id, outcome.code, outcome.message, settles)
 
 
-async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) -> bool:
+async def close(log: ConversationLog, end: e.RunEnd, ack: Sequence[str] = ()) -> bool:
     """Write the end of the live run, with all that ends with it, in one commit. False: it was to be written
     otherwise, for an approval was settled while this waited for its turn.
 
@@ -158,14 +162,14 @@ async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) ->
         QuestionTaken: a human was faster. Nothing was written; the inbox holds the decision.
     """
     run = log.run
-    void = [e.approval_void(id, "the run has ended") for id in log.state.head.pending]
+    void = [e.ApprovalVoid(id, "the run has ended") for id in log.state.head.pending]
     lost = [
         (key, attempt)
         for key, record in run.calls.items()
         for attempt, state in record.attempts.items()
         if state == "started"
     ]
-    unknown = [e.tool_unknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
+    unknown = [e.ToolUnknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
     events = (*unknown, *void, end)
     head = fold_head(log.state.head, events).run
     assert head is not None
@@ -181,12 +185,13 @@ async def close(log: ConversationLog, end: NewEvent, ack: Sequence[str] = ()) ->
     )
 
 
-def _final_result(head: RunHead, end: NewEvent) -> Result:
-    match end.type:
-        case e.RUN_FINISHED:
-            return results.finished(head, end.body["text"])
-        case e.RUN_FAILED:
-            code = end.body["code"]
-            return results.failed(head, code, failure_text(code, end.body["message"]))
-        case _:
+def _final_result(head: RunHead, end: e.RunEnd) -> Result:
+    match end:
+        case e.RunFinished(text=text):
+            return results.finished(head, text)
+        case e.RunFailed(code=code):
+            return results.failed(head, code, answer_of(end))
+        case e.RunCancelled():
             return results.cancelled(head)
+        case _:
+            assert_never(end)

@@ -12,6 +12,7 @@ import trio
 
 from ...runtime.errors import ActorError
 from ...runtime.event_bus import Subscription
+from ...runtime.journal.errors import Reading
 from ...runtime.journal.protocol import (
     Accepted,
     Already,
@@ -25,10 +26,11 @@ from ...runtime.journal.protocol import (
 )
 from ..common import errors
 from ..common.errors import AgentError
-from ..log.stored import check_reply
+from ..log.inbox import AnyCommand, body_of
 from ..log.topics import reply_topic
 from ..nodes.services import Services
 from . import follow
+from .result import Result, result_of
 
 Outcome: TypeAlias = Accepted | Won | Already | Repeated | KeyReused | NotAccepted | Unknown
 
@@ -43,8 +45,7 @@ class Sender:
         self,
         id: str,
         key: str | None,
-        kind: str,
-        body: Json,
+        command: AnyCommand,
         *,
         token: str | None = None,
         wait: bool = True,
@@ -52,8 +53,8 @@ class Sender:
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
         not_behind: frozenset[str] = frozenset(),
-    ) -> Json | NotAccepted | None:
-        """The reply to a command; None when it is not waited for, or not yet there.
+    ) -> Result | NotAccepted | None:
+        """The result of a command; None when it has none, is not waited for, or not yet there.
 
         `NotAccepted` when the conversation waits for an approval and `unless` says that this matters.
         Raises `AgentError`.
@@ -63,15 +64,22 @@ class Sender:
 
         async def deliver() -> Outcome:
             return await journal.deliver(
-                id, key, kind, body, new=new, limit=limit, unless=unless, not_behind=not_behind
+                id,
+                key,
+                command.kind,
+                body_of(command),
+                new=new,
+                limit=limit,
+                unless=unless,
+                not_behind=not_behind,
             )
 
         return await self._send(id, key, token, wait, deliver)
 
     async def decide(
         self, question: Question, decision: Json, key: str | None, *, token: str | None, wait: bool
-    ) -> Json | None:
-        """The reply to a decision, as for a command. Raises `AgentError`."""
+    ) -> Result | None:
+        """The result of a decision, as for a command. Raises `AgentError`."""
         services = self._services
         key = key or str(uuid.uuid4())
 
@@ -101,7 +109,7 @@ class Sender:
 
     async def _send(
         self, id: str, key: str, token: str | None, wait: bool, put: Callable[[], Awaitable[Outcome]]
-    ) -> Json | NotAccepted | None:
+    ) -> Result | NotAccepted | None:
         services = self._services
         # Or it would lend its token for a moment, and take it from another who sends the same with that key.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -113,8 +121,10 @@ class Sender:
             try:
                 with errors.damage_as_agent_error():
                     outcome = await put()
+                    known = None
                     if isinstance(outcome, Repeated) and outcome.reply is not None:
-                        check_reply(id, outcome.reply)
+                        with Reading(id, "a reply"):
+                            known = result_of(outcome.reply)
                 needed = _is_open(outcome)
             finally:  # who is cancelled before the command is handed over leaves no token behind, either
                 if lent and not needed:
@@ -123,8 +133,8 @@ class Sender:
                 case Accepted() | Won() | Repeated(reply=None):
                     services.wake(id)
                     return await self._wait(id, replies) if wait else None
-                case Repeated(reply=reply):
-                    return reply
+                case Repeated():
+                    return known
                 case KeyReused():
                     raise errors.key_reused()
                 case NotAccepted(why="status", status="waiting_approval"):
@@ -138,7 +148,7 @@ class Sender:
                 case _:
                     assert_never(outcome)
 
-    async def _wait(self, id: str, replies: Subscription) -> Json:
+    async def _wait(self, id: str, replies: Subscription) -> Result | None:
         if self._closed:
             replies.end()  # the command was on its way when the others were sent away
         self._waits.add(replies)
@@ -153,7 +163,7 @@ class Sender:
         if "error" in reply:
             refused = reply["error"]
             raise AgentError(refused["code"], refused["message"], hint=refused.get("hint"))
-        return reply
+        return result_of(reply)
 
     def _lend(self, id: str, key: str, token: str | None) -> bool:
         """Have a token ready before its command can be carried out. It never takes another's place, for

@@ -19,6 +19,7 @@ from ...runtime.context import Behaviour, background
 from ...runtime.event_bus import EventBus, Subscription
 from ...runtime.journal.protocol import MOST_DUE, Accepted, Due, Journal, Question
 from ...runtime.message import Message
+from ..log.inbox import Expire, body_of
 from ..log.topics import EXPIRIES
 
 LONGEST_SLEEP = 60.0
@@ -95,9 +96,8 @@ class _Deadlines:
         due = [question for question in questions if question.expires is not None and question.expires <= now]
         for question in due:
             if question.id not in self._told:
-                body = {"question": question.id}
-                key = f"expire/{question.id}"
-                outcome = await self._journal.deliver(question.stream, key, "expire", body)
+                expire, key = Expire(question.id), f"expire/{question.id}"
+                outcome = await self._journal.deliver(question.stream, key, expire.kind, body_of(expire))
                 if isinstance(outcome, Accepted):
                     self._wake(question.stream)
         coming = (each.expires for each in questions if each.expires is not None and each.expires > now)

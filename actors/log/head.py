@@ -6,14 +6,18 @@ are on disk. Named tuples, for nearly every event replaces one: a fold spends a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
-from ...runtime.journal.protocol import Event, NewEvent, Summary
-from ..approvals.decided import Decided, Expired
-from ..approvals.kinds import decision_of
+import attrs
+from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
+
+from ...runtime.journal.protocol import Summary
+from ..approvals.decided import Expired
+from ..common.stored_json import new_converter
 from ..models.usage import NOTHING, Spent, stored
 from . import events as e
+from .outcomes import Replied, StepFailed
 
 Status: TypeAlias = Literal["active", "waiting_approval", "completed"]
 RunState: TypeAlias = Literal["running", "waiting", "auth_required", "finished", "failed", "cancelled"]
@@ -69,73 +73,103 @@ class Head(NamedTuple):
 
 def head_of_summary(summary: Summary) -> Head:
     """The head a summary was made of, but for `pending` and `in_flight`, which the questions tell."""
-    run = summary.body.get("run")
-    if run is not None:
-        fields, used = stored(run)
-        run = RunHead(**fields, used=used)
+    body = _converter.structure(summary.body, _SummaryBody)
+    run = None
+    if body.run is not None:
+        fields, used = stored(body.run)
+        run = _converter.structure({**fields, "used": used}, RunHead)
     return Head(
-        session_id=summary.body.get("session_id", ""),
+        session_id=body.session_id,
         title=summary.title,
         completed=summary.status == "completed",
         run=run,
-        used=Spent(*summary.body.get("used", ())),
+        used=Spent(*body.used),
     )
 
 
-def fold_head(head: Head, new: Iterable[NewEvent | Event]) -> Head:
-    for event in new:
-        head = advance(head, event.type, event.body)
+@attrs.frozen
+class _SummaryBody:
+    session_id: str = ""
+    run: Mapping[str, Any] | None = None
+    used: Sequence[Any] = ()
+
+
+_converter = new_converter()
+_converter.register_structure_hook_factory(is_namedtuple, namedtuple_dict_structure_factory)
+_converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
+
+
+def fold_head(head: Head, events: Iterable[e.LogEvent]) -> Head:
+    for event in events:
+        head = advance(head, event)
     return head
 
 
-def advance(head: Head, type: str, body: Mapping[str, Any]) -> Head:
+def advance(head: Head, event: e.LogEvent) -> Head:
     """The head after one event."""
-    run = head.run
-    match type:
-        case e.CONVERSATION_CREATED:
-            return head._replace(session_id=body["session_id"])
-        case e.MESSAGE_ADDED if not head.title:
-            return head._replace(title=" ".join(body["text"].split())[:TITLE_LENGTH])
-        case e.RUN_STARTED:
-            return head._replace(run=RunHead(body["run"], body["turn"]))
-        case e.CONVERSATION_COMPLETED:
+    match event:
+        case e.ConversationCreated(session_id=session_id):
+            return head._replace(session_id=session_id)
+        case e.MessageAdded(text=text):
+            return head if head.title else head._replace(title=" ".join(text.split())[:TITLE_LENGTH])
+        case e.ConversationCompleted():
             return head._replace(completed=True)
-        case e.APPROVAL_REQUESTED:
-            in_flight = (*head.in_flight, body["id"]) if body.get("in_flight") else head.in_flight
-            return head._replace(pending=(*head.pending, body["id"]), in_flight=in_flight)
-        case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
-            if run and _end_of(body).rejects:
-                run = run._replace(rejected=True)
-            pending = tuple(id for id in head.pending if id != body["id"])
-            in_flight = tuple(id for id in head.in_flight if id != body["id"])
-            return head._replace(pending=pending, in_flight=in_flight, run=run)
-        case e.STEP_FINISHED if run and "usage" in body:
-            run = run._replace(used=run.used.plus(body["usage"]))
-            return head._replace(run=run, used=head.used.plus(body["usage"]))
-    state = RUN_STATES.get(type)
-    if run is None or state is None:
+        case e.StepFinished():
+            return _after_step(head, event)
+        case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+            return _after_approval(head, event)
+        case e.RunStarted(run=id, turn=turn):
+            return head._replace(run=RunHead(id, turn))
+        case e.ToolStarted() | e.ToolFinished() | e.ToolUnknown() | e.BatchFinished() | e.StateSet():
+            return head
+        case _:
+            return head if head.run is None else head._replace(run=_after_run(head.run, event))
+
+
+def _after_step(head: Head, step: e.StepFinished) -> Head:
+    usage = step.outcome.usage if isinstance(step.outcome, Replied | StepFailed) else None
+    if usage is None or head.run is None:
         return head
-    auth = wanted(body) if state == "auth_required" else None
-    return head._replace(run=run._replace(state=state, code=body.get("code"), auth=auth))
+    run = head.run._replace(used=head.run.used.plus(usage))
+    return head._replace(run=run, used=head.used.plus(usage))
 
 
-RUN_STATES: Mapping[str, RunState] = {
-    e.RUN_WAITING: "waiting",
-    e.RUN_AUTH_REQUIRED: "auth_required",
-    e.RUN_RESUMED: "running",
-    e.RUN_FINISHED: "finished",
-    e.RUN_FAILED: "failed",
-    e.RUN_CANCELLED: "cancelled",
-}
+def _after_approval(head: Head, event: e.ApprovalEvent) -> Head:
+    if isinstance(event, e.ApprovalRequested):
+        id = event.asked.id
+        in_flight = (*head.in_flight, id) if event.asked.in_flight else head.in_flight
+        return head._replace(pending=(*head.pending, id), in_flight=in_flight)
+    pending = tuple(id for id in head.pending if id != event.id)
+    in_flight = tuple(id for id in head.in_flight if id != event.id)
+    run = head.run and head.run._replace(rejected=head.run.rejected or _rejects(event))
+    return head._replace(pending=pending, in_flight=in_flight, run=run)
 
 
-def wanted(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a ``run.auth_required`` that says what is wanted, and by whom."""
-    return {key: body[key] for key in ("server", "status", "challenge") if key in body}
+def _rejects(end: e.ApprovalEnd) -> bool:
+    match end:
+        case e.ApprovalResolved(decision=decision):
+            return decision.rejects
+        case e.ApprovalExpired(on_expiry=on_expiry):
+            return Expired(on_expiry=on_expiry).rejects
+        case e.ApprovalVoid():
+            return False
+        case _:
+            assert_never(end)
 
 
-def _end_of(body: Mapping[str, Any]) -> Decided:
-    """The decision that ended an approval, from the event's body; a void approval counts as one without."""
-    if "decision" in body:
-        return decision_of(body["decision"])
-    return Expired(on_expiry=body.get("on_expiry", ""))
+def _after_run(run: RunHead, event: e.RunPause | e.RunResumed | e.RunEnd) -> RunHead:
+    match event:
+        case e.RunWaiting():
+            return run._replace(state="waiting", code=None, auth=None)
+        case e.RunAuthRequired(wanted=wanted):
+            return run._replace(state="auth_required", code=None, auth=wanted.to_json())
+        case e.RunResumed():
+            return run._replace(state="running", code=None, auth=None)
+        case e.RunFinished():
+            return run._replace(state="finished", code=None, auth=None)
+        case e.RunFailed(code=code):
+            return run._replace(state="failed", code=code, auth=None)
+        case e.RunCancelled():
+            return run._replace(state="cancelled", code=None, auth=None)
+        case _:
+            assert_never(event)

@@ -42,6 +42,7 @@ from ..tools.needs import Wanted
 from . import events as e
 from .activity import Branches, Meter, Meters, Pulse
 from .deltas import Passing
+from .event_json import encode
 from .head import Head, fold_head
 from .record import Run
 from .state import Conversation
@@ -97,7 +98,7 @@ class ConversationLog(Branches):
 
     async def save(
         self,
-        *new: NewEvent,
+        *new: e.LogEvent | e.Dated,
         intents: Sequence[NewIntent] = (),
         settle: Sequence[SettleIntent] = (),
         questions: Sequence[NewQuestion | CloseQuestion] = (),
@@ -119,11 +120,13 @@ class ConversationLog(Branches):
                 return False
             ahead = self._ahead
             self.flusher.done(self)
-            head = fold_head(self.state.head, new)
+            events = [e.undated(each) for each in new]
+            written = [encode(each) for each in new]
+            head = fold_head(self.state.head, events)
             saved = await self.journal.save(
                 self.fence,
                 self.state.last_seq - len(ahead.events),
-                (*ahead.events, *new),
+                (*ahead.events, *written),
                 intents=intents,
                 settle=(*ahead.settle, *settle),
                 questions=questions,
@@ -135,9 +138,8 @@ class ConversationLog(Branches):
             # No checkpoint from here on: commit, fold and publication are one step for everybody else.
             self._caught_up(ahead)
             self.state.head = self._stored_head = head
-            for seq, event in enumerate(new, self.state.last_seq + 1):
-                at = saved.at if event.at is None else event.at
-                self._take_in(Event(self.state.id, seq, event.type, at, event.body))
+            for event, kept in zip(events, written, strict=True):
+                self._take_in(event, self._placed(kept, saved.at))
             if replies or refuse:
                 for key, reply in {**(replies or {}), **(refuse or {})}.items():
                     self.bus.publish(reply_topic(self.state.id, key), reply)
@@ -154,7 +156,7 @@ class ConversationLog(Branches):
 
     async def save_soon(
         self,
-        *new: NewEvent,
+        *new: e.LogEvent | e.Dated,
         settle: Sequence[SettleIntent] = (),
         ack: Sequence[str] = (),
         when: Callable[[], bool] = lambda: True,
@@ -169,13 +171,11 @@ class ConversationLog(Branches):
         try:
             if not when():
                 return False
-            now, seq = self.wall(), self.state.last_seq
-            events = [
-                Event(self.state.id, seq + n, each.type, now if each.at is None else each.at, each.body)
-                for n, each in enumerate(new, 1)
-            ]
-            for event in events:
-                self.state.apply(event)
+            now = self.wall()
+            events = []
+            for each in new:
+                events.append(stored := self._placed(encode(each), now))
+                self.state.apply(e.Entry(stored.seq, stored.at, e.undated(each)))
             if not self.ahead:
                 self._ask_for_flush()
             self._ahead.add(events, settle, ack)
@@ -261,16 +261,21 @@ class ConversationLog(Branches):
         self._used[what] = used + 1
         return True
 
-    def _take_in(self, event: Event) -> None:
-        self.state.apply_below(event)
-        if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED):
-            self._answer(event.body["id"])
-        if event.type == e.RUN_RESUMED or (event.type == e.APPROVAL_RESOLVED and event.body["token"]):
+    def _placed(self, written: NewEvent, now: float) -> Event:
+        """The next event of the log, as it is stored."""
+        at = now if written.at is None else written.at
+        return Event(self.state.id, self.state.last_seq + 1, written.type, at, written.body)
+
+    def _take_in(self, event: e.LogEvent, stored: Event) -> None:
+        self.state.apply_below(e.Entry(stored.seq, stored.at, event))
+        if isinstance(event, e.ApprovalResolved | e.ApprovalExpired):
+            self._answer(event.id)
+        if isinstance(event, e.RunResumed) or (isinstance(event, e.ApprovalResolved) and event.token):
             for _wanted, ready, meters in list(self._unauthorized.values()):
                 self.resume(meters)
                 ready.set()
             self._unauthorized.clear()
-        self.bus.publish(topic(event.stream), event)
+        self.bus.publish(topic(stored.stream), stored)
 
     def _answer(self, approval: str) -> None:
         waiter = self._waiting.pop(approval, None)
@@ -297,7 +302,7 @@ class ConversationLog(Branches):
             await self.admit(meters)
             asked = ask()
             id = asked.id
-            await self.save(e.approval_requested(asked.to_json()), questions=[row_of(asked)])
+            await self.save(e.ApprovalRequested(asked), questions=[row_of(asked)])
         if id not in self.run.decisions:
             answered = trio.Event()
             self._waiting[id] = (answered, meters)

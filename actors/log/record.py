@@ -9,6 +9,7 @@ import attrs
 
 from ..approvals.decided import Decided
 from ..tools.needs import Need, NeedsAnswers
+from .events import BatchFinished, StepFinished, ToolStarted
 
 
 @attrs.define
@@ -43,17 +44,19 @@ class Tally:
         if not self.under_way:
             self.busy += max(0.0, at - self.since)
 
-    def figures(self, succeeded: Sequence[bool]) -> dict[str, Any]:
-        """What ``batch.finished`` says. `succeeded`: for each call, also those that never left. Seconds."""
+    def finished(self, key: str, node: str, succeeded: Sequence[bool]) -> BatchFinished:
+        """The summary of the reply. `succeeded`: for each call, also for those that were not sent."""
         good = sum(succeeded)
-        return {
-            "size": len(succeeded),
-            "concurrency": self.most,
-            "duration": round(self.busy, 3),
-            "average_duration": round(self.worked / self.attempts, 3) if self.attempts else 0.0,
-            "succeeded": good,
-            "failed": len(succeeded) - good,
-        }
+        return BatchFinished(
+            key,
+            node,
+            size=len(succeeded),
+            concurrency=self.most,
+            duration=round(self.busy, 3),
+            average_duration=round(self.worked / self.attempts, 3) if self.attempts else 0.0,
+            succeeded=good,
+            failed=len(succeeded) - good,
+        )
 
 
 CallState: TypeAlias = Literal[
@@ -93,17 +96,15 @@ class CallRecord:
 
     message: int
     """Its place among the conversation's messages."""
-    attempts: dict[int, str] = attrs.field(factory=dict)
-    """`started`, `finished` or `unknown`, by attempt."""
+    attempts: dict[int, Literal["started", "finished", "unknown"]] = attrs.field(factory=dict)
     need: Need | None = None
     """The server wanted this, in place of giving a result, at the last attempt."""
     asked: NeedsAnswers | None = None
     """The last need of answers: every attempt after that brings them."""
     asked_at: int = 0
     """The attempt that met it."""
-    started: Mapping[str, Any] | None = None
-    """The body of the last `tool.started`."""
-    result: Mapping[str, Any] | None = None
+    started: ToolStarted | None = None
+    """The intent of the last attempt."""
     reason: str = ""
     """Why its outcome is unknown."""
     left: float = 0.0
@@ -127,7 +128,8 @@ class Run:
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)
     """All commands that were part of it."""
-    steps: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    steps: dict[str, StepFinished] = attrs.field(factory=dict)
+    """By key, but for those of tool calls, which are in `calls`."""
     said: dict[str, list[str]] = attrs.field(factory=dict)
     """Keys of the model's replies by node, oldest first."""
     calls: dict[str, CallRecord] = attrs.field(factory=dict)

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import attrs
 
 from ...runtime.journal.protocol import Event
+from ..approvals.asked import Asked
 from ..approvals.decided import Decided, Expired
-from ..approvals.kinds import Approval, question_of
+from ..approvals.kinds import Approval
 from ..approvals.outcome_approval import unknown_text
-from ..tools.needs import NeedsAnswers, need_of
+from ..tools.needs import NeedsAnswers
 from . import events as e
+from .event_json import decode
 from .head import Head, advance
-from .record import CallRecord, CallView, Exchange, Message, Run, Tally
+from .outcomes import Chosen, Ended, NotSent, Replied, StepFailed
+from .record import CallRecord, CallState, CallView, Exchange, Message, Run, Tally
 
 
 @attrs.define(eq=False)
@@ -42,21 +45,33 @@ class Conversation:
     read_only: bool = False
     """It has an event this version does not know."""
 
-    def apply(self, event: Event) -> None:
+    def apply(self, entry: e.Entry) -> None:
         """Advance by the next event."""
-        self.head = advance(self.head, event.type, event.body)
-        self.apply_below(event)
+        if entry.event is not None:
+            self.head = advance(self.head, entry.event)
+        self.apply_below(entry)
 
-    def apply_below(self, event: Event) -> None:
+    def apply_below(self, entry: e.Entry) -> None:
         """Advance everything but the head: for the writer, who has folded that before it saved."""
-        self.last_seq = event.seq
-        self.updated = max(self.updated, event.at)  # what a human did is dated when it was done
-        if event.type not in e.KNOWN:
-            self.read_only = True
-            return
-        handler = _HANDLERS.get(event.type)
-        if handler is not None:
-            handler(self, event, event.body)
+        self.last_seq = entry.seq
+        self.updated = max(self.updated, entry.at)  # what a human did is dated when it was done
+        match event := entry.event:
+            case None:
+                self.read_only = True
+            case e.ConversationCreated() | e.MessageAdded() | e.StateSet() | e.ConversationCompleted():
+                _conversation(self, entry, event)
+            case e.StepFinished() | e.BatchFinished():
+                _step(self, entry, event)
+            case e.ToolStarted() | e.ToolFinished() | e.ToolUnknown():
+                _tool(self, entry, event)
+            case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+                _approval(self, entry, event)
+            case e.RunStarted() | e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
+                _run_moved(self, event)
+            case e.RunFinished() | e.RunFailed() | e.RunCancelled():
+                _run_ended(self, entry, event)
+            case _:
+                assert_never(event)
 
     def message_id(self, seq: int, index: int = 0) -> str:
         """A name-based UUID (RFC 9562, version 5 in form): the same for everybody who folds these events."""
@@ -65,9 +80,9 @@ class Conversation:
         return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-a{h[17:20]}-{h[20:32]}"
 
     def say(
-        self, event: Event, role: Literal["system", "user", "assistant"], text: str, node: str | None = None
+        self, entry: e.Entry, role: Literal["system", "user", "assistant"], text: str, node: str | None = None
     ) -> None:
-        self.messages.append(Message(self.message_id(event.seq), role, text, event.at, node))
+        self.messages.append(Message(self.message_id(entry.seq), role, text, entry.at, node))
 
     def snapshot(self) -> Conversation:
         """A copy that stays as it is, without the record of the live run."""
@@ -95,111 +110,106 @@ CANCELLED_RUN = "The run was cancelled."
 def fold(id: str, history: Iterable[Event]) -> Conversation:
     conversation = Conversation(id)
     for event in history:
-        conversation.apply(event)
+        conversation.apply(decode(event))
     return conversation
 
 
-# ---------------------------------------------------------------- one per type
+# --------------------------------------------------------- one for each group of events
 
 
-def _created(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    c.created = event.at
-    c.say(event, "system", body["prompt"])
+def _conversation(c: Conversation, entry: e.Entry, event: e.ConversationEvent) -> None:
+    match event:
+        case e.ConversationCreated(prompt=prompt):
+            c.created = entry.at
+            c.say(entry, "system", prompt)
+        case e.MessageAdded(text=text):
+            c.say(entry, "user", text)
+        case e.StateSet() | e.ConversationCompleted():
+            pass
+        case _:
+            assert_never(event)
 
 
-def _message_added(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    c.say(event, "user", body["text"])
-
-
-def _run_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    if "tree" in body:
-        c.trees[body["tree_id"]] = body["tree"]
-    c.run = Run(
-        id=body["run"],
-        turn=body["turn"],
-        text=c.messages[-1].content,
-        tree_id=body["tree_id"],
-        replay_version=body["replay_version"],
-        mover=body["command"],
-        token=body["token"],
-        unsettled=[body["command"]],
-        commands=[body["command"]],
-    )
-
-
-def _step_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
+def _step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
     run = _live(c)
-    key = body["key"]
-    if body["kind"] == "call":
-        record = run.calls[key]
-        state = "denied" if body["outcome"] == "denied" else "finished"
-        is_error = body["outcome"] != "exit_loop"
-        c.update_call(record, body["content"], state=state, result=body["content"], is_error=is_error)
+    if isinstance(event, e.BatchFinished):
+        run.batches.add(event.key)
+        run.tallies.pop(event.key, None)
         return
-    run.steps[key] = body
-    if body["kind"] == "model":
-        run.said.setdefault(body["node"], []).append(key)
-    if body["kind"] != "model" or "error" in body:
-        return
-    if body["text"]:
-        c.say(event, "assistant", body["text"], body["node"])
-    for index, call in enumerate(body["tool_calls"]):
-        view = CallView(call["id"], call["name"], call["arguments"])
-        message = Message(c.message_id(event.seq, index + 1), "tool", "", event.at, body["node"], view)
-        run.calls[f"{key}.{index}"] = CallRecord(len(c.messages))
+    if event.kind == "model":
+        run.said.setdefault(event.node, []).append(event.key)
+    match event.outcome:
+        case NotSent(outcome=outcome, content=content):
+            state: CallState = "denied" if outcome == "denied" else "finished"
+            is_error = outcome != "exit_loop"
+            c.update_call(run.calls[event.key], content, state=state, result=content, is_error=is_error)
+        case Replied() as reply:
+            run.steps[event.key] = event
+            _replied(c, entry, event, reply)
+        case Ended() | Chosen() | StepFailed():
+            run.steps[event.key] = event
+        case _:
+            assert_never(event.outcome)
+
+
+def _replied(c: Conversation, entry: e.Entry, step: e.StepFinished, reply: Replied) -> None:
+    if reply.text:
+        c.say(entry, "assistant", reply.text, step.node)
+    for index, call in enumerate(reply.tool_calls):
+        view = CallView(call.id, call.name, call.arguments)
+        message = Message(c.message_id(entry.seq, index + 1), "tool", "", entry.at, step.node, view)
+        _live(c).calls[f"{step.key}.{index}"] = CallRecord(len(c.messages))
         c.messages.append(message)
 
 
-def _batch_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    run.batches.add(body["key"])
-    run.tallies.pop(body["key"], None)
+def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
+    record = _live(c).calls[event.key]
+    match event:
+        case e.ToolStarted():
+            _tool_started(c, entry, event, record)
+        case e.ToolFinished(need=None, result=result):
+            _attempt_over(c, entry, event, "finished")
+            content = result.content
+            c.update_call(record, content, state="finished", result=content, is_error=result.is_error)
+        case e.ToolFinished(need=need):
+            _attempt_over(c, entry, event, "finished")
+            record.need = need
+            if isinstance(need, NeedsAnswers):
+                record.asked, record.asked_at = need, event.attempt
+            c.update_call(record, state="waiting")
+        case e.ToolUnknown(reason=reason):
+            _attempt_over(c, entry, event, "unknown")
+            record.reason = reason
+            text = unknown_text(reason)
+            c.update_call(record, text, state="unknown", result=text, is_error=True)
+        case _:
+            assert_never(event)
 
 
-def _tool_started(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    record = run.calls[body["key"]]
-    run.tallies.setdefault(_reply(body["key"]), Tally()).leave(event.at)
-    record.left = event.at
-    record.attempts[body["attempt"]] = "started"
-    record.started = body
+def _tool_started(c: Conversation, entry: e.Entry, event: e.ToolStarted, record: CallRecord) -> None:
+    _live(c).tallies.setdefault(_reply(event.key), Tally()).leave(entry.at)
+    record.left = entry.at
+    record.attempts[event.attempt] = "started"
+    record.started = event
     record.need = None
     # A call is shown as what it means, once that is known.
-    meant = {"name": body["tool"], "arguments": body["arguments"]}
-    meant |= {"server": body["server"], "facade": body.get("facade")}
+    meant = {"name": event.tool, "arguments": event.arguments, "server": event.server, "facade": event.facade}
     # What was said of an earlier attempt, that nobody knows its outcome, is not true of this one.
     c.update_call(record, "", state="started", result=None, is_error=None, **meant)
 
 
-def _tool_finished(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    record = _over(c, event, "finished")
-    if "need" in body:
-        record.need = need_of(body["need"])
-        if isinstance(record.need, NeedsAnswers):
-            record.asked, record.asked_at = record.need, body["attempt"]
-        c.update_call(record, state="waiting")
-        return
-    record.result = body["result"]
-    content, is_error = body["result"]["content"], body["result"]["is_error"]
-    c.update_call(record, content, state="finished", result=content, is_error=is_error)
-
-
-def _tool_unknown(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    record = _over(c, event, "unknown")
-    record.reason = body["reason"]
-    text = unknown_text(body["reason"])
-    c.update_call(record, text, state="unknown", result=text, is_error=True)
-
-
-def _over(c: Conversation, event: Event, how: str) -> CallRecord:
-    """An attempt of a call is not under way any more."""
-    run, key = _live(c), event.body["key"]
-    record = run.calls[key]
-    record.attempts[event.body["attempt"]] = how
+def _attempt_over(
+    c: Conversation,
+    entry: e.Entry,
+    event: e.ToolFinished | e.ToolUnknown,
+    how: Literal["finished", "unknown"],
+) -> None:
+    run = _live(c)
+    record = run.calls[event.key]
+    record.attempts[event.attempt] = how
     # None: its reply is summed up. An interrupted call that is denied today ends before its attempt does.
-    if (tally := run.tallies.get(_reply(key))) is not None:
-        tally.come_back(record.left, event.at)
-    return record
+    if (tally := run.tallies.get(_reply(event.key))) is not None:
+        tally.come_back(record.left, entry.at)
 
 
 def _reply(call: str) -> str:
@@ -207,39 +217,48 @@ def _reply(call: str) -> str:
     return call.rpartition(".")[0]
 
 
-def _approval_requested(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run, asked = _live(c), question_of(body)
+def _approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:
+    match event:
+        case e.ApprovalRequested(asked=asked):
+            _asked(c, entry, asked)
+        case e.ApprovalResolved(decision=decision):
+            run, approval = _live(c), c.approvals[event.id]
+            approval.asked.own(decision)
+            _take_in(run, event.command)
+            _moved(run, event)
+            stored = decision.to_json()
+            approval = attrs.evolve(approval, state="decided", decision=stored, settled=entry.at)
+            _decided(c, approval, decision)
+        case e.ApprovalExpired():
+            approval = attrs.evolve(c.approvals[event.id], state="expired", settled=entry.at)
+            _decided(c, approval, Expired(on_expiry=approval.asked.on_expiry))
+        case e.ApprovalVoid(superseded_by=by):
+            approval = c.approvals[event.id]
+            if by is not None:
+                asked = attrs.evolve(approval.asked, superseded_by=by)
+                approval = attrs.evolve(approval, body={**approval.body, "superseded_by": by}, asked=asked)
+            c.approvals[approval.id] = attrs.evolve(approval, state="void", settled=entry.at)
+        case _:
+            assert_never(event)
+
+
+def _asked(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:
+    run = _live(c)
     run.asked[asked.question] = asked.id
     c.approvals[asked.id] = Approval(
         id=asked.id,
         stream=c.id,
         kind=asked.kind,
         state="pending",
-        body=body,
+        body=asked.to_json(),
         decision=None,
-        created=event.at,
+        created=entry.at,
         expires=asked.expires,
         settled=None,
         asked=asked,
     )
     if (shown := asked.shown_call()) is not None:
         c.update_call(run.calls[asked.key], state="waiting", **shown)
-
-
-def _approval_resolved(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run, approval = _live(c), c.approvals[body["id"]]
-    decision = approval.asked.read(body["decision"])
-    _take_in(run, body["command"])
-    _moved(run, body)
-    _decided(
-        c, attrs.evolve(approval, state="decided", decision=body["decision"], settled=event.at), decision
-    )
-
-
-def _approval_expired(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    approval = c.approvals[body["id"]]
-    expired = Expired(on_expiry=approval.asked.on_expiry)
-    _decided(c, attrs.evolve(approval, state="expired", settled=event.at), expired)
 
 
 def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
@@ -251,39 +270,45 @@ def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
         c.update_call(record, end.text, state=end.state, result=end.text, is_error=end.is_error)
 
 
-def _approval_void(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    approval, by = c.approvals[body["id"]], body.get("superseded_by")
-    if by is not None:
-        asked = attrs.evolve(approval.asked, superseded_by=by)
-        approval = attrs.evolve(approval, body={**approval.body, "superseded_by": by}, asked=asked)
-    c.approvals[approval.id] = attrs.evolve(approval, state="void", settled=event.at)
-
-
-def _run_resumed(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    if body["answer"]:
-        _take_in(run, body["command"])
-    _moved(run, body)
-
-
-def _run_paused(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    run.unsettled.clear()
-    run.worked.update(body["worked"])
-
-
-def _run_ended(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
-    run = _live(c)
-    match event.type:
-        case e.RUN_FINISHED:
-            answer = body["text"]
-        case e.RUN_FAILED:
-            answer = failure_text(body["code"], body["message"])
+def _run_moved(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed) -> None:
+    match event:
+        case e.RunStarted():
+            _run_started(c, event)
+        case e.RunWaiting(worked=worked) | e.RunAuthRequired(worked=worked):
+            run = _live(c)
+            run.unsettled.clear()
+            run.worked.update(worked)
+        case e.RunResumed():
+            run = _live(c)
+            if event.answer:
+                _take_in(run, event.command)
+            _moved(run, event)
         case _:
-            answer = CANCELLED_RUN
+            assert_never(event)
+
+
+def _run_started(c: Conversation, event: e.RunStarted) -> None:
+    if event.tree is not None:
+        c.trees[event.tree_id] = event.tree
+    c.run = Run(
+        id=event.run,
+        turn=event.turn,
+        text=c.messages[-1].content,
+        tree_id=event.tree_id,
+        replay_version=event.replay_version,
+        mover=event.command,
+        token=event.token,
+        unsettled=[event.command],
+        commands=[event.command],
+    )
+
+
+def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
+    run = _live(c)
+    answer = answer_of(event)
     last = c.messages[-1]
     if (last.role, last.content) != ("assistant", answer):  # most answers are what the last node said
-        c.say(event, "assistant", answer)
+        c.say(entry, "assistant", answer)
     c.turns.append(Exchange(run.text, answer))
     for record in run.calls.values():
         view = c.messages[record.message].call
@@ -292,9 +317,17 @@ def _run_ended(c: Conversation, event: Event, body: Mapping[str, Any]) -> None:
     c.run = None
 
 
-def failure_text(code: str, message: str) -> str:
-    """What the user reads when a run failed."""
-    return f"LLM error: {message}" if code == "model_error" else message
+def answer_of(end: e.RunEnd) -> str:
+    """The answer of a run that has ended, for the user."""
+    match end:
+        case e.RunFinished(text=text):
+            return text
+        case e.RunFailed(code=code, message=message):
+            return f"LLM error: {message}" if code == "model_error" else message
+        case e.RunCancelled():
+            return CANCELLED_RUN
+        case _:
+            assert_never(end)
 
 
 def _live(c: Conversation) -> Run:
@@ -308,30 +341,8 @@ def _take_in(run: Run, command: str) -> None:
     run.commands.append(command)
 
 
-def _moved(run: Run, body: Mapping[str, Any]) -> None:
+def _moved(run: Run, event: e.ApprovalResolved | e.RunResumed) -> None:
     # A decision without a token does not take away the one the run has: a run started with a token must
     # never go out anonymously, so it keeps needing one.
-    if body["token"] or not run.token:
-        run.mover, run.token = body["command"], body["token"]
-
-
-_HANDLERS = {
-    e.CONVERSATION_CREATED: _created,
-    e.MESSAGE_ADDED: _message_added,
-    e.RUN_STARTED: _run_started,
-    e.STEP_FINISHED: _step_finished,
-    e.BATCH_FINISHED: _batch_finished,
-    e.TOOL_STARTED: _tool_started,
-    e.TOOL_FINISHED: _tool_finished,
-    e.TOOL_UNKNOWN: _tool_unknown,
-    e.APPROVAL_REQUESTED: _approval_requested,
-    e.APPROVAL_RESOLVED: _approval_resolved,
-    e.APPROVAL_EXPIRED: _approval_expired,
-    e.APPROVAL_VOID: _approval_void,
-    e.RUN_RESUMED: _run_resumed,
-    e.RUN_WAITING: _run_paused,
-    e.RUN_AUTH_REQUIRED: _run_paused,
-    e.RUN_FINISHED: _run_ended,
-    e.RUN_FAILED: _run_ended,
-    e.RUN_CANCELLED: _run_ended,
-}
+    if event.token or not run.token:
+        run.mover, run.token = event.command, event.token

@@ -1,14 +1,17 @@
-"""A step of a run: done once, and what came of it is what came of it ever after."""
+"""A step of a run: work that is done once, and whose outcome counts from then on."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar, cast
 
-from ...runtime.journal.protocol import NewEvent
+from ..common.errors import Fault
 from . import events as e
 from .log import ConversationLog
+from .outcomes import Chosen, Ended, Replied, StepFailed
 from .void import save_over
+
+Outcome = TypeVar("Outcome", Replied, Ended, Chosen)
 
 
 class ReplayMismatch(Exception):
@@ -18,45 +21,52 @@ class ReplayMismatch(Exception):
 async def step(
     log: ConversationLog,
     key: str,
-    kind: str,
+    expected: type[Outcome],
     node: str,
-    work: Callable[[], Awaitable[Mapping[str, Any]]],
+    work: Callable[[], Awaitable[Outcome | StepFailed]],
     *,
-    also: Callable[[Mapping[str, Any]], Sequence[NewEvent]] = lambda _: (),
-) -> Mapping[str, Any]:
-    """Do `work` until its outcome is recorded; that outcome ever after.
+    also: Callable[[Outcome | StepFailed], Sequence[e.LogEvent]] = lambda _: (),
+) -> Outcome | StepFailed:
+    """Do `work` until its outcome is recorded; from then on that outcome counts.
 
-    The outcome is what is kept of it in ``step.finished``: results and errors alike. `also` gives the
-    events that belong into the same commit.
+    `also` gives the events that belong into the same commit.
 
     Raises:
         ReplayMismatch: another step is recorded under this key.
     """
-    fingerprint = f"{kind} {node}"
     recorded = log.run.steps.get(key)
     if recorded is None:
         outcome = await work()
-        events = (e.step_finished(key, kind, node, fingerprint, **outcome), *also(outcome))
-        if "error" in outcome or "continued" in outcome:
-            await _give_up(log, key.removesuffix("!"), events)
-        else:
-            await log.save_soon(*events)
+        finished = e.StepFinished.of(key, expected.kind, node, outcome)
+        await _save(log, finished, *also(outcome))
         return outcome
-    if recorded["fingerprint"] != fingerprint:
+    wanted = f"{expected.kind} {node}"
+    if recorded.fingerprint != wanted:
         raise ReplayMismatch(
-            f"step {key} was {recorded['fingerprint']} when it was recorded, and is {fingerprint} now"
+            f"step {key} was {recorded.fingerprint} when it was recorded, and is {wanted} now"
         )
-    return recorded
+    return cast(Outcome | StepFailed, recorded.outcome)  # as its fingerprint says
 
 
-async def _give_up(log: ConversationLog, execution: str, events: Sequence[NewEvent]) -> None:
-    """Save that an execution failed, and take back what is still being asked below it."""
-    await save_over(
-        log,
-        *events,
-        asked=lambda asked: is_within(asked.key, execution),
-        why="what it was asked for has failed",
-    )
+async def attempt_failed(log: ConversationLog, key: str, node: str, failed: StepFailed) -> None:
+    """Record that an attempt of a node failed, so that a replay knows without trying that it is over."""
+    await _save(log, e.StepFinished.of(key, "attempt", node, failed))
+
+
+async def _save(log: ConversationLog, finished: e.StepFinished, *also: e.LogEvent) -> None:
+    """Save a step. If what it was about has failed, the questions still asked below it are taken back."""
+    match finished.outcome:
+        case StepFailed() | Ended(continued=Fault()):
+            execution = finished.key.removesuffix("!")
+            await save_over(
+                log,
+                finished,
+                *also,
+                asked=lambda asked: is_within(asked.key, execution),
+                why="what it was asked for has failed",
+            )
+        case _:
+            await log.save_soon(finished, *also)
 
 
 def is_within(key: str, execution: str) -> bool:

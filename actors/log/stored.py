@@ -10,10 +10,7 @@ from contextlib import aclosing
 
 from ...runtime.journal.errors import Reading, StreamDamaged
 from ...runtime.journal.protocol import (
-    Command,
-    Event,
     Journal,
-    Json,
     Question,
     QuestionPage,
     QuestionState,
@@ -21,8 +18,9 @@ from ...runtime.journal.protocol import (
 )
 from ..approvals.kinds import Approval, approval_of
 from . import events as e
-from . import shapes
+from .event_json import decode
 from .head import Head, head_of_summary
+from .inbox import Create, Received, received
 from .state import Conversation
 
 PAGE = 500
@@ -31,16 +29,17 @@ _QUESTIONS = 200
 """The same for questions."""
 
 
-async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[Event], None]:
+async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[e.Entry], None]:
     """All events, in order. Raises `StreamDamaged`."""
     seq = 0
     while True:
         page = await journal.events_since(conversation, seq, PAGE)
+        entries: list[e.Entry] = []
         for event in page:
             seq = event.seq
             with Reading(conversation, f"event {seq}"):
-                shapes.check_event(event.type, event.body)
-        yield page
+                entries.append(decode(event))
+        yield entries
         if len(page) < PAGE:
             return
 
@@ -57,9 +56,9 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     state = Conversation(conversation)
     async with aclosing(pages(journal, conversation)) as found:
         async for page in found:
-            for event in page:
-                with Reading(conversation, f"event {event.seq}"):
-                    state.apply(event)
+            for entry in page:
+                with Reading(conversation, f"event {entry.seq}"):
+                    state.apply(entry)
     # After the events: of a conversation that goes on, there may be more by now, but not fewer.
     approvals, damaged = await approvals_of(journal, conversation)
     if damaged:
@@ -82,23 +81,26 @@ async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversa
     state = await read(journal, conversation)
     if state.last_seq:
         return state
-    for command in commands:
-        if command.kind == "create":
-            created = e.created_by(command, prompt)
-            state.apply(Event(conversation, 1, created.type, command.at, created.body))
+    for each in commands:
+        if isinstance(each.command, Create):
+            state.apply(e.Entry(1, each.at, created_by(each, each.command, prompt)))
             state.last_seq = 0  # it has not happened
             return state
     return None
 
 
-async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
+def created_by(place: Received, create: Create, prompt: str) -> e.ConversationCreated:
+    """The event that a command leads to. It happened when the command was accepted."""
+    return e.ConversationCreated(create.session_id or place.stream[:8], prompt)
+
+
+async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = False) -> tuple[Received, ...]:
     """Open commands, oldest first. Raises `StreamDamaged`, unless those that cannot be read are skipped."""
-    commands: list[Command] = []
-    for command in await journal.inbox(conversation, skip_damaged=skip_damaged):
+    commands: list[Received] = []
+    for row in await journal.inbox(conversation, skip_damaged=skip_damaged):
         try:
-            with Reading(conversation, f"command {command.key}"):
-                shapes.check_command(command.kind, command.body)
-            commands.append(command)
+            with Reading(conversation, f"command {row.key}"):
+                commands.append(received(row))
         except StreamDamaged:
             if not skip_damaged:
                 raise
@@ -151,18 +153,11 @@ async def approvals_of(
     return {id: tuple(questions) for id, questions in found.items()}, damaged
 
 
-def check_reply(conversation: str, reply: Json) -> None:
-    """Raises `StreamDamaged` when it is not one that was kept for a command."""
-    with Reading(conversation, "a reply"):
-        shapes.check(reply, shapes.REPLY)
-
-
 def head_of(row: Row) -> Head:
     """The head that a row tells, without its approvals. Raises `StreamDamaged`."""
     with Reading(row.stream, "its summary"):
         if row.summary is None:
             raise ValueError("the row is damaged")
-        shapes.check(row.summary.body, shapes.SUMMARY)
         return head_of_summary(row.summary)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...runtime.journal.errors import QuestionTaken
-from ...runtime.journal.protocol import CloseQuestion, NewEvent, SettleIntent
+from ...runtime.journal.protocol import CloseQuestion, SettleIntent
 from ..approvals.asked import Asked
 from . import events as e
 from .head import RunHead
@@ -16,7 +16,7 @@ from .log import ConversationLog, row_of
 
 async def save_over(
     log: ConversationLog,
-    *events: NewEvent,
+    *events: e.LogEvent,
     asked: Callable[[Asked[Any]], bool],
     why: str,
     settle: Sequence[SettleIntent] = (),
@@ -27,7 +27,7 @@ async def save_over(
     while True:
         pending, approvals = log.state.head.pending, log.state.approvals
         over = [id for id in pending if id not in faster and asked(approvals[id].asked)]
-        others = [*(e.approval_void(id, why) for id in over), *_moves_on(log)]
+        others = [*(e.ApprovalVoid(id, why) for id in over), *_moves_on(log)]
         holds = partial(_still, log, over, log.state.head.run)
         if not others:
             if await log.save_soon(*events, settle=settle, when=holds):
@@ -48,19 +48,19 @@ def replace(log: ConversationLog, old: str, new: Asked[Any]) -> Awaitable[bool]:
     Raises `QuestionTaken` when a human was faster.
     """
     return log.save(
-        e.approval_void(old, "the tool is not what was shown any more", superseded_by=new.id),
-        e.approval_requested(new.to_json()),
+        e.ApprovalVoid(old, "the tool is not what was shown any more", superseded_by=new.id),
+        e.ApprovalRequested(new),
         questions=[CloseQuestion(old, "void", {"superseded_by": new.id}), row_of(new)],
         when=partial(_pending, log, [old]),
     )
 
 
-def _moves_on(log: ConversationLog) -> Sequence[NewEvent]:
+def _moves_on(log: ConversationLog) -> Sequence[e.LogEvent]:
     """A run that was just said to wait, and goes on by itself, is one to resume at the next start."""
     run = log.state.head.run
     if run is None or run.state == "running":
         return ()
-    return (e.run_resumed(run.id, log.run.mover, log.run.token, answer=False),)
+    return (e.RunResumed(run.id, log.run.mover, log.run.token, answer=False),)
 
 
 def _still(log: ConversationLog, asked: Sequence[str], run: RunHead | None) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import attrs
+
 from ...config.agent_config import UsageLimits
 from ...config.models import Prices
 from .messages import Usage
@@ -13,6 +15,18 @@ _PER = 1_000_000
 """Prices are for so many tokens."""
 _DIGITS = 9
 """Of dollars behind the point that are kept: a token costs at least some billionths."""
+
+
+@attrs.frozen
+class StepUsage:
+    """The use of one model call, as it is recorded."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = None
+    """None: it is not known, or there is none."""
 
 
 class Spent(NamedTuple):
@@ -27,18 +41,23 @@ class Spent(NamedTuple):
     unpriced: bool = False
     """Whether there were calls of which nobody knows what they cost."""
 
-    def plus(self, usage: Mapping[str, Any]) -> Spent:
-        """With one more call; `usage` is what `to_json` gives."""
-        cost = usage.get("cost_usd")
-        tokens = usage["input_tokens"] + usage["output_tokens"]
+    def plus(self, usage: StepUsage) -> Spent:
+        """With one more call."""
+        cost = usage.cost_usd
+        tokens = usage.input_tokens + usage.output_tokens
         return Spent(
-            self.input_tokens + usage["input_tokens"],
-            self.output_tokens + usage["output_tokens"],
-            self.cached_tokens + usage.get("cached_tokens", 0),
-            self.cache_write_tokens + usage.get("cache_write_tokens", 0),
+            self.input_tokens + usage.input_tokens,
+            self.output_tokens + usage.output_tokens,
+            self.cached_tokens + usage.cached_tokens,
+            self.cache_write_tokens + usage.cache_write_tokens,
             self.cost_usd if cost is None else round((self.cost_usd or 0.0) + cost, _DIGITS),
             self.unpriced or (cost is None and tokens > 0),
         )
+
+    @property
+    def usage(self) -> StepUsage:
+        """That of one call, for the record."""
+        return StepUsage(**self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """What is said of it: the cost only when all of it is known, the rest when there is any."""

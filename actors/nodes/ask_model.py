@@ -7,9 +7,8 @@ for all of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 
@@ -18,6 +17,7 @@ from ...config.nodes import LlmNode, RouterNode
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ..common.errors import NodeFailed
 from ..log.deltas import ModelDelta
+from ..log.outcomes import Hop, Replied, StepFailed
 from ..log.step import step
 from ..models.context_window import TooLarge, fit
 from ..models.messages import (
@@ -50,8 +50,8 @@ async def ask_model(
     earlier: int,
     tools: tuple[ModelTool, ...],
     routing: str = "",
-) -> Mapping[str, Any]:
-    """The reply as it is recorded: `text`, `tool_calls`, `usage`, `model`, and more.
+) -> Replied:
+    """The reply as it is recorded.
 
     `earlier` is how many of the messages, at the beginning, are of earlier turns; `routing` what the node's
     own system prompt does not say of its tools. Raises `NodeFailed`.
@@ -72,9 +72,9 @@ async def ask_model(
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
     asking = _Asking(scope, execute, chain, request)
-    recorded = await step(scope.log, request.step, "model", spec.name, asking.outcome)
-    if "error" in recorded:
-        raise NodeFailed.from_json(recorded["error"])
+    recorded = await step(scope.log, request.step, Replied, spec.name, asking.outcome)
+    if isinstance(recorded, StepFailed):
+        raise NodeFailed.of(recorded.error)
     return recorded
 
 
@@ -85,13 +85,13 @@ class _Asking:
     chain: Sequence[str]
     """Names of the models, in the order in which they are asked."""
     request: ModelRequest
-    hops: list[dict[str, Any]] = attrs.field(factory=list)
+    hops: list[Hop] = attrs.field(factory=list)
     """Models that failed, and why."""
     spent: Spent = NOTHING
     """By all of them: what failed may be billed, too."""
     tries: int = 0
 
-    async def outcome(self) -> Mapping[str, Any]:
+    async def outcome(self) -> Replied | StepFailed:
         """What is recorded of the call."""
         try:
             await self.scope.log.admit(self.execute.meters)
@@ -104,7 +104,8 @@ class _Asking:
                     self._failed(name, error)
             raise NodeFailed("model_error", self._why())
         except NodeFailed as error:
-            return self._with_hops({"error": error.to_json()})
+            usage = None if self.spent == NOTHING else self.spent.usage
+            return StepFailed(error=error.fault, usage=usage, hops=self._told_hops())
 
     def _bound(self) -> None:
         limit = self.scope.services.config.limits.max_turns
@@ -113,8 +114,7 @@ class _Asking:
             raise NodeFailed("limit_reached", text, fatal=True)
 
     def _failed(self, name: str, error: ModelFailed) -> None:
-        hop = {"model": name, "message": str(error)}
-        self.hops.append(hop if error.status is None else {**hop, "status": error.status})
+        self.hops.append(Hop(name, str(error), error.status))
         left = self.chain[len(self.hops) :]
         if left:
             logger.warning("node %s: model %s failed, asking %s: %s", self.request.node, name, left[0], error)
@@ -146,7 +146,7 @@ class _Asking:
             if bounds.max_cost_usd is not None and prices is None:
                 text = f'nobody knows what model "{name}" costs ({section}.max_cost_usd)'
                 raise NodeFailed("limit_reached", text, fatal=True)
-            found = reached(used if self.spent == NOTHING else used.plus(self.spent.to_json()), bounds)
+            found = reached(used if self.spent == NOTHING else used.plus(self.spent.usage), bounds)
             if found is not None:
                 text = f"the run stopped: {whose} has used {found[0]} ({section}.{found[1]})"
                 raise NodeFailed("limit_reached", text, fatal=True)
@@ -164,7 +164,7 @@ class _Asking:
             raise NodeFailed("context_too_large", text) from None
 
     def _count(self, spent: Spent) -> None:
-        self.spent = self.spent.plus(spent.to_json())
+        self.spent = self.spent.plus(spent.usage)
 
     def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:
         state, request = self.scope.log.state, self.request
@@ -174,26 +174,22 @@ class _Asking:
 
     def _why(self) -> str:
         if len(self.hops) == 1:
-            return str(self.hops[0]["message"])
-        reasons = "; ".join(f'"{hop["model"]}": {hop["message"]}' for hop in self.hops)
+            return self.hops[0].message
+        reasons = "; ".join(f'"{hop.model}": {hop.message}' for hop in self.hops)
         return f"none of the models answered: {reasons}"
 
-    def _recorded(self, name: str, reply: ModelReply) -> Mapping[str, Any]:
-        recorded: dict[str, Any] = {
-            "text": reply.text,
-            "tool_calls": _with_unique_ids(reply.tool_calls, self.request.call),
-            "model": name,
-        }
-        if reply.verbatim is not None:
-            recorded["verbatim"] = attrs.asdict(reply.verbatim)
-        return self._with_hops(recorded)
+    def _recorded(self, name: str, reply: ModelReply) -> Replied:
+        return Replied(
+            text=reply.text,
+            tool_calls=_with_unique_ids(reply.tool_calls, self.request.call),
+            model=name,
+            verbatim=reply.verbatim,
+            usage=self.spent.usage,
+            hops=self._told_hops(),
+        )
 
-    def _with_hops(self, recorded: dict[str, Any]) -> Mapping[str, Any]:
-        if "error" not in recorded or self.spent != NOTHING:
-            recorded["usage"] = self.spent.to_json()
-        if self.hops and len(self.chain) > 1:
-            recorded["hops"] = self.hops
-        return recorded
+    def _told_hops(self) -> Sequence[Hop]:
+        return tuple(self.hops) if len(self.chain) > 1 else ()
 
 
 def _check(reply: ModelReply) -> None:
@@ -205,12 +201,11 @@ def _check(reply: ModelReply) -> None:
         raise NodeFailed("limit_reached", text)
 
 
-def _with_unique_ids(calls: tuple[ToolCall, ...], number: int) -> list[dict[str, Any]]:
+def _with_unique_ids(calls: tuple[ToolCall, ...], number: int) -> Sequence[ToolCall]:
     seen: set[str] = set()
     kept = []
     for index, call in enumerate(calls):
         id = call.id if call.id and call.id not in seen else f"call_{number}_{index}"
         seen.add(id)
-        body = {"id": id, "name": call.name, "arguments": dict(call.arguments)}
-        kept.append(body if call.problem is None else {**body, "problem": call.problem})
-    return kept
+        kept.append(attrs.evolve(call, id=id))
+    return tuple(kept)

@@ -11,9 +11,9 @@ from ..approvals.decided import CANCELLED, EXPIRED, Expired
 from ..approvals.yes_or_no import Approved
 from ..common.errors import NodeFailed
 from ..gate.gate import descend
+from ..log.outcomes import NodeEnd
 from .node import (
     Execute,
-    NodeEnd,
     RunScope,
     execute_once,
     expiry,

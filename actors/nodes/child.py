@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import trio
 
 from ...config.nodes import Node, OrderedNode, ParallelNode, children_of
 from ...runtime.context import Context
-from ...runtime.journal.protocol import NewEvent
 from ..approvals.decided import CANCELLED, EXPIRED, Decided, Expired
 from ..common.errors import NodeFailed
 from ..log import events as e
-from ..log.step import is_within, step
-from .node import Execute, NodeEnd, RunScope
+from ..log.outcomes import Ended, NodeEnd, StepFailed
+from ..log.step import attempt_failed, is_within, step
+from .node import Execute, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
@@ -24,7 +23,7 @@ async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Exe
     Raises `NodeFailed` when it failed for good.
     """
     child = _Child(ctx, scope, spec, message)
-    return _end(await step(scope.log, message.key, "node", spec.name, child.work, also=child.state_set))
+    return _end(await step(scope.log, message.key, Ended, spec.name, child.work, also=child.state_set))
 
 
 async def run_root(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
@@ -32,10 +31,10 @@ async def run_root(ctx: Context[Any], scope: RunScope, spec: Node, message: Exec
     return _end(await _Child(ctx, scope, spec, message).work())
 
 
-def _end(outcome: Mapping[str, Any]) -> NodeEnd:
-    if "error" in outcome:
-        raise NodeFailed.from_json(outcome["error"])
-    return NodeEnd(**outcome["end"])
+def _end(outcome: Ended | StepFailed) -> NodeEnd:
+    if isinstance(outcome, StepFailed):
+        raise NodeFailed.of(outcome.error)
+    return outcome.end
 
 
 @attrs.frozen(eq=False)
@@ -45,40 +44,32 @@ class _Child:
     spec: Node
     message: Execute
 
-    async def work(self) -> Mapping[str, Any]:
+    async def work(self) -> Ended | StepFailed:
         attempt = 1
         while True:
             key = self.message.key if attempt == 1 else f"{self.message.key}!{attempt}"
             error = await self._attempt(key)
             if isinstance(error, NodeEnd):
-                return {"end": _with_output(self.spec, error).to_json()}
+                return Ended(_with_output(self.spec, error))
             over = f"{key}!" in self.scope.log.run.steps
             no = None if error.fatal or over else rejection(self.scope, self.spec, self.message, key)
             if no is not None:
                 return self._rejected(error, no)
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
                 return self._failed(error)
-            # On record, so that a replay knows without trying that this attempt is over.
-            outcome = {"error": error.to_json()}
-            await self._record_attempt(key, outcome)
+            if not over:
+                await attempt_failed(self.scope.log, f"{key}!", self.spec.name, StepFailed(error=error.fault))
             attempt += 1
 
     async def _attempt(self, key: str) -> NodeEnd | NodeFailed:
         over = self.scope.log.run.steps.get(f"{key}!")
-        if over is not None:
-            return NodeFailed.from_json(over["error"])
+        if over is not None and isinstance(over.outcome, StepFailed):
+            return NodeFailed.of(over.outcome.error)
         try:
             message = self.message if key == self.message.key else attrs.evolve(self.message, key=key)
             return await self._execute(message)
         except NodeFailed as error:
             return error
-
-    async def _record_attempt(self, key: str, outcome: Mapping[str, Any]) -> None:
-        async def done() -> Mapping[str, Any]:
-            await trio.lowlevel.checkpoint()
-            return outcome
-
-        await step(self.scope.log, f"{key}!", "attempt", self.spec.name, done)
 
     async def _execute(self, message: Execute) -> NodeEnd:
         name = f"{self.ctx.ref.name}.{message.path[-1] if message.path else 'run'}"
@@ -96,31 +87,30 @@ class _Child:
         """Whether the attempt started a call that must not be repeated: then neither must the attempt."""
         inner = (f"{key}:", f"{key}.", f"{key}@")
         return any(
-            record.started is not None and record.started["effect"] == "once"
+            record.started is not None and record.started.effect == "once"
             for call, record in self.scope.log.run.calls.items()
             if call.startswith(inner)
         )
 
-    def _failed(self, error: NodeFailed) -> Mapping[str, Any]:
+    def _failed(self, error: NodeFailed) -> Ended | StepFailed:
         goes_on = not isinstance(self.spec, ParallelNode) and self.spec.on_error == "continue"
         if error.fatal or not goes_on:
-            return {"error": error.to_json()}
+            return StepFailed(error=error.fault)
         return self._goes_on(error, NodeEnd(f"Error: {error}"))
 
-    def _rejected(self, error: NodeFailed, no: Decided) -> Mapping[str, Any]:
+    def _rejected(self, error: NodeFailed, no: Decided) -> Ended:
         """A failure takes back no rejection: the node ends as if it had settled, and is not tried again."""
         text = EXPIRED if isinstance(no, Expired) else CANCELLED
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
-    def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Mapping[str, Any]:
-        return {"end": _with_output(self.spec, end).to_json(), "continued": error.to_json()}
+    def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Ended:
+        return Ended(_with_output(self.spec, end), continued=error.fault)
 
-    def state_set(self, outcome: Mapping[str, Any]) -> Sequence[NewEvent]:
+    def state_set(self, outcome: Ended | StepFailed) -> Sequence[e.LogEvent]:
         key = self.spec.output_key
-        writes = outcome.get("end", {}).get("writes", {})
-        if key is None or key not in writes:
+        if key is None or isinstance(outcome, StepFailed) or key not in outcome.end.writes:
             return ()
-        return (e.state_set(key, writes[key], self.spec.name),)
+        return (e.StateSet(key, outcome.end.writes[key], self.spec.name),)
 
 
 def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decided | None:

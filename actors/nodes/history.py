@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
+
 from ...config.nodes import LlmNode
 from ..calls.settler import end_of
+from ..log.outcomes import Replied
 from ..models.messages import (
     AssistantMessage,
     ChatMessage,
-    ToolCall,
     ToolMessage,
     UserMessage,
-    Verbatim,
 )
 from ..tools.facade import wrapped
 from .node import Execute, RunScope
@@ -57,22 +58,20 @@ def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
     Arguments are the final ones: a human may have edited some.
     """
     log = scope.log
-    recorded = log.run.steps[key]
-    if "error" in recorded:
+    reply = log.run.steps[key].outcome
+    if not isinstance(reply, Replied):
         return
     calls, results = [], []
-    for index, call in enumerate(recorded["tool_calls"]):
+    for index, call in enumerate(reply.tool_calls):
         end = end_of(log, f"{key}.{index}")
         if end is None:
             return
-        arguments = wrapped(call["arguments"], end.arguments) if end.inner else end.arguments
-        calls.append(ToolCall(call["id"], call["name"], arguments, call.get("problem")))
+        arguments = wrapped(call.arguments, end.arguments) if end.inner else end.arguments
+        calls.append(attrs.evolve(call, arguments=arguments))
         content = shown(end.content, scope.services.config.tools.max_result_chars)
-        results.append(ToolMessage(call["id"], call["name"], content, end.is_error))
-    if recorded["text"] or calls:
-        verbatim = recorded.get("verbatim")
-        kept = None if verbatim is None else Verbatim(verbatim["provider"], verbatim["content"])
-        yield AssistantMessage(recorded["text"], tuple(calls), kept)
+        results.append(ToolMessage(call.id, call.name, content, end.is_error))
+    if reply.text or calls:
+        yield AssistantMessage(reply.text, tuple(calls), reply.verbatim)
         yield from results
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ...config.nodes import LlmNode
 from ...runtime.context import Behaviour, Context
@@ -16,14 +15,14 @@ from ..calls.settler import EXIT_LOOP, CallEnd, Settler
 from ..calls.turn_to_ask import turns_to_ask
 from ..common.errors import NodeFailed
 from ..gate.gate import Place, descend
-from ..log import events as e
+from ..log.outcomes import NodeEnd, Replied
 from ..log.record import Tally
 from ..models.messages import ModelTool, ToolCall
 from ..tools.needs import Wanted
 from ..tools.slots import Slots
 from .ask_model import ask_model
 from .history import earlier_turns, exchange, this_turn
-from .node import Execute, NodeEnd, RunScope, execute_once, fill, occasion
+from .node import Execute, RunScope, execute_once, fill, occasion
 from .offers import Offer
 
 logger = logging.getLogger("stopgo.tools")
@@ -57,7 +56,7 @@ class _Llm:
         for number in range(1, spec.max_turns + 1):
             await self._unlock(number, execute, place)
             offer = scope.services.menu().at(place)
-            recorded = await ask_model(
+            reply = await ask_model(
                 scope,
                 execute,
                 spec,
@@ -68,12 +67,12 @@ class _Llm:
                 earlier=len(earlier),
                 tools=self._tools(offer),
             )
-            asked = tuple(ToolCall(**call) for call in recorded["tool_calls"])
+            asked = reply.tool_calls
             if not asked:
-                return NodeEnd(recorded["text"])
+                return NodeEnd(reply.text)
             self._bound(len(asked))
             ends = await self._settle(execute, place, f"{execute.key}:{number}", asked)
-            stop = self._stop(recorded, asked, ends, place)
+            stop = self._stop(reply, ends, place)
             # Earlier versions continued a loop after a rejection; a recorded next step means this run did.
             if stop is not None and not (
                 stop.rejected and f"{execute.key}:{number + 1}" in scope.log.run.steps
@@ -123,19 +122,17 @@ class _Llm:
                 f" {limit} (max_tool_calls)",
             )
 
-    def _stop(
-        self, recorded: Mapping[str, Any], asked: tuple[ToolCall, ...], ends: list[CallEnd], place: Place
-    ) -> NodeEnd | None:
+    def _stop(self, reply: Replied, ends: list[CallEnd], place: Place) -> NodeEnd | None:
         """The end that a call of this reply means for the node, without asking the model again."""
         no = next((end for end in ends if end.rejected), None)
         rejected = no is not None and place.ends_on_reject
-        exits = any(call.name == EXIT_LOOP and call.problem is None for call in asked)
+        exits = any(call.name == EXIT_LOOP and call.problem is None for call in reply.tool_calls)
         exited = self._spec.can_exit_loop and exits
         if not rejected and not exited:
             return None
         if no is not None and rejected:
             return NodeEnd(no.content if no.expired else CANCELLED, rejected=True, exited=exited)
-        return NodeEnd(recorded["text"], exited=True)
+        return NodeEnd(reply.text, exited=True)
 
     def _calls(self, execute: Execute, place: Place) -> CallScope:
         services = self._scope.services
@@ -155,7 +152,7 @@ class _Llm:
         )
 
     async def _settle(
-        self, execute: Execute, place: Place, key: str, asked: tuple[ToolCall, ...]
+        self, execute: Execute, place: Place, key: str, asked: Sequence[ToolCall]
     ) -> list[CallEnd]:
         log = self._scope.log
         scope = self._calls(execute, place)
@@ -168,8 +165,7 @@ class _Llm:
         ends = await log.gather(*jobs, meters=execute.meters)
         if key not in log.run.batches:
             tally = log.run.tallies.get(key, Tally())
-            figures = tally.figures([not end.is_error for end in ends])
-            await log.save_soon(e.batch_finished(key, self._spec.name, figures))
-            said = " ".join(f"{name}={value}" for name, value in figures.items())
-            logger.info('calls of node "%s" settled: %s conversation=%s', self._spec.name, said, log.state.id)
+            finished = tally.finished(key, self._spec.name, [not end.is_error for end in ends])
+            await log.save_soon(finished)
+            logger.info("%s conversation=%s", finished.line, log.state.id)
         return ends

@@ -7,7 +7,8 @@ import attrs
 from ...config.nodes import LoopNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import children_place
-from .node import Execute, NodeEnd, RunScope, execute_once
+from ..log.outcomes import NodeEnd
+from .node import Execute, RunScope, execute_once
 from .sequential import run_in_order
 
 

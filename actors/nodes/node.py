@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import trio
@@ -17,35 +17,12 @@ from ..approvals.asked import Occasion
 from ..gate.gate import Place
 from ..log.activity import Meters
 from ..log.log import ConversationLog
+from ..log.outcomes import NodeEnd
 from ..log.record import Exchange
 from .services import Services
 
 Session: TypeAlias = Mapping[str, str]
 """Session state: what nodes with an `output_key` left for others. A branch works on the copy it was given."""
-
-
-@attrs.frozen
-class NodeEnd:
-    text: str
-    rejected: bool = False
-    """A person rejected something below, or did not decide in time. Sequential nodes and loops above end, up
-    to the first with `on_reject: continue`."""
-    exited: bool = False
-    """A model below called `exit_loop`; the nearest loop above ends."""
-    writes: Session = attrs.field(factory=dict)
-    """What it and the nodes below it put into the session state."""
-
-    @property
-    def stops(self) -> bool:
-        return self.rejected or self.exited
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "rejected": self.rejected,
-            "exited": self.exited,
-            "writes": dict(self.writes),
-        }
 
 
 @attrs.frozen
@@ -97,7 +74,7 @@ def occasion(
         key=key or execute.key,
         node=spec.name,
         path=execute.path,
-        output_key=spec.output_key,
+        output_key=spec.output_key or "",
         session_state=execute.session,
         user_message=scope.user,
     )

@@ -11,8 +11,9 @@ from ...runtime.context import Behaviour, Context
 from ..common.errors import NodeFailed
 from ..gate.gate import children_place
 from ..log.activity import Turns
+from ..log.outcomes import NodeEnd
 from .child import rejection, run_child
-from .node import Execute, NodeEnd, RunScope, execute_once
+from .node import Execute, RunScope, execute_once
 
 
 def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 import regex
@@ -15,11 +14,12 @@ from ..common.errors import NodeFailed
 from ..gate.conditions import Answer, Searches, answer, readings
 from ..gate.gate import children_place
 from ..gate.off_loop import off_loop
+from ..log.outcomes import Chosen, NodeEnd
 from ..log.step import step
 from ..models.messages import UserMessage
 from .ask_model import ask_model
 from .child import run_child
-from .node import Execute, NodeEnd, RunScope, execute_once, fill
+from .node import Execute, RunScope, execute_once, fill
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +29,12 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
-            async def choose() -> Mapping[str, Any]:
-                return {"choice": await _choose(spec, scope, execute)}
+            async def choose() -> Chosen:
+                return Chosen(await _choose(spec, scope, execute))
 
-            recorded = await step(scope.log, f"{execute.key}>", "route", spec.name, choose)
-            index = recorded["choice"]
+            chosen = await step(scope.log, f"{execute.key}>", Chosen, spec.name, choose)
+            assert isinstance(chosen, Chosen)  # a failure to choose is that of the node
+            index = chosen.choice
             message = attrs.evolve(
                 execute,
                 key=f"{execute.key}.{index}",
@@ -51,7 +52,7 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
     if spec.routes is not None:
         return await _by_routes(spec, spec.routes, execute.values(scope.user), scope)
     system = fill(spec.prompt or ROUTER_PROMPT, execute.values(scope.user))
-    recorded = await ask_model(
+    reply = await ask_model(
         scope,
         execute,
         spec,
@@ -61,7 +62,7 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
         earlier=0,
         tools=(),
     )
-    return named_in(recorded["text"], spec)
+    return named_in(reply.text, spec)
 
 
 async def _by_routes(

@@ -9,8 +9,9 @@ import attrs
 from ...config.nodes import Node, SequentialNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import children_place
+from ..log.outcomes import NodeEnd
 from .child import run_child
-from .node import Execute, NodeEnd, RunScope, execute_once
+from .node import Execute, RunScope, execute_once
 
 
 def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:

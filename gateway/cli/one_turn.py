@@ -17,7 +17,8 @@ from ...actors.approvals.replies import Decide, Edit, Field, Fill, NotUnderstood
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
-from ...actors.log.state import failure_text
+from ...actors.log.event_json import decode
+from ...actors.log.state import answer_of
 from ...runtime.journal.protocol import Event
 from ..views import timestamp
 from .progress import Progress
@@ -81,30 +82,29 @@ class OneTurn:
 
     async def _take_in(self, event: Event, nursery: trio.Nursery) -> Outcome | None:
         """What an event means for whoever sits here; the outcome, when it is the last one."""
-        body = event.body
-        match event.type:
-            case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
-                if self._asking is not None and self._asking.approval == body["id"]:
+        match decode(event).event:
+            case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
+                if self._asking is not None and self._asking.approval == id:
                     self._asking.scope.cancel()
-            case e.RUN_WAITING if not self.terminal.can_ask:
+            case e.RunWaiting() if not self.terminal.can_ask:
                 return "waiting"
-            case e.RUN_WAITING:
+            case e.RunWaiting(on=on):
                 # One after the other: each answer makes the run wait again, for what is left.
-                if self._asking is None or self._asking.approval not in body["on"]:
-                    self._asking = _Asking(body["on"][0])
+                if self._asking is None or self._asking.approval not in on:
+                    self._asking = _Asking(on[0])
                     nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
-            case e.RUN_AUTH_REQUIRED:
-                self.terminal.tell(f'tool server "{body["server"]}" needs a bearer token', "bad")
+            case e.RunAuthRequired(server=server):
+                self.terminal.tell(f'tool server "{server}" needs a bearer token', "bad")
                 return "waiting"
-            case e.RUN_FINISHED:
+            case e.RunFinished(text=text):
                 run = (await self.agent.get(event.stream)).head.run
                 assert run is not None
-                self.terminal.answer(finished(run, body["text"]).response)
+                self.terminal.answer(finished(run, text).response)
                 return "finished"
-            case e.RUN_FAILED:
-                self.terminal.tell(failure_text(body["code"], body["message"]), "bad")
+            case e.RunFailed() as end:
+                self.terminal.tell(answer_of(end), "bad")
                 return "failed"
-            case e.RUN_CANCELLED:
+            case e.RunCancelled():
                 return "cancelled"
             case _:
                 pass

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, assert_never
 
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.description import call_text, shortened
-from ...actors.approvals.kinds import question_of
 from ...actors.log import events as e
+from ...actors.log.event_json import decode
+from ...actors.log.outcomes import Chosen, Ended, NotSent, Replied, StepFailed
 from ...config.nodes import Node, RouterNode, children_of
 from ...runtime.journal.protocol import Event
 
@@ -33,56 +34,58 @@ class Progress:
 
     def line(self, event: Event) -> str | None:
         """What to say of the event; None: nothing."""
-        body = event.body
-        match event.type:
-            case e.CONVERSATION_CREATED:
+        match decode(event).event:
+            case e.ConversationCreated():
                 return f"conversation {event.stream}"
-            case e.STEP_FINISHED:
-                return self._step(body)
-            case e.TOOL_STARTED:
-                self._calls[body["key"]] = body["node"], body["tool"]
-                again = f", attempt {body['attempt']}" if body["attempt"] > 1 else ""
-                return f"{body['node']}: {call_text(body['tool'], body['arguments'])}{again}"
-            case e.TOOL_FINISHED:
-                node, tool = self._calls[body["key"]]
-                sign = "failed:" if body["result"]["is_error"] else "->"
-                return f"{node}: {tool} {sign} {shortened(body['result']['content'])}"
-            case e.TOOL_UNKNOWN:
-                node, tool = self._calls[body["key"]]
-                return f"{node}: {tool}: nobody knows what came of it: {shortened(body['reason'])}"
+            case e.StepFinished() as step:
+                return self._step(step)
+            case e.ToolStarted(node=node, tool=tool) as started:
+                self._calls[started.key] = node, tool
+                again = f", attempt {started.attempt}" if started.attempt > 1 else ""
+                return f"{node}: {call_text(tool, started.arguments)}{again}"
+            case e.ToolFinished(key=key, result=result):
+                node, tool = self._calls[key]
+                return f"{node}: {tool} {'failed:' if result.is_error else '->'} {shortened(result.content)}"
+            case e.ToolUnknown(key=key, reason=reason):
+                node, tool = self._calls[key]
+                return f"{node}: {tool}: nobody knows what came of it: {shortened(reason)}"
+            case e.ApprovalRequested(asked=asked):
+                self._asked[asked.id] = asked
+                return f"{asked.node}: asks {asked.id}: {asked.line}"
+            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid() as end:
+                return self._approval_end(end)
             case _:
-                return self._approval(event.type, body)
+                return None
 
-    def _approval(self, type: str, body: Mapping[str, Any]) -> str | None:
-        if type == e.APPROVAL_REQUESTED:
-            asked = self._asked[body["id"]] = question_of(body)
-            return f"{asked.node}: asks {asked.id}: {asked.line}"
-        if (known := self._asked.get(body.get("id", ""))) is None:
+    def _approval_end(self, end: e.ApprovalEnd) -> str | None:
+        if (asked := self._asked.get(end.id)) is None:
             return None
-        match type:
-            case e.APPROVAL_RESOLVED:
-                return f"{known.node}: {known.decision_line(known.read(body['decision']))}"
-            case e.APPROVAL_EXPIRED:
-                return f"{known.node}: nobody answered in time"
-            case e.APPROVAL_VOID:
-                return f"{known.node}: takes {known.id} back: {shortened(body['reason'])}"
+        match end:
+            case e.ApprovalResolved(decision=decision):
+                return f"{asked.node}: {asked.decision_line(decision)}"
+            case e.ApprovalExpired():
+                return f"{asked.node}: nobody answered in time"
+            case e.ApprovalVoid(reason=reason):
+                return f"{asked.node}: takes {asked.id} back: {shortened(reason)}"
             case _:
-                return None
+                assert_never(end)
 
-    def _step(self, body: Mapping[str, Any]) -> str | None:
-        node, kind = body["node"], body["kind"]
-        if "error" in body:
-            again = ", tries again" if kind == "attempt" else ""
-            # The end of a node repeats what went wrong in it.
-            return None if kind == "node" else f"{node}: failed{again}: {shortened(body['error']['message'])}"
-        match kind:
-            case "model" if body["text"]:
-                return f"{node}: {shortened(body['text'])}"
-            case "route":
-                return f"{node}: picks {self._routers[node][body['choice']]}"
-            case "call" if body["outcome"] != "exit_loop":
-                return f"{node}: not called: {shortened(body['content'])}"
-            case "call":
+    def _step(self, step: e.StepFinished) -> str | None:
+        node = step.node
+        match step.outcome:
+            case StepFailed(error=error):
+                again = ", tries again" if step.kind == "attempt" else ""
+                # The end of a node repeats what went wrong in it.
+                return None if step.kind == "node" else f"{node}: failed{again}: {shortened(error.message)}"
+            case Replied(text=text):
+                return f"{node}: {shortened(text)}" if text else None
+            case Chosen(choice=choice):
+                return f"{node}: picks {self._routers[node][choice]}"
+            case NotSent(outcome="exit_loop"):
                 return f"{node}: exits the loop"
-            case _:
+            case NotSent(content=content):
+                return f"{node}: not called: {shortened(content)}"
+            case Ended():
                 return None
+            case _:
+                assert_never(step.outcome)

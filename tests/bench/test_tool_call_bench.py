@@ -19,12 +19,13 @@ from mcp import Client, StdioServerParameters
 
 from stopgo.actors.agent import open_agent
 from stopgo.actors.log import events as e
+from stopgo.actors.log.event_json import encode
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.tools.tool import CallTool
+from stopgo.actors.tools.tool import CallTool, ToolResult
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.event_bus import EventBus
-from stopgo.runtime.journal.protocol import Journal, NewIntent, SettleIntent
+from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent, SettleIntent
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.supervision import open_supervisor
 from tests.bench.inprocess import agent_config, no_collection
@@ -90,10 +91,9 @@ async def call_between_saves(journal: Journal, stream: str, callers: int, call: 
     fence = await journal.claim(stream, "bench")
     turn = trio.Lock()
     seq, number = 0, 0
-    parts = [{"type": "text", "text": "hi"}]
-    result = {"content": "hi", "is_error": False, "parts": parts, "structured": None}
+    result = ToolResult("hi", parts=({"type": "text", "text": "hi"},))
 
-    async def save(event: Any, **more: Any) -> None:
+    async def save(event: NewEvent, **more: Any) -> None:
         nonlocal seq
         async with turn:
             await journal.save(fence, seq, [event], **more)
@@ -103,11 +103,11 @@ async def call_between_saves(journal: Journal, stream: str, callers: int, call: 
         nonlocal number
         number += 1
         key = f"1/:1.{number}"
-        what: dict[str, Any] = {"tool": "echo", "server": "echo", "node": "agent"}
-        intent = e.tool_started(key, 1, arguments=ARGUMENTS, effect="read", asks=False, **what)
+        started = e.ToolStarted(key, 1, "echo", "echo", ARGUMENTS, "read", asks=False, node="agent")
+        intent = encode(started)
         await save(intent, intents=[NewIntent(key, 1, "read", intent.body)])
         await call()
-        await save(e.tool_finished(key, 1, result), settle=[SettleIntent(key, 1, "finished")])
+        await save(encode(e.ToolFinished(key, 1, result)), settle=[SettleIntent(key, 1, "finished")])
 
     await call_all(callers, one)
 

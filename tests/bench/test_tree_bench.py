@@ -57,7 +57,7 @@ async def test_a_tree_over_the_same_calls_by_hand(tmp_path: Path) -> None:
                 assert turn.result is not None
                 assert turn.result.state == "finished"
                 history = await journal.events_since(turn.conversation.id, 0)
-                assert sum(event.type == e.TOOL_FINISHED for event in history) == LEAVES
+                assert sum(event.type == e.ToolFinished.type for event in history) == LEAVES
                 began = time.process_time()
                 await _by_hand(agent, journal, f"by hand {number}", history)
                 by_hand.append((time.process_time() - began) * 1000)
@@ -98,12 +98,12 @@ async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[E
             intents=[
                 NewIntent(event.body["key"], 1, "read", event.body)
                 for event in events
-                if event.type == e.TOOL_STARTED
+                if event.type == e.ToolStarted.type
             ],
             settle=[
                 SettleIntent(event.body["key"], 1, "finished")
                 for event in events
-                if event.type == e.TOOL_FINISHED
+                if event.type == e.ToolFinished.type
             ],
             summary=Summary("active", "go", open=True, body={}),
         )

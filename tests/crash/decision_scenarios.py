@@ -154,9 +154,9 @@ def _asked_in_order(story: Story) -> None:
     lost: dict[str, int] = {}
     """How many questions about outcomes were put before the outcome of a call was lost, by call."""
     for event in story.record.events:
-        if event.type == e.TOOL_UNKNOWN:
+        if event.type == e.ToolUnknown.type:
             lost[event.body["key"]] = len(asked["outcome_unknown"])
-        elif event.type == e.APPROVAL_REQUESTED:
+        elif event.type == e.ApprovalRequested.type:
             kind, key = event.body["kind"], event.body["key"]
             since = lost[key] if kind == "outcome_unknown" else 0
             assert all(earlier < key for earlier in asked[kind][since:])

@@ -74,7 +74,6 @@ INQUIRIES = "actors/calls/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 LOOP = "actors/nodes/loop.py"
-NODE = "actors/nodes/node.py"
 PARALLEL = "actors/nodes/parallel.py"
 CHECKPOINT = "actors/nodes/checkpoint.py"
 SEQUENTIAL = "actors/nodes/sequential.py"
@@ -139,9 +138,9 @@ class Outcome:
 
 INTENT = """\
             await log.save(
-                *(e.tool_unknown(key, earlier, INTERRUPTED) for earlier in step.lost),
+                *(e.ToolUnknown(key, earlier, INTERRUPTED) for earlier in step.lost),
                 intent,
-                intents=[NewIntent(key, step.attempt, step.effect, intent.body)],
+                intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
             )
 """
@@ -151,7 +150,7 @@ SAVE_OVER = """\
 OPEN = 'return Unknown(sent.open) if sent.effect == "once" else None'
 ONCE_TODAY = 'return effect != "once" and '
 PUBLISH = """\
-        self.bus.publish(topic(event.stream), event)
+        self.bus.publish(topic(stored.stream), stored)
 """
 COMMIT = """\
             saved = await self.journal.save(
@@ -187,9 +186,9 @@ ONE_EDIT = (
     ("a rejection at a checkpoint ends nothing", CHECKPOINT, "if no and", "if False and", REJECTION),
     (
         "a rejection is not in the record of a node",
-        NODE,
-        '"rejected": self.rejected',
-        '"rejected": False',
+        CHILD,
+        "return Ended(_with_output(self.spec, error))",
+        "return Ended(attrs.evolve(_with_output(self.spec, error), rejected=False))",
         TREES,
     ),
     ("a failure cancels a rejection", CHILD, "if no is not None:", "if False:", REJECTION),
@@ -266,7 +265,7 @@ ONE_EDIT = (
         HINTS,
     ),
     ("an expiry ends nothing", SETTLER, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
-    ("an expiry is not told first", HEAD, 'on_expiry=body.get("on_expiry", "")', 'on_expiry=""', REJECTION),
+    ("an expiry is not told first", HEAD, "Expired(on_expiry=on_expiry).rejects", "False", REJECTION),
     ("a run that went on after a rejection ends", LLM, "stop.rejected and f", "False and f", REJECTION),
     ("the calls of a reply ask in any order", SETTLER, "isinstance(step, Ask | AskOutcome)", "False", ORDER),
     (
@@ -495,14 +494,14 @@ MUTANTS = (
         (
             Edit(
                 COMMANDS,
-                "save_soon(*self._begun(command), ack=[command.key])\n\n    def",
-                "save(*self._begun(command))\n            await self._log.save(ack=[command.key])\n\n    def",
+                "save_soon(*self._beginning(place), ack=[place.key])\n\n    def",
+                "save(*self._beginning(place))\n            await self._log.save(ack=[place.key])\n\n    def",
             ),
         ),
     ),
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
-        (Edit(COMMANDS, "if command.key in acked:", "if False:"),),
+        (Edit(COMMANDS, "if place.key in acked:", "if False:"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -764,7 +763,7 @@ MUTANTS = (
     ),
     Mutant(
         "questions outlive the node they were asked for",
-        (Edit(STEP, 'if "error" in outcome or "continued" in outcome:', "if False:"),),
+        (Edit(STEP, "case StepFailed() | Ended(continued=Fault()):", "case None:"),),
         ("tests/actors/conversation/test_giving_up.py",),
     ),
     Mutant(

@@ -126,7 +126,7 @@ CANCELLED_ASKED = Scenario(
 async def _sleep_over(client: Client) -> None:
     await client.start("go")
     await client.restart("night")
-    await client.until(e.APPROVAL_EXPIRED)
+    await client.until(e.ApprovalExpired.type)
     await client.rest()
 
 
@@ -204,7 +204,7 @@ CANCELLED_AMID = Scenario(
 
 async def _let_it_expire(client: Client) -> None:
     await client.start("go")
-    await client.until(e.APPROVAL_EXPIRED)
+    await client.until(e.ApprovalExpired.type)
     await client.rest()
 
 
@@ -226,7 +226,7 @@ EXPIRED_AMID = Scenario(
 
 async def _be_late(client: Client) -> None:
     await client.start("go")
-    await client.until(e.TOOL_FINISHED)
+    await client.until(e.ToolFinished.type)
     await client.rest()
 
 
@@ -234,7 +234,7 @@ def _taken_back(story: Story) -> None:
     nothing_ran(story)
     assert call_of(story, "a").is_error
     assert {each.state for each in story.record.questions} == {"void"}
-    reasons = {each.body["reason"] for each in story.record.events if each.type == e.APPROVAL_VOID}
+    reasons = {each.body["reason"] for each in story.record.events if each.type == e.ApprovalVoid.type}
     assert story.fired or reasons == {"the call it was asked in is over"}
 
 

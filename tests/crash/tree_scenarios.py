@@ -174,7 +174,7 @@ EDIT_ASKED_AGAIN = Scenario(
 async def _sleep_over(client: Client) -> None:
     await client.start("go")
     await client.restart("night")
-    await client.until(e.APPROVAL_EXPIRED)
+    await client.until(e.ApprovalExpired.type)
     await client.rest()
     await client.decide("a", YES, "too late")
 

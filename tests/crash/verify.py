@@ -77,9 +77,9 @@ def _check_commands(story: Story) -> None:
     assert record.open_work == ()
     unanswered = [key for key, reply in record.replies.items() if reply is None]
     assert [key for key in unanswered if "error" not in (story.client.answers.get(key) or {})] == []
-    said = [event.body["command"] for event in record.events if event.type == e.MESSAGE_ADDED]
+    said = [event.body["command"] for event in record.events if event.type == e.MessageAdded.type]
     assert len(said) == len(set(said)), "a message was taken twice"
-    decided = [event.body["id"] for event in record.events if event.type == e.APPROVAL_RESOLVED]
+    decided = [event.body["id"] for event in record.events if event.type == e.ApprovalResolved.type]
     assert len(decided) == len(set(decided)), "a question was answered twice"
 
 
@@ -117,15 +117,15 @@ def _check_attempts(events: Sequence[Event]) -> None:
     for event in events:
         body = event.body
         match event.type:
-            case e.APPROVAL_REQUESTED:
+            case e.ApprovalRequested.type:
                 keys[body["id"]] = body["question"]
-            case e.APPROVAL_RESOLVED:
+            case e.ApprovalResolved.type:
                 answered[keys[body["id"]]] = body["decision"]
-            case e.APPROVAL_EXPIRED:
+            case e.ApprovalExpired.type:
                 answered[keys[body["id"]]] = {}
-            case e.TOOL_FINISHED:
+            case e.ToolFinished.type:
                 ended[body["key"], body["attempt"]] = (event.seq, body.get("need"))
-            case e.TOOL_STARTED if body["attempt"] > 1:
+            case e.ToolStarted.type if body["attempt"] > 1:
                 key, last = body["key"], body["attempt"] - 1
                 seq, need = ended.get((key, last), (0, None))
                 if need is None:
@@ -163,7 +163,11 @@ def _check_indexes(record: Record) -> None:
         assert folded.head.pending == ()
 
 
-_INTENT_STATES = {e.TOOL_STARTED: "started", e.TOOL_FINISHED: "finished", e.TOOL_UNKNOWN: "unknown"}
+_INTENT_STATES = {
+    e.ToolStarted.type: "started",
+    e.ToolFinished.type: "finished",
+    e.ToolUnknown.type: "unknown",
+}
 
 
 # -------------------------------------------------------------- what it came to
@@ -182,7 +186,9 @@ def doubtful(story: Story) -> frozenset[str]:
 def unknowns(record: Record) -> frozenset[tuple[str, str]]:
     """The calls whose outcome was unknown for a while, and why."""
     return frozenset(
-        (event.body["key"], event.body["reason"]) for event in record.events if event.type == e.TOOL_UNKNOWN
+        (event.body["key"], event.body["reason"])
+        for event in record.events
+        if event.type == e.ToolUnknown.type
     )
 
 
@@ -190,9 +196,9 @@ def _waits(record: Record) -> Any:
     """The tokens a run waited for, and why; the questions that were lost in the middle of calls; and whether
     a question had expired before anybody was told of it."""
     void = [each for each in record.questions if each.state == "void" and each.body.get("in_flight")]
-    tokens = [event.body.get("status") for event in record.events if event.type == e.RUN_AUTH_REQUIRED]
-    told = list(takewhile(lambda event: event.type != e.APPROVAL_EXPIRED, record.events))
-    unheard = len(told) < len(record.events) and e.RUN_WAITING not in {event.type for event in told}
+    tokens = [event.body.get("status") for event in record.events if event.type == e.RunAuthRequired.type]
+    told = list(takewhile(lambda event: event.type != e.ApprovalExpired.type, record.events))
+    unheard = len(told) < len(record.events) and e.RunWaiting.type not in {event.type for event in told}
     return tokens, len(void), unheard
 
 

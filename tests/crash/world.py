@@ -204,7 +204,7 @@ class World:
         begun = set()
         for row in (await journal.list()).rows:
             for event in await journal.events_since(row.stream, 0):
-                if event.type == e.RUN_STARTED:
+                if event.type == e.RunStarted.type:
                     begun.add(event.body["turn"])
         self.requests = {key: request for key, request in self.requests.items() if key[0] in begun}
 

@@ -12,12 +12,17 @@ import pytest
 import trio
 
 from stopgo.actors.approvals.kinds import Approval
+from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.lists import ConversationItem, ConversationPage, ListedTool, LogEnd
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import Passing
+from stopgo.actors.log.event_json import encode
+from stopgo.actors.log.outcomes import Replied
 from stopgo.actors.log.state import Conversation, fold
+from stopgo.actors.models.messages import ToolCall
+from stopgo.actors.models.usage import StepUsage
 from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.agent_config import AgentConfig
@@ -30,46 +35,39 @@ from tests.contract import hold_async
 
 AT = 1_795_255_200.0  # 2026-11-21T10:00:00Z
 
-APPROVAL_BODY = {
-    "id": ex.APPROVAL_ID,
-    "kind": "tool",
-    "key": "1/0:1.0",
-    "question": "1/0:1.0",
-    "tool_name": "resources_add",
-    "tool_args": {"name": "web-1", "value": 42},
-    "description": "**ADD Resource**\n\nName: web-1\nValue: 42",
-    "server": "resources",
-    "input_schema": {"type": "object"},
-    "tool_fingerprint": "f",
-    "node": "agent",
-    "path": [0],
-    "output_key": "outcome",
-    "session_state": {"analysis": "add"},
-    "user_message": "add a server web-1 with value 42",
-}
+ARGUMENTS = {"name": "web-1", "value": 42}
+ASKED = ToolQuestion(
+    id=ex.APPROVAL_ID,
+    key="1/0:1.0",
+    question="1/0:1.0",
+    tool_name="resources_add",
+    tool_args=ARGUMENTS,
+    description="**ADD Resource**\n\nName: web-1\nValue: 42",
+    server="resources",
+    input_schema={"type": "object"},
+    tool_fingerprint="f",
+    node="agent",
+    path=(0,),
+    output_key="outcome",
+    session_state={"analysis": "add"},
+    user_message="add a server web-1 with value 42",
+)
+REPLY = Replied(text="", tool_calls=(ToolCall("call-1", "resources_add", ARGUMENTS),), usage=StepUsage(3, 2))
 
-HISTORY = (
-    events.conversation_created("1f0c9a7e", "You manage resources."),
-    events.message_added("add a server web-1 with value 42", "c1"),
-    events.run_started(ex.RUN_ID, 1, "c1", "tree", {}, False),
-    events.step_finished(
-        "1/0:1",
-        "model",
-        "agent",
-        "f",
-        text="",
-        tool_calls=[{"id": "call-1", "name": "resources_add", "arguments": {"name": "web-1", "value": 42}}],
-        usage={"input_tokens": 3, "output_tokens": 2},
-    ),
-    events.approval_requested(APPROVAL_BODY),
-    events.run_waiting(ex.RUN_ID, [ex.APPROVAL_ID], ["c1"]),
+HISTORY: tuple[events.LogEvent, ...] = (
+    events.ConversationCreated("1f0c9a7e", "You manage resources."),
+    events.MessageAdded("add a server web-1 with value 42", "c1"),
+    events.RunStarted(ex.RUN_ID, 1, "c1", "tree", events.REPLAY_VERSION, False, {}),
+    events.StepFinished.of("1/0:1", "model", "agent", REPLY),
+    events.ApprovalRequested(ASKED),
+    events.RunWaiting(ex.RUN_ID, [ex.APPROVAL_ID], ["c1"], {}),
 )
 
 
-def history(new: tuple[NewEvent, ...] = HISTORY) -> list[Event]:
+def history() -> list[Event]:
     return [
         Event(ex.CONVERSATION_ID, seq, event.type, AT + seq, event.body)
-        for seq, event in enumerate(new, start=1)
+        for seq, event in enumerate(map(encode, HISTORY), start=1)
     ]
 
 
@@ -106,7 +104,10 @@ class FakeAgent:
     def conversation(self) -> Conversation:
         return fold(ex.CONVERSATION_ID, self.log)
 
-    def grow(self, new: NewEvent) -> None:
+    def grow(self, new: events.LogEvent) -> None:
+        self.publish(encode(new))
+
+    def publish(self, new: NewEvent) -> None:
         self.log.append(Event(ex.CONVERSATION_ID, len(self.log) + 1, new.type, AT, new.body))
         grown, self._grown = self._grown, trio.Event()
         grown.set()

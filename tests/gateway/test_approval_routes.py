@@ -6,6 +6,7 @@ import attrs
 import httpx2
 import pytest
 
+from stopgo.actors.approvals.yes_or_no import Rejected
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
 from stopgo.actors.log import events
@@ -90,8 +91,8 @@ async def test_an_invalid_decision_is_refused(
 
 
 async def test_who_comes_too_late_is_told_what_stands(agent: Any, client: httpx2.AsyncClient) -> None:
-    decision = {"approved": False, "decided_by": "someone"}
-    agent.grow(events.approval_resolved(ex.APPROVAL_ID, decision, "c2", False))
+    decision = Rejected(decided_by="someone")
+    agent.grow(events.ApprovalResolved(ex.APPROVAL_ID, decision, "c2", False))
     agent.raises["decide"] = AgentError("already_decided", "it is decided")
     answer = await client.post(PATH, json={"approved": True})
     assert answer.status_code == 409

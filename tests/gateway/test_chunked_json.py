@@ -77,7 +77,7 @@ async def test_others_have_their_turn_while_a_long_answer_is_made(
     agent: Any, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(5000):
-        agent.grow(events.message_added(f"message {number}", f"c{number}"))
+        agent.grow(events.MessageAdded(f"message {number}", f"c{number}"))
     conversation = agent.conversation
     seen, most = 0, 0
     message_view = views.message_view
@@ -116,7 +116,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(
     agent: Any, raw: Any, client: httpx2.AsyncClient
 ) -> None:
     for number in range(20):
-        agent.grow(events.message_added("x" * 2**20, f"c{number}"))
+        agent.grow(events.MessageAdded("x" * 2**20, f"c{number}"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         stream = await raw(

@@ -7,6 +7,7 @@ import os
 import unicodedata
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,12 +22,17 @@ from stopgo.actors.approvals.replies import (
     edited,
     fields,
 )
+from stopgo.actors.approvals.yes_or_no import Approved, Rejected
+from stopgo.actors.common.errors import Fault
 from stopgo.actors.log import events as e
+from stopgo.actors.log.event_json import encode
+from stopgo.actors.log.outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed
+from stopgo.actors.tools.tool import ToolResult
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
 from stopgo.gateway.cli.progress import Progress
 from stopgo.gateway.cli.terminal import colourful, printable
-from stopgo.runtime.journal.protocol import Event, NewEvent
-from tests.questions import asked, body
+from stopgo.runtime.journal.protocol import Event
+from tests.questions import asked
 
 YES_OR_NO = frozenset({"y", "yes", "n", "no"})
 DECIDING = {
@@ -137,38 +143,34 @@ TREE = SequentialNode(
         ),
     ),
 )
-STARTED = e.tool_started(
-    "k", 1, tool="add", server="s", arguments={"name": "x"}, effect="once", asks=True, node="left"
-)
-ASKED = e.approval_requested(body(id="u1", node="left", tool_name="add", tool_args={"n": 1}, replaces="u0"))
+STARTED = e.ToolStarted("k", 1, "add", "s", {"name": "x"}, "once", asks=True, node="left")
+ASKED = e.ApprovalRequested(asked(id="u1", node="left", tool_name="add", tool_args={"n": 1}, replaces="u0"))
 
 
-def told(*new: NewEvent) -> list[str | None]:
+def told(*new: e.LogEvent) -> list[str | None]:
     progress = Progress(TREE)
-    return [progress.line(Event("c", seq, each.type, 0.0, each.body)) for seq, each in enumerate(new, 1)]
+    stored = enumerate(map(encode, new), 1)
+    return [progress.line(Event("c", seq, each.type, 0.0, each.body)) for seq, each in stored]
 
 
 def test_progress() -> None:
-    result = {"content": "done\nwell", "is_error": False}
-    retry = e.tool_started(
-        "k", 2, tool="add", server="s", arguments={"name": "x"}, effect="once", asks=True, node="left"
-    )
+    gone = StepFailed(error=Fault("model_error", "gone"))
     assert told(
-        e.conversation_created("sid", ""),
-        e.step_finished("1", "route", "pick", "f", choice=1),
-        e.step_finished("2", "model", "right", "f", text="so\nbe it", tool_calls=[], usage={}),
-        e.step_finished("2", "model", "right", "f", text="", tool_calls=[], usage={}),
-        e.step_finished("3", "model", "right", "f", error={"code": "model_error", "message": "gone"}),
-        e.step_finished("4", "attempt", "right", "f", error={"code": "model_error", "message": "gone"}),
-        e.step_finished("5", "node", "right", "f", error={"code": "model_error", "message": "gone"}),
-        e.step_finished("6", "node", "right", "f", end={}),
-        e.step_finished("7", "call", "right", "f", outcome="denied", content="not allowed"),
-        e.step_finished("7", "call", "right", "f", outcome="exit_loop", content="ok"),
+        e.ConversationCreated("sid", ""),
+        e.StepFinished.of("1", "route", "pick", Chosen(1)),
+        e.StepFinished.of("2", "model", "right", Replied(text="so\nbe it", tool_calls=())),
+        e.StepFinished.of("2", "model", "right", Replied(text="", tool_calls=())),
+        e.StepFinished.of("3", "model", "right", gone),
+        e.StepFinished.of("4", "attempt", "right", gone),
+        e.StepFinished.of("5", "node", "right", gone),
+        e.StepFinished.of("6", "node", "right", Ended(NodeEnd("text"))),
+        e.StepFinished.of("7", "call", "right", NotSent("denied", "not allowed")),
+        e.StepFinished.of("7", "call", "right", NotSent("exit_loop", "ok")),
         STARTED,
-        e.tool_unknown("k", 1, "the connection was lost"),
-        retry,
-        e.tool_finished("k", 2, result),
-        e.tool_finished("k", 2, {"content": "no", "is_error": True}),
+        e.ToolUnknown("k", 1, "the connection was lost"),
+        attrs.evolve(STARTED, attempt=2),
+        e.ToolFinished("k", 2, ToolResult("done\nwell")),
+        e.ToolFinished("k", 2, ToolResult("no", is_error=True)),
     ) == [
         "conversation c",
         "pick: picks right",
@@ -191,21 +193,15 @@ def test_progress() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (e.approval_resolved("u1", {"approved": True}, "c", False), "left: approved"),
-        (
-            e.approval_resolved("u1", {"approved": True, "arguments": {}}, "c", False),
-            "left: approved, edited",
-        ),
-        (
-            e.approval_resolved("u1", {"approved": False, "reason": "no"}, "c", False),
-            "left: rejected (no)",
-        ),
-        (e.approval_expired("u1", "reject"), "left: nobody answered in time"),
-        (e.approval_void("u1", "the run was cancelled"), "left: takes u1 back: the run was cancelled"),
-        (e.state_set("k", "v", "left"), None),
+        (e.ApprovalResolved("u1", Approved(), "c", False), "left: approved"),
+        (e.ApprovalResolved("u1", Approved(arguments={}), "c", False), "left: approved, edited"),
+        (e.ApprovalResolved("u1", Rejected(reason="no"), "c", False), "left: rejected (no)"),
+        (e.ApprovalExpired("u1", "reject"), "left: nobody answered in time"),
+        (e.ApprovalVoid("u1", "the run was cancelled"), "left: takes u1 back: the run was cancelled"),
+        (e.StateSet("k", "v", "left"), None),
     ],
 )
-def test_progress_of_an_approval(event: NewEvent, line: str | None) -> None:
+def test_progress_of_an_approval(event: e.LogEvent, line: str | None) -> None:
     assert told(ASKED, event) == ["left: asks u1: add(n=1), in place of u0", line]
 
 

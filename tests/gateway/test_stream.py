@@ -79,7 +79,7 @@ async def test_it_replays_and_then_follows(agent: Any, client: httpx2.AsyncClien
             "at": "2026-11-21T10:00:02.000Z",
             "body": {"text": "add a server web-1 with value 42", "command": "c1"},
         }
-        agent.grow(events.conversation_completed())
+        agent.grow(events.ConversationCompleted())
         assert (await reader.event())["id"] == "7"
 
 
@@ -101,14 +101,14 @@ async def test_it_begins_after_the_cursor(
 
 async def test_at_the_end_it_waits(agent: Any, client: httpx2.AsyncClient) -> None:
     async with follow(client, "?after=6") as reader:
-        agent.grow(events.conversation_completed())
+        agent.grow(events.ConversationCompleted())
         assert (await reader.event())["id"] == "7"
 
 
 async def test_what_is_there_leaves_in_few_pieces(agent: Any, raw: Any) -> None:
     """A replay of thousands of events costs a send for each stretch of them, and no fold."""
     for number in range(2000):
-        agent.grow(events.message_added(f"message {number}", "c"))
+        agent.grow(events.MessageAdded(f"message {number}", "c"))
     stream = await raw(f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     received = b""
     while f"\nid: {len(agent.log)}\n".encode() not in received:
@@ -140,7 +140,7 @@ async def test_a_wrong_query_or_cursor_is_400(
 
 async def test_it_ends_with_the_conversation(agent: Any, client: httpx2.AsyncClient) -> None:
     async with follow(client, "?after=6") as reader:
-        agent.grow(NewEvent(events.CONVERSATION_DELETED, {}))
+        agent.publish(NewEvent(events.CONVERSATION_DELETED, {}))
         assert (await reader.event())["event"] == "conversation.deleted"
         assert await reader.block() is None
 
@@ -183,7 +183,7 @@ async def test_a_client_that_stops_reading_is_closed(
     agent: Any, raw: Any, mock_clock: trio.testing.MockClock
 ) -> None:
     for _ in range(200):
-        agent.grow(events.message_added("x" * 100_000, "c"))
+        agent.grow(events.MessageAdded("x" * 100_000, "c"))
     await raw(f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert agent.following == 1
@@ -237,7 +237,7 @@ async def test_deltas_come_when_asked_for_and_have_no_id(agent: Any, client: htt
     for query in ("?after=5", "?after=5&deltas=false"):
         async with follow(client, query) as reader:
             assert (await reader.event())["id"] == "6"
-            agent.grow(events.conversation_completed())
+            agent.grow(events.ConversationCompleted())
             assert (await reader.event())["event"] == "conversation.completed"
             agent.log.pop()
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common import errors
 from stopgo.actors.conversation.lists import ListedTool
 from stopgo.actors.conversation.result import Result, Turn
@@ -18,7 +19,7 @@ from stopgo.actors.log.head import RunHead
 from stopgo.actors.models.messages import ArgumentsDelta
 from stopgo.actors.models.usage import Spent
 from stopgo.actors.tools.health import Health, PartHealth
-from stopgo.actors.tools.tool import Hints, Tool
+from stopgo.actors.tools.tool import Hints, Tool, ToolResult
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
 from stopgo.runtime.journal.protocol import Question
@@ -35,7 +36,7 @@ def test_times_are_rfc_3339_in_utc(at: float) -> None:
 
 def test_a_conversation_to_the_letter(agent: Any) -> None:
     agent.grow(
-        events.tool_started(
+        events.ToolStarted(
             "1/0:1.0",
             1,
             tool="resources_add",
@@ -46,7 +47,7 @@ def test_a_conversation_to_the_letter(agent: Any) -> None:
             node="agent",
         )
     )
-    agent.grow(events.tool_finished("1/0:1.0", 1, {"content": "made", "is_error": False}))
+    agent.grow(events.ToolFinished("1/0:1.0", 1, ToolResult("made")))
     view = views.conversation_view(agent.conversation, tree=True)
     assert list(view)[:5] == ["id", "session_id", "status", "created_at", "updated_at"]
     assert view["created_at"] == "2026-11-21T10:00:01.000Z"
@@ -83,7 +84,7 @@ def test_what_is_not_there_is_left_out(agent: Any) -> None:
 
 
 def test_the_status_follows_the_approvals(agent: Any) -> None:
-    agent.grow(events.approval_resolved(ex.APPROVAL_ID, {"approved": True}, "c2", False))
+    agent.grow(events.ApprovalResolved(ex.APPROVAL_ID, Approved(), "c2", False))
     view = views.conversation_view(agent.conversation, tree=True)
     assert view["status"] == "active"
     assert "pending_approval" not in view

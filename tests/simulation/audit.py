@@ -82,7 +82,11 @@ def _indexes(record: Record) -> Iterator[str]:
         yield "the run has ended, and something of it has not"
 
 
-_INTENT_STATES = {e.TOOL_STARTED: "started", e.TOOL_FINISHED: "finished", e.TOOL_UNKNOWN: "unknown"}
+_INTENT_STATES = {
+    e.ToolStarted.type: "started",
+    e.ToolFinished.type: "finished",
+    e.ToolUnknown.type: "unknown",
+}
 
 
 def _id(question: Question) -> str:
@@ -116,7 +120,7 @@ def _outcomes(record: Record) -> Iterator[str]:
     """An attempt that left has the result that its tool gave; without one, it may have happened, and it ends
     as unknown."""
     for event in record.events:
-        if event.type == e.TOOL_FINISHED and "need" not in event.body:
+        if event.type == e.ToolFinished.type and "need" not in event.body:
             place = (record.id, event.body["key"], event.body["attempt"])
             content = event.body["result"]["content"]
             if place in record.came_to and record.came_to[place] != content:
@@ -126,12 +130,12 @@ def _outcomes(record: Record) -> Iterator[str]:
 # ------------------------------------------------------------------------ order
 
 
-_ENDS = frozenset({e.RUN_FINISHED, e.RUN_FAILED, e.RUN_CANCELLED})
-_OF_A_RUN = frozenset(e.KNOWN) - {
-    e.CONVERSATION_CREATED,
-    e.MESSAGE_ADDED,
-    e.RUN_STARTED,
-    e.CONVERSATION_COMPLETED,
+_ENDS = frozenset({e.RunFinished.type, e.RunFailed.type, e.RunCancelled.type})
+_OF_A_RUN = frozenset(e.TYPES) - {
+    e.ConversationCreated.type,
+    e.MessageAdded.type,
+    e.RunStarted.type,
+    e.ConversationCompleted.type,
 }
 
 
@@ -140,18 +144,19 @@ def _order(events: Sequence[Event]) -> Iterator[str]:
     going, completed = False, False
     said: set[str] = set()
     for event in events:
-        if completed or (event.type == e.RUN_STARTED and going) or (event.type in _OF_A_RUN and not going):
+        starts = event.type == e.RunStarted.type
+        if completed or (starts and going) or (event.type in _OF_A_RUN and not going):
             yield f"event {event.seq}, {event.type}, comes too late or too early"
-        if event.type == e.RUN_STARTED:
+        if event.type == e.RunStarted.type:
             going = True
         elif event.type in _ENDS:
             going = False
-        completed = completed or event.type == e.CONVERSATION_COMPLETED
-        if event.type == e.MESSAGE_ADDED:
+        completed = completed or event.type == e.ConversationCompleted.type
+        if event.type == e.MessageAdded.type:
             if event.body["command"] in said:
                 yield f"{event.body['command']} was taken twice"
             said.add(event.body["command"])
-        if event.type == e.RUN_FAILED and event.body["code"] not in FAILURES:
+        if event.type == e.RunFailed.type and event.body["code"] not in FAILURES:
             yield f"the run failed with {event.body}"
 
 
@@ -172,7 +177,7 @@ class _Run:
 
 def _runs(events: Sequence[Event]) -> Iterator[_Run]:
     trees = {event.body["tree_id"]: event.body["tree"] for event in events if "tree" in event.body}
-    starts = [n for n, event in enumerate(events) if event.type == e.RUN_STARTED]
+    starts = [n for n, event in enumerate(events) if event.type == e.RunStarted.type]
     for start, end in zip(starts, [*starts[1:], len(events)], strict=True):
         yield _Run(events[start:end], dict(walk(trees[events[start].body["tree_id"]])))
 
@@ -190,13 +195,13 @@ def _calls(run: _Run) -> Iterator[str]:
     for event in run.events:
         body = event.body
         match event.type:
-            case e.APPROVAL_REQUESTED:
+            case e.ApprovalRequested.type:
                 questions[body["id"]] = dict(body)
                 if body["kind"] == "tool":
                     last_asked[body["key"]] = body["id"]
                 if body["key"] in over:
                     yield f"{body['key']} is asked about, and was {over[body['key']]}"
-            case e.APPROVAL_RESOLVED | e.APPROVAL_EXPIRED | e.APPROVAL_VOID:
+            case e.ApprovalResolved.type | e.ApprovalExpired.type | e.ApprovalVoid.type:
                 if body["id"] in answers:
                     yield f"{body['id']} was answered twice"
                 question = questions[body["id"]]
@@ -206,13 +211,13 @@ def _calls(run: _Run) -> Iterator[str]:
                     over[question["key"]] = event.type
                 if body.get("decision", {}).get("action") == "retry":
                     retried.add(question["question"])
-            case e.STEP_FINISHED if body["kind"] == "call":
+            case e.StepFinished.type if body["kind"] == "call":
                 over[body["key"]] = body["outcome"]
-            case e.TOOL_FINISHED if "need" in body:
+            case e.ToolFinished.type if "need" in body:
                 refused.add(f"{body['key']}?{body['attempt']}")
-            case e.TOOL_FINISHED:
+            case e.ToolFinished.type:
                 over[body["key"]] = "finished"
-            case e.TOOL_STARTED:
+            case e.ToolStarted.type:
                 key, attempt = body["key"], body["attempt"]
                 if key in over:
                     yield f"{key} was started, and was {over[key]}"
@@ -230,14 +235,14 @@ def _calls(run: _Run) -> Iterator[str]:
 
 def _answer(event: Event, question: Mapping[str, Any]) -> Iterator[str]:
     expires = question.get("expires")
-    if event.type == e.APPROVAL_RESOLVED and expires is not None and event.at >= expires:
+    if event.type == e.ApprovalResolved.type and expires is not None and event.at >= expires:
         yield f"{question['id']} was decided at {event.at}, and had expired at {expires}"
-    if event.type == e.APPROVAL_EXPIRED and (expires is None or event.at < expires):
+    if event.type == e.ApprovalExpired.type and (expires is None or event.at < expires):
         yield f"{question['id']} expired at {event.at}, and was good until {expires}"
 
 
 def _says_no(event: Event) -> bool:
-    return event.type == e.APPROVAL_EXPIRED or event.body.get("decision", {}).get("approved") is False
+    return event.type == e.ApprovalExpired.type or event.body.get("decision", {}).get("approved") is False
 
 
 def _allowed(
@@ -257,10 +262,10 @@ def _attempts(run: _Run) -> Iterator[str]:
     """A node that has started a call that must not be repeated is not tried again."""
     failed: dict[str, int] = {}
     for event, key in run.keyed():
-        if event.type == e.STEP_FINISHED and event.body["kind"] == "attempt":
+        if event.type == e.StepFinished.type and event.body["kind"] == "attempt":
             failed[key.removesuffix("!")] = event.seq
     for event, key in run.keyed():
-        if event.type == e.TOOL_STARTED and event.body["effect"] == "once":
+        if event.type == e.ToolStarted.type and event.body["effect"] == "once":
             for attempt, seq in failed.items():
                 if key.startswith((f"{attempt}:", f"{attempt}.", f"{attempt}@")) and event.seq < seq:
                     yield f"{attempt} was given up for another attempt, and had started {key}"
@@ -285,7 +290,7 @@ def _loops(run: _Run) -> Iterator[str]:
                 gone, _, place = by.rpartition("@")
                 if gone == loop and [iteration, child] > [int(n) for n in re.findall(r"\d+", place)[:2]]:
                     yield f"{key} began after {by} exited its loop"
-        if event.type == e.STEP_FINISHED and event.body.get("outcome") == "exit_loop":
+        if event.type == e.StepFinished.type and event.body.get("outcome") == "exit_loop":
             exited.append(key)
         exited = _without_failed(exited, event)
 
@@ -293,7 +298,7 @@ def _loops(run: _Run) -> Iterator[str]:
 def _without_failed(keys: list[str], event: Event) -> list[str]:
     """Without those of an execution that this event says has failed: it has no end that could be that of the
     nodes above it, whatever happened in it."""
-    if event.type != e.STEP_FINISHED or not event.body.keys() & {"error", "continued"}:
+    if event.type != e.StepFinished.type or not event.body.keys() & {"error", "continued"}:
         return keys
     return [key for key in keys if not is_within(key, event.body["key"].removesuffix("!"))]
 
@@ -304,11 +309,11 @@ def _rejections(run: _Run) -> Iterator[str]:
     subjects: dict[str, str] = {}
     rejected: list[str] = []
     for event in run.events:
-        if event.type == e.APPROVAL_REQUESTED:
+        if event.type == e.ApprovalRequested.type:
             subjects[event.body["id"]] = event.body["key"]
-        if (key := event.body.get("key")) is not None and event.type != e.STATE_SET:
+        if (key := event.body.get("key")) is not None and event.type != e.StateSet.type:
             yield from (f"{key} began after {no} was rejected" for no in rejected if _is_ended(run, no, key))
-        if event.type in (e.APPROVAL_RESOLVED, e.APPROVAL_EXPIRED) and _rejects(event):
+        if event.type in (e.ApprovalResolved.type, e.ApprovalExpired.type) and _rejects(event):
             rejected.append(subjects[event.body["id"]])
 
 
@@ -359,9 +364,9 @@ def _questions(run: _Run) -> Iterator[str]:
     last: dict[str, int] = {}
     sent: set[str] = set()
     for event in run.events:
-        if event.type == e.TOOL_STARTED:
+        if event.type == e.ToolStarted.type:
             sent.add(event.body["key"])
-        elif event.type == e.APPROVAL_REQUESTED and event.body["question"].endswith("~0"):
+        elif event.type == e.ApprovalRequested.type and event.body["question"].endswith("~0"):
             reply, _, number = event.body["key"].rpartition(".")
             if event.body["kind"] != "tool" or event.body["tool_name"] == "peek" or event.body["key"] in sent:
                 continue
@@ -375,7 +380,7 @@ _ITERATION = re.compile(r"@(\d+)")
 
 def _bounds(run: _Run) -> Iterator[str]:
     for event, key in run.keyed():
-        if event.type == e.STEP_FINISHED and event.body["kind"] == "model":
+        if event.type == e.StepFinished.type and event.body["kind"] == "model":
             execution, _, call = key.rpartition(":")
             if int(call) > run.nodes[path_of(execution)].get("max_turns", 10):
                 yield f"{key} is a model call too many"

@@ -206,7 +206,7 @@ class World:
     def _check_gate(self, call: CallTool, events: tuple[Event, ...]) -> None:
         """What the gate of today would ask about, somebody has said yes to."""
         trees = {event.body["tree_id"]: event.body["tree"] for event in events if "tree" in event.body}
-        run = [event.body["tree_id"] for event in events if event.type == e.RUN_STARTED]
+        run = [event.body["tree_id"] for event in events if event.type == e.RunStarted.type]
         left = [event.body for event in events if _is_intent(event, call)]
         if not left:
             return
@@ -225,7 +225,7 @@ class World:
         self, server: str, call: CallTool, conversation: str, events: tuple[Event, ...]
     ) -> None:
         ours = call.bearer is None or call.bearer.startswith(f"token of {conversation} ")
-        begun = max((n for n, event in enumerate(events) if event.type == e.RUN_STARTED), default=0)
+        begun = max((n for n, event in enumerate(events) if event.type == e.RunStarted.type), default=0)
         left = max((n for n, event in enumerate(events) if _is_intent(event, call)), default=0)
         needed = any(event.body.get("token") for event in events[begun:left])
         if not ours or (server == "web") < (call.bearer is not None):
@@ -265,9 +265,9 @@ class World:
         kept: set[tuple[str, object]] = set()
         for name in names:
             for event in await store.events_since(self.conversations[name], 0):
-                if event.type == e.RUN_STARTED:
+                if event.type == e.RunStarted.type:
                     kept.add((name, event.body["turn"]))
-                elif event.type == e.BATCH_FINISHED:
+                elif event.type == e.BatchFinished.type:
                     kept.add((name, event.body["key"]))
         for key in [key for key in self._results if key[0] in names]:
             del self._results[key]
@@ -302,16 +302,16 @@ class World:
         keys: defaultdict[str, set[str]] = defaultdict(set)
         for event in await self.store.events_since(self.conversations[conversation], 0):
             key = event.body.get("key", "")
-            if event.type == e.TOOL_STARTED and event.body["effect"] == "once":
+            if event.type == e.ToolStarted.type and event.body["effect"] == "once":
                 open_calls[key] = event.body["arguments"]["name"]
                 keys[open_calls[key]].add(key)
-            elif event.type in (e.TOOL_FINISHED, e.TOOL_UNKNOWN) and key in open_calls:
+            elif event.type in (e.ToolFinished.type, e.ToolUnknown.type) and key in open_calls:
                 name = open_calls.pop(key)
-                if event.type == e.TOOL_UNKNOWN:
+                if event.type == e.ToolUnknown.type:
                     unknown[key] = name
-            elif event.type == e.APPROVAL_REQUESTED and event.body["kind"] == "outcome_unknown":
+            elif event.type == e.ApprovalRequested.type and event.body["kind"] == "outcome_unknown":
                 asked[event.body["id"]] = key
-            elif event.type == e.APPROVAL_RESOLVED:
+            elif event.type == e.ApprovalResolved.type:
                 unknown.pop(asked.get(event.body["id"], ""), None)
         for name in sorted(told.keys() & set(open_calls.values())):
             self.wrongs.append(f"the model was told of {name} before the disk was")
@@ -379,13 +379,14 @@ def _told(messages: Sequence[ChatMessage]) -> dict[str, str]:
 
 def _is_intent(event: Event, call: CallTool) -> bool:
     asked = (call.tool, call.arguments)
-    return event.type == e.TOOL_STARTED and (event.body["tool"], event.body["arguments"]) == asked
+    return event.type == e.ToolStarted.type and (event.body["tool"], event.body["arguments"]) == asked
 
 
 def _was_allowed(key: str, events: tuple[Event, ...]) -> bool:
-    asked = {event.body["id"]: event.body["key"] for event in events if event.type == e.APPROVAL_REQUESTED}
-    said = [event.body for event in events if event.type == e.APPROVAL_RESOLVED]
-    decisions = [each["decision"] for each in said if asked[each["id"]] == key]
+    asked = [event.body for event in events if event.type == e.ApprovalRequested.type]
+    keys = {each["id"]: each["key"] for each in asked}
+    said = [event.body for event in events if event.type == e.ApprovalResolved.type]
+    decisions = [each["decision"] for each in said if keys[each["id"]] == key]
     return any(each.get("approved") or each.get("action") == "retry" for each in decisions)
 
 

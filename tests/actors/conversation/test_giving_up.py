@@ -58,9 +58,9 @@ async def test_a_node_that_failed_takes_its_questions_back(timed: World, autojum
         assert answer(await agent.decide(second.id, YES)).response == "done"
         kept = await events(timed.journal, turn.conversation.id)
     (end,) = [
-        n for n, event in enumerate(kept) if event.type == e.STEP_FINISHED and "continued" in event.body
+        n for n, event in enumerate(kept) if event.type == e.StepFinished.type and "continued" in event.body
     ]
-    assert kept[end + 1].type == e.APPROVAL_VOID
+    assert kept[end + 1].type == e.ApprovalVoid.type
     assert timed.called("wipe") == 1
 
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import QUEUE_LIMIT, Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.log.events import RUN_FINISHED
+from stopgo.actors.log.events import RunFinished
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
 from tests.actors.world import (
@@ -216,7 +216,7 @@ class OneCommit(MemoryJournal):
     async def save(
         self, fence: Fence, expected_seq: int, events: Sequence[NewEvent] = (), **more: Any
     ) -> Saved:
-        if any(event.type == RUN_FINISHED for event in events):
+        if any(event.type == RunFinished.type for event in events):
             self.ends.set()
             await self.may_end.wait()
         return await super().save(fence, expected_seq, events, **more)

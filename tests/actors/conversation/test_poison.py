@@ -164,7 +164,7 @@ async def test_a_decision_in_a_read_only_conversation_waits_for_the_newer_versio
         assert await code_of(repeated) == "conversation_read_only"
     assert world.ledger == []
     # It was the first decision, so it is the one that counts.
-    monkeypatch.setattr(e, "KNOWN", e.KNOWN | {"branch.merged"})
+    monkeypatch.setattr(e, "TYPES", {**e.TYPES, "branch.merged": e.ConversationCompleted})
     async with world.agent() as agent:
         await trio.sleep(60)
         assert (await agent.get(id)).messages[-1].content == "done"
@@ -289,7 +289,7 @@ async def test_a_conversation_that_crashes_as_it_begins_fails_its_first_run(
     assert [*await types(world.journal, id)] == begun
 
 
-@pytest.mark.parametrize("last", [e.conversation_completed(), NewEvent("branch.merged", {})])
+@pytest.mark.parametrize("last", [NewEvent("conversation.completed", {}), NewEvent("branch.merged", {})])
 async def test_what_takes_no_message_is_given_none_when_it_is_given_up(
     world: World, autojump_clock: MockClock, failing: Failing, last: NewEvent
 ) -> None:

@@ -18,6 +18,7 @@ from stopgo.actors.agent import Agent, open_agent
 from stopgo.actors.common.errors import StartError
 from stopgo.actors.conversation.recorder import script_of
 from stopgo.actors.log import stored
+from stopgo.actors.log.event_json import decode
 from stopgo.actors.models.messages import ModelFailed, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.script import ScriptModel
@@ -198,4 +199,5 @@ async def test_a_conversation_longer_than_a_page_is_recorded_to_its_end(
     async with life(world, world.journal, record=recordings) as agent:
         id = (await agent.start_conversation("first")).conversation.id
         await agent.send(id, "second")
-    assert (recordings / f"{id}.yaml").read_text() == script_of(await events(world.journal, id))
+    history = await events(world.journal, id)
+    assert (recordings / f"{id}.yaml").read_text() == script_of(decode(each).event for each in history)

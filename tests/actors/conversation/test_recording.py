@@ -1,33 +1,38 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors.common.errors import Fault
 from stopgo.actors.conversation.recorder import script_of
 from stopgo.actors.log import events as e
+from stopgo.actors.log.outcomes import Replied, StepFailed
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, unheard
 from stopgo.actors.models.script import ScriptModel
 from stopgo.actors.models.script_reader import parse_script
-from stopgo.runtime.journal.protocol import Event, NewEvent
+from stopgo.actors.models.usage import StepUsage
 
-NOTHING = {"input_tokens": 0, "output_tokens": 0}
-
-
-def stored(*new: NewEvent) -> list[Event]:
-    return [Event("c", seq, event.type, 0.0, event.body) for seq, event in enumerate(new, 1)]
+NOTHING = StepUsage(0, 0)
 
 
-def model_step(key: str, node: str = "main", **outcome: Any) -> NewEvent:
-    outcome = {"text": "", "tool_calls": [], "usage": NOTHING, **outcome}
-    return e.step_finished(key, "model", node, f"model {node}", **outcome)
+def model_step(
+    key: str,
+    node: str = "main",
+    *,
+    text: str = "",
+    tool_calls: Sequence[ToolCall] = (),
+    usage: StepUsage = NOTHING,
+) -> e.LogEvent:
+    return e.StepFinished.of(key, "model", node, Replied(text=text, tool_calls=tool_calls, usage=usage))
 
 
-def failed_step(key: str, code: str, message: str) -> NewEvent:
-    error = {"code": code, "message": message, "fatal": False}
-    return e.step_finished(key, "model", "main", "model main", error=error)
+def failed_step(key: str, code: str, message: str) -> e.LogEvent:
+    return e.StepFinished.of(key, "model", "main", StepFailed(error=Fault(code, message)))
 
 
 def replayed(text: str) -> ScriptModel:
@@ -39,14 +44,14 @@ def asked(step: str, *, node: str = "main", turn: int = 1, call: int = 1, iterat
 
 
 def test_before_a_model_was_asked_there_is_nothing_to_record() -> None:
-    assert script_of(stored(e.conversation_created("s", "You help."), e.message_added("hi", "k"))) == ""
+    assert script_of([e.ConversationCreated("s", "You help."), e.MessageAdded("hi", "k")]) == ""
 
 
 def test_a_recording_is_for_people_to_read() -> None:
-    history = stored(
-        model_step("1/:1", text="", tool_calls=[{"id": "x", "name": "add", "arguments": {"name": "a"}}]),
-        model_step("1/:2", text="made a", usage={"input_tokens": 7, "output_tokens": 2, "cost_usd": 0.1}),
-    )
+    history = [
+        model_step("1/:1", tool_calls=[ToolCall("x", "add", {"name": "a"})]),
+        model_step("1/:2", text="made a", usage=StepUsage(7, 2, cost_usd=0.1)),
+    ]
     assert script_of(history) == (
         "replies:\n"
         "- when:\n    turn: 1\n    node: main\n    call: 1\n"
@@ -65,7 +70,7 @@ async def test_turns_nodes_calls_and_iterations_are_told_apart() -> None:
         ("1/.0@1.0:1", {"node": "looped"}),
         ("1/.0@12.0.3:1", {"node": "looped", "iteration": 12}),
     ]
-    history = stored(*(model_step(key, where.get("node", "main"), text=key) for key, where in places))
+    history = [model_step(key, where.get("node", "main"), text=key) for key, where in places]
     model = replayed(script_of(history))
     for key, where in places:
         assert (await model.complete(asked(key, **where), unheard)).text == key
@@ -73,7 +78,7 @@ async def test_turns_nodes_calls_and_iterations_are_told_apart() -> None:
 
 async def test_retries_and_nested_loops_are_told_apart_by_the_step() -> None:
     keys = ["1/:1", "1/!2:1", "1/!3:1"]
-    text = script_of(stored(*(model_step(key, text=key) for key in keys)))
+    text = script_of(model_step(key, text=key) for key in keys)
     assert text.count("step:") == len(keys)
     model = replayed(text)
     for key in reversed(keys):
@@ -81,21 +86,20 @@ async def test_retries_and_nested_loops_are_told_apart_by_the_step() -> None:
 
 
 async def test_a_failure_is_replayed_as_it_was_told_and_at_once() -> None:
-    model = replayed(script_of(stored(failed_step("1/:1", "model_error", "overloaded (status 529)"))))
+    model = replayed(script_of([failed_step("1/:1", "model_error", "overloaded (status 529)")]))
     with pytest.raises(ModelFailed, match=r"^overloaded \(status 529\)$") as failed:
         await model.complete(asked("1/:1"), unheard)
     assert not failed.value.retryable
 
 
 def test_what_a_limit_of_ours_said_is_no_models_reply() -> None:
-    assert script_of(stored(failed_step("1/:1", "limit_reached", "the run stopped"))) == ""
+    assert script_of([failed_step("1/:1", "limit_reached", "the run stopped")]) == ""
 
 
 async def test_malformed_arguments_stay_malformed() -> None:
-    call = {"id": "x", "name": "add", "arguments": {}, "problem": "not JSON"}
-    reply = await replayed(script_of(stored(model_step("1/:1", tool_calls=[call])))).complete(
-        asked("1/:1"), unheard
-    )
+    call = ToolCall("x", "add", {}, "not JSON")
+    model = replayed(script_of([model_step("1/:1", tool_calls=[call])]))
+    reply = await model.complete(asked("1/:1"), unheard)
     assert reply.tool_calls == (ToolCall("call_1_0", "add", {}, "not JSON"),)
 
 
@@ -122,28 +126,17 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
-calls = st.fixed_dictionaries(
-    {
-        "id": st.just("x"),
-        "name": texts.filter(bool),
-        "arguments": st.dictionaries(texts, json_values, max_size=3),
-    }
-)
+calls = st.builds(ToolCall, st.just("x"), texts.filter(bool), st.dictionaries(texts, json_values, max_size=3))
 
 
 @given(text=texts, tool_calls=st.lists(calls, max_size=3), count=st.integers(0, 10**9))
-async def test_whatever_a_model_said_is_said_again(
-    text: str, tool_calls: list[dict[str, Any]], count: int
-) -> None:
-    usage = {"input_tokens": count, "output_tokens": 1, "cached_tokens": count // 2}
-    history = stored(model_step("1/:1", text=text, tool_calls=tool_calls, usage=usage))
+async def test_whatever_a_model_said_is_said_again(text: str, tool_calls: list[ToolCall], count: int) -> None:
+    usage = StepUsage(count, 1, count // 2)
+    history = [model_step("1/:1", text=text, tool_calls=tool_calls, usage=usage)]
     reply = await replayed(script_of(history)).complete(asked("1/:1"), unheard)
     assert reply == ModelReply(
         text,
-        tuple(
-            ToolCall(f"call_1_{index}", call["name"], call["arguments"])
-            for index, call in enumerate(tool_calls)
-        ),
+        tuple(attrs.evolve(call, id=f"call_1_{index}") for index, call in enumerate(tool_calls)),
         Usage(count, 1, count // 2),
         stop="tool_calls" if tool_calls else "end",
     )

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.log.head import Head, fold_head
 from stopgo.actors.log.record import Tally
+from stopgo.actors.log.state import fold
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -120,7 +120,7 @@ async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
         0,
         [NewEvent(event.type, event.body, event.at) for event in cut],
         ack=["k"],
-        summary=fold_head(Head(), cut).summary(),
+        summary=fold(turn.conversation.id, cut).head.summary(),
     )
     await trio.sleep(1000)
     async with world.agent():
@@ -234,12 +234,12 @@ def test_the_sum_of_any_calls(spans: list[tuple[float, float]]) -> None:
             tally.leave(at)
         else:
             tally.come_back(spans[n][0], at)
-    figures = tally.figures([True] * len(spans))
+    batch = tally.finished("1/:1", "n", [True] * len(spans))
     assert tally.under_way == 0
-    assert 0 <= figures["concurrency"] <= len(spans)
+    assert 0 <= batch.concurrency <= len(spans)
     total = sum(abs(d) for _, d in spans)
-    assert figures["duration"] <= total + 0.01
-    assert total <= figures["duration"] * max(1, figures["concurrency"]) + 0.01
+    assert batch.duration <= total + 0.01
+    assert total <= batch.duration * max(1, batch.concurrency) + 0.01
 
 
 def test_a_clock_that_is_put_back_makes_nothing_shorter() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import attrs
 import pytest
@@ -15,11 +15,13 @@ from trio.testing import MockClock
 
 from stopgo.actors.approvals.asked import Asked
 from stopgo.actors.approvals.yes_or_no import Approved
+from stopgo.actors.common.errors import Fault
 from stopgo.actors.conversation.run import announce
 from stopgo.actors.log import events as e
 from stopgo.actors.log.activity import Pulse, Turns
 from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.log.log import ConversationLog, open_log, row_of
+from stopgo.actors.log.outcomes import Ended, NodeEnd, Replied, StepFailed
 from stopgo.actors.log.step import ReplayMismatch, step
 from stopgo.actors.log.stored import read
 from stopgo.actors.log.topics import reply_topic, topic
@@ -30,7 +32,7 @@ from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import CloseQuestion, Event, NewEvent
+from stopgo.runtime.journal.protocol import CloseQuestion, Event
 from tests.questions import asked
 from tests.runtime.journal.kept import reply_of
 
@@ -84,9 +86,9 @@ class Bench:
         await self.journal.deliver(ID, "k", "create", body, new=True)
         log = await self.open()
         await log.save(
-            e.conversation_created("s", "p"),
-            e.message_added("hi", "k"),
-            e.run_started("r", 1, "k", "t", {}, False),
+            e.ConversationCreated("s", "p"),
+            e.MessageAdded("hi", "k"),
+            e.RunStarted("r", 1, "k", "t", e.REPLAY_VERSION, False, {}),
             ack=["k"],
         )
         log.begin(self.stall)
@@ -101,8 +103,8 @@ def bench() -> Bench:
     return Bench()
 
 
-def mark(name: str) -> NewEvent:
-    return e.state_set(name, "v", "n")
+def mark(name: str) -> e.LogEvent:
+    return e.StateSet(name, "v", "n")
 
 
 async def stored(bench: Bench) -> list[str]:
@@ -115,11 +117,11 @@ def question(id: str) -> Asked[Any]:
 
 async def put(log: ConversationLog, id: str) -> None:
     asks = question(id)
-    await log.save(e.approval_requested(asks.to_json()), questions=[row_of(asks)])
+    await log.save(e.ApprovalRequested(asks), questions=[row_of(asks)])
 
 
 async def answer(log: ConversationLog, id: str) -> None:
-    await log.save(e.approval_resolved(id, {"approved": True}, f"k-{id}", False))
+    await log.save(e.ApprovalResolved(id, Approved(), f"k-{id}", False))
 
 
 # ----------------------------------------------------------------------------- saving
@@ -351,50 +353,50 @@ async def test_a_step_is_done_once(bench: Bench) -> None:
     log = await bench.begin()
     done = 0
 
-    async def work() -> dict[str, Any]:
+    async def work() -> Ended | StepFailed:
         nonlocal done
         done += 1
         await trio.lowlevel.checkpoint()
-        return {"error": {"code": "x", "message": "m"}}  # errors are recorded like results
+        return StepFailed(error=Fault("x", "m"))  # errors are recorded like results
 
-    first = await step(log, "1/", "node", "n", work)
-    assert (await step(log, "1/", "node", "n", work))["error"] == first["error"]
+    first = await step(log, "1/", Ended, "n", work)
+    assert await step(log, "1/", Ended, "n", work) == first
     await log.flush()
     again = await bench.open()
-    assert (await step(again, "1/", "node", "n", work))["error"] == first["error"]
+    assert await step(again, "1/", Ended, "n", work) == first
     assert done == 1
 
 
 async def test_another_step_under_the_key_is_a_mismatch(bench: Bench) -> None:
     log = await bench.begin()
 
-    async def work() -> dict[str, Any]:
+    async def work() -> Ended:
         await trio.lowlevel.checkpoint()
-        return {"end": {}}
+        return Ended(NodeEnd("text"))
 
-    async def never() -> dict[str, Any]:
+    async def never() -> NoReturn:
         raise AssertionError("it was done")
 
-    await step(log, "1/0", "node", "a", work)
-    for kind, node in (("node", "b"), ("model", "a")):
+    await step(log, "1/0", Ended, "a", work)
+    for other in (step(log, "1/0", Ended, "b", never), step(log, "1/0", Replied, "a", never)):
         with pytest.raises(ReplayMismatch, match="1/0"):
-            await step(log, "1/0", kind, node, never)
+            await other
 
 
 async def test_a_step_is_on_disk_with_what_follows_from_it(bench: Bench) -> None:
     log = await bench.begin()
 
-    async def work() -> dict[str, Any]:
+    async def work() -> Ended:
         await trio.lowlevel.checkpoint()
-        return {"end": {}}
+        return Ended(NodeEnd("text"))
 
-    await step(log, "1/0", "node", "a", work, also=lambda _: [mark("also")])
+    await step(log, "1/0", Ended, "a", work, also=lambda _: [mark("also")])
     assert (log.state.last_seq, bench.journal.saves) == (5, 1)
     await log.save(mark("next"))
     kept = await bench.journal.events_since(ID, 3)
     assert [event.type for event in kept] == ["step.finished", "state.set", "state.set"]
     assert bench.journal.saves == 2
-    assert (await step(log, "1/0", "node", "a", work))["end"] == {}
+    assert await step(log, "1/0", Ended, "a", work) == Ended(NodeEnd("text"))
 
 
 # ------------------------------------------------------------- what is active, exactly
@@ -459,7 +461,7 @@ async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) ->
         await answer(log, "a")
         await trio.testing.wait_all_tasks_blocked()
         assert (log.active, bench.stalls) == (0, 2)
-        await log.save(e.run_resumed("r", "k2", True, answer=True))
+        await log.save(e.RunResumed("r", "k2", True, answer=True))
     assert (log.active, bench.pulse.moving) == (1, 1)
     assert not log.unauthorized
     log.end()
@@ -517,7 +519,7 @@ async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, 
             await trio.lowlevel.checkpoint()
             if id in log.state.head.pending:
                 await answer(log, id)
-        await log.save(e.run_resumed("r", "k2", True, answer=False))
+        await log.save(e.RunResumed("r", "k2", True, answer=False))
 
     async with cancelled_after(ticks) as nursery:
         nursery.start_soon(
@@ -603,7 +605,7 @@ async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench
             nursery.start_soon(log.decision, "q-a", lambda: question("a"), ())
             await trio.testing.wait_all_tasks_blocked()
             bench.journal.let = trio.Event()
-            resolved = e.approval_resolved("b", {"approved": True}, "d", False)
+            resolved = e.ApprovalResolved("b", Approved(), "d", False)
             nursery.start_soon(log.save, resolved)
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(announce, log, services)
@@ -611,7 +613,7 @@ async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench
             bench.journal.let.set()
             reply = await anext(replies)
             nursery.cancel_scope.cancel()
-    [said] = [event for event in await bench.journal.events_since(ID, 0) if event.type == e.RUN_WAITING]
+    [said] = [event for event in await bench.journal.events_since(ID, 0) if event.type == e.RunWaiting.type]
     assert (said.body["settles"], said.body["on"]) == (["k", "d"], ["a"])
     assert cast(Any, reply)["result"]["approvals"] == ["a"]
 
@@ -631,8 +633,8 @@ async def test_who_decides_for_a_branch_that_waits_for_its_turn_is_answered(
             await trio.testing.wait_all_tasks_blocked()
             assert log.state.head.run is not None
             assert log.state.head.run.state == "waiting"
-            resolved = e.approval_resolved("b", {"approved": True}, "d", False)
-            await log.save(resolved, e.run_resumed("r", "d", False, answer=False))
+            resolved = e.ApprovalResolved("b", Approved(), "d", False)
+            await log.save(resolved, e.RunResumed("r", "d", False, answer=False))
             with trio.fail_after(1):
                 reply = await anext(replies)
             nursery.cancel_scope.cancel()
@@ -668,21 +670,22 @@ async def while_saving(
     return [event.type for event in await bench.journal.events_since(ID, 3)]
 
 
-@pytest.mark.parametrize(("take_back", "saved"), [(end_what_asked, [e.STATE_SET]), (ask_anew, [])])
+@pytest.mark.parametrize(("take_back", "saved"), [(end_what_asked, [e.StateSet.type]), (ask_anew, [])])
 async def test_a_question_that_expires_meanwhile_is_not_taken_back(
     bench: Bench, take_back: Callable[[ConversationLog], Awaitable[None]], saved: list[str]
 ) -> None:
     log = await bench.begin()
     await put(log, "a")
-    expire = log.save(e.approval_expired("a", "reject"), questions=[CloseQuestion("a", "expired")])
+    expire = log.save(e.ApprovalExpired("a", "reject"), questions=[CloseQuestion("a", "expired")])
     kept = await while_saving(bench, log, expire, take_back(log))
-    assert kept == [e.APPROVAL_REQUESTED, e.APPROVAL_EXPIRED, *saved]
+    assert kept == [e.ApprovalRequested.type, e.ApprovalExpired.type, *saved]
 
 
 async def test_a_run_that_begins_to_wait_meanwhile_goes_on(bench: Bench) -> None:
     """Else it would count as waiting: nobody is told when it waits again, and a crash ends it."""
     log = await bench.begin()
     await put(log, "a")
-    wait = log.save(e.run_waiting("r", ["a"], ["k"], {}))
+    wait = log.save(e.RunWaiting("r", ["a"], ["k"], {}))
     kept = await while_saving(bench, log, wait, end_what_asked(log))
-    assert kept == [e.APPROVAL_REQUESTED, e.RUN_WAITING, e.STATE_SET, e.APPROVAL_VOID, e.RUN_RESUMED]
+    expected = (e.ApprovalRequested, e.RunWaiting, e.StateSet, e.ApprovalVoid, e.RunResumed)
+    assert kept == [each.type for each in expected]

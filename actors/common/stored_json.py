@@ -1,0 +1,70 @@
+"""Between attrs classes and the JSON that is stored of them. Pure.
+
+A field that has its default is left out, and a field that is not known is ignored. Types are checked, not
+converted: a text in the place of a number is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+from cattrs import Converter
+
+
+def new_converter() -> Converter:
+    """Its `structure` raises LookupError, TypeError or ValueError for JSON of another shape."""
+    converter = Converter(omit_if_default=True, detailed_validation=False)
+    for kind in (str, int, bool):
+        converter.register_structure_hook(kind, exactly)
+    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook_factory(_is_list, _list_reader)
+    converter.register_unstructure_hook_factory(_is_list, _list_writer)
+    converter.register_structure_hook_func(_is_open, _as_it_is)
+    converter.register_structure_hook_func(_is_open_object, _object)
+    converter.register_unstructure_hook_func(lambda kind: _is_open(kind) or _is_open_object(kind), _as_it_is)
+    return converter
+
+
+def exactly(value: Any, kind: type[Any]) -> Any:
+    """The value. Raises TypeError when it is of another type."""
+    if type(value) is not kind:
+        raise TypeError(f"{str(value)[:40]!r} is no {kind.__name__}")
+    return value
+
+
+def _number(value: Any, _: object) -> Any:
+    return value if type(value) is int else exactly(value, float)
+
+
+def _is_open(kind: Any) -> bool:
+    return kind is Any
+
+
+def _is_open_object(kind: Any) -> bool:
+    return bool(kind == Mapping[str, Any])
+
+
+def _object(value: Any, _: object) -> Any:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{str(value)[:40]!r} is no object")
+    return value
+
+
+def _as_it_is(value: Any, _: object = None) -> Any:
+    return value
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(kind) in (Sequence, tuple)
+
+
+def _list_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    item = get_args(kind)[0]
+    read = converter.get_structure_hook(item)
+    return lambda value, _: tuple(read(each, item) for each in exactly(value, list))
+
+
+def _list_writer(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    write = converter.get_unstructure_hook(get_args(kind)[0])
+    return lambda values: [write(each) for each in values]

@@ -1,0 +1,65 @@
+"""The stored form of events: the one place where they become JSON, and are made of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cattrs.gen import make_dict_unstructure_fn
+
+from ...runtime.journal.protocol import Event, Json, NewEvent
+from ..approvals.decided import Decided
+from ..approvals.kinds import decision_of, question_of
+from ..common.errors import Fault
+from ..common.stored_json import exactly, new_converter
+from ..tools.needs import Need, need_of
+from ..tools.tool import ToolResult
+from . import events as e
+from .outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed, StepOutcome
+
+
+def encode(event: e.LogEvent | e.Dated) -> NewEvent:
+    plain, at = (event.event, event.at) if isinstance(event, e.Dated) else (event, None)
+    return NewEvent(plain.type, _converter.unstructure(plain), at)
+
+
+def decode(event: Event) -> e.Entry:
+    """Raises LookupError, TypeError or ValueError when the body is not that of an event of its type."""
+    known = e.TYPES.get(event.type)
+    if known is None or (known is e.StepFinished and _outcome_class(event.body) is None):
+        return e.Entry(event.seq, event.at, None)
+    return e.Entry(event.seq, event.at, _converter.structure(event.body, known))
+
+
+_OUTCOMES: Mapping[str, type[StepOutcome]] = {each.kind: each for each in (Replied, Ended, Chosen, NotSent)}
+
+
+def _outcome_class(body: Json) -> type[StepOutcome] | None:
+    return StepFailed if "error" in body else _OUTCOMES.get(body["kind"])
+
+
+def _step_json(step: e.StepFinished) -> dict[str, Any]:
+    common = {"key": step.key, "kind": step.kind, "node": step.node, "fingerprint": step.fingerprint}
+    return {**common, **_converter.unstructure(step.outcome)}
+
+
+def _step_of(body: Json, _: object) -> e.StepFinished:
+    outcome = _outcome_class(body)
+    assert outcome is not None
+    common = {name: exactly(body[name], str) for name in ("key", "kind", "node", "fingerprint")}
+    return e.StepFinished(**common, outcome=_converter.structure(body, outcome))
+
+
+_converter = new_converter()
+for _complete in (Fault, NodeEnd, ToolResult):  # these are stored with all their fields
+    _converter.register_unstructure_hook(_complete, make_dict_unstructure_fn(_complete, _converter))
+_converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
+_converter.register_unstructure_hook(Decided, Decided.to_json)
+_converter.register_structure_hook(Need | None, lambda body, _: None if body is None else need_of(body))
+_converter.register_unstructure_hook(Need | None, lambda need: need.to_json())
+_converter.register_structure_hook(
+    e.ApprovalRequested, lambda body, _: e.ApprovalRequested(question_of(body))
+)
+_converter.register_unstructure_hook(e.ApprovalRequested, lambda event: event.asked.to_json())
+_converter.register_structure_hook(e.StepFinished, _step_of)
+_converter.register_unstructure_hook(e.StepFinished, _step_json)

@@ -1,0 +1,114 @@
+"""The commands in the inbox of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, TypeAlias, get_args
+
+import attrs
+
+from ...runtime.journal.protocol import Command, Json
+from ..approvals.decided import Decided
+from ..approvals.kinds import decision_of
+from ..common.stored_json import new_converter
+
+
+@attrs.frozen
+class Create:
+    """Make the conversation, and run its first turn if there is a message."""
+
+    kind: ClassVar = "create"
+    message: str | None
+    session_id: str | None
+    token: bool
+    """It came with a bearer token, which itself is never kept."""
+
+
+@attrs.frozen
+class Say:
+    """Run a turn with this message."""
+
+    kind: ClassVar = "message"
+    message: str
+    token: bool
+
+
+@attrs.frozen
+class Decide:
+    """Take in the decision about an approval. `Journal.decide` puts it into the inbox."""
+
+    kind: ClassVar = "decision"
+    question: str
+    decision: Decided
+
+
+@attrs.frozen
+class Expire:
+    """End an approval that was not decided in time."""
+
+    kind: ClassVar = "expire"
+    question: str
+
+
+@attrs.frozen
+class Resume:
+    """Go on with the token that came with this."""
+
+    kind: ClassVar = "resume"
+    token: bool
+
+
+@attrs.frozen
+class Cancel:
+    """End the live run."""
+
+    kind: ClassVar = "cancel"
+
+
+@attrs.frozen
+class Complete:
+    """Take no further messages."""
+
+    kind: ClassVar = "complete"
+
+
+@attrs.frozen
+class Delete:
+    """Forget the conversation."""
+
+    kind: ClassVar = "delete"
+
+
+AnyCommand: TypeAlias = Create | Say | Decide | Expire | Resume | Cancel | Complete | Delete
+
+_KINDS: Mapping[str, type[AnyCommand]] = {each.kind: each for each in get_args(AnyCommand)}
+
+
+@attrs.frozen
+class Received:
+    """A command in its place in the inbox."""
+
+    stream: str
+    key: str
+    at: float
+    """When it was accepted, UTC seconds."""
+    kind: str
+    command: AnyCommand | None
+    """None: this version does not know its kind."""
+
+
+def received(row: Command) -> Received:
+    """Raises LookupError, TypeError or ValueError when the body is not that of a command of its kind."""
+    known = _KINDS.get(row.kind)
+    command = None if known is None else _converter.structure(row.body, known)
+    return Received(row.stream, row.key, row.at, row.kind, command)
+
+
+def body_of(command: AnyCommand) -> Json:
+    """The stored form of a command."""
+    body: Json = _converter.unstructure(command)
+    return body
+
+
+_converter = new_converter()
+_converter.register_structure_hook(Decided, lambda body, _: decision_of(body))

@@ -1,0 +1,96 @@
+"""The outcomes of steps: what a replay takes from the record in place of doing the work again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+import attrs
+
+from ..common.errors import Fault
+from ..models.messages import ToolCall, Verbatim
+from ..models.usage import StepUsage
+
+StepKind: TypeAlias = Literal["model", "node", "attempt", "route", "call"]
+
+
+@attrs.frozen
+class Hop:
+    """A model that failed, before the next one was asked."""
+
+    model: str
+    message: str
+    status: int | None = None
+    """The HTTP status of the failure."""
+
+
+@attrs.frozen(kw_only=True)
+class Replied:
+    """The reply of a model."""
+
+    kind: ClassVar[StepKind] = "model"
+    text: str
+    tool_calls: Sequence[ToolCall]
+    model: str | None = None
+    """The name of the model that replied. Early versions did not record it."""
+    verbatim: Verbatim | None = None
+    """The part of the reply that the provider wants back unchanged."""
+    usage: StepUsage | None = None
+    hops: Sequence[Hop] = ()
+
+
+@attrs.frozen
+class NodeEnd:
+    text: str
+    rejected: bool = False
+    """A person rejected something below, or did not decide in time. Sequential nodes and loops above end, up
+    to the first with `on_reject: continue`."""
+    exited: bool = False
+    """A model below called `exit_loop`; the nearest loop above ends."""
+    writes: Mapping[str, str] = attrs.field(factory=dict)
+    """What it and the nodes below it put into the session state."""
+
+    @property
+    def stops(self) -> bool:
+        return self.rejected or self.exited
+
+
+@attrs.frozen
+class Ended:
+    """The end of a node."""
+
+    kind: ClassVar[StepKind] = "node"
+    end: NodeEnd
+    continued: Fault | None = None
+    """The failure that the run goes on after."""
+
+
+@attrs.frozen
+class Chosen:
+    """The choice of a router."""
+
+    kind: ClassVar[StepKind] = "route"
+    choice: int
+    """The index of the child."""
+
+
+@attrs.frozen
+class NotSent:
+    """The end of a tool call that was not sent, or not again."""
+
+    kind: ClassVar[StepKind] = "call"
+    outcome: Literal["denied", "not_found", "invalid", "declined", "unknown", "exit_loop"]
+    content: str
+    """For the model."""
+
+
+@attrs.frozen(kw_only=True)
+class StepFailed:
+    """The failure of a model call, of a node, or of one attempt of a node."""
+
+    error: Fault
+    usage: StepUsage | None = None
+    hops: Sequence[Hop] = ()
+
+
+StepOutcome: TypeAlias = Replied | Ended | Chosen | NotSent | StepFailed
