@@ -122,11 +122,7 @@ async def _start(
     servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
     lists = tool_lists(directory, registry_ref, lambda: _warn(directory, _review(config, directory)))
     await kernel.start("tool lists", lists)
-    findings = _review(config, directory)
-    refuse(findings)
-    for sentence in unasked(config, directory.catalogue.tools):
-        logger.warning(sentence)
-    _warn(directory, findings)
+    _check_rules(config, directory)
 
     current = tree_id(config.stored_tree)
 
@@ -157,6 +153,15 @@ async def _start(
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
     await kernel.start("timers", timers(journal, bus, wall, services.wake))
     return Cast(services, directory, conversations, models.names)
+
+
+def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:
+    """Log what rules may miss. Raises `ConfigError` when one names a tool that no server has."""
+    findings = _review(config, directory)
+    refuse(findings)
+    for sentence in unasked(config, directory.catalogue.tools):
+        logger.warning(sentence)
+    _warn(directory, findings)
 
 
 def _review(config: AgentConfig, directory: ServerDirectory) -> tuple[Finding, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import cast
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, cast
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus, Subscription
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.protocol import Event, Journal, Json, NewEvent
-from ..log.deltas import Passing
+from ..log.deltas import ModelDelta, Passing, ToolProgress
 from ..log.events import CONVERSATION_DELETED
 from ..log.stored import PAGE
 from ..log.topics import topic
@@ -28,14 +28,8 @@ async def follow(
     cursor = after
     # A slow reader loses live events only, and reads them again from the journal.
     with bus.subscribe(topic(conversation)) as live:
-        while True:
-            try:
-                page = await journal.events_since(conversation, cursor, PAGE)
-                gone = not page and await journal.row(conversation) is None
-            except JournalError:
-                if live.ended:  # it was closed behind the agent
-                    return
-                raise
+        while (read := await _read(journal, conversation, cursor, live)) is not None:
+            page, gone = read
             for event in page:
                 cursor = event.seq
                 yield event
@@ -45,26 +39,49 @@ async def follow(
                 yield _deleted(conversation, cursor, wall())
                 return
             async for item in live:
-                missed = live.take_missed()
-                if isinstance(item, NewEvent):
-                    yield _deleted(conversation, cursor, wall())
-                    return
-                if isinstance(item, Event):
-                    if item.seq > cursor + 1:
+                match _place(item, cursor, missed=live.take_missed() > 0):
+                    case "gap":
                         break
-                    if item.seq > cursor:
+                    case "deleted":
+                        yield _deleted(conversation, cursor, wall())
+                        return
+                    case "next" if isinstance(item, Event):
                         cursor = item.seq
                         yield item
-                elif isinstance(item, Passing):
-                    if item.after > cursor:
-                        break
-                    # One of before an event that was read in the journal would come out of place.
-                    if deltas and item.after == cursor:
-                        yield item
-                elif missed:
-                    break
+                    case "next" if deltas:
+                        yield cast(Passing, item)
             else:
                 return
+
+
+async def _read(
+    journal: Journal, conversation: str, cursor: int, live: Subscription
+) -> tuple[Sequence[Event], bool] | None:
+    """The next stored events, and whether the conversation is gone. None: the journal is closed."""
+    try:
+        page = await journal.events_since(conversation, cursor, PAGE)
+        return page, not page and await journal.row(conversation) is None
+    except JournalError:
+        if live.ended:  # it was closed behind the agent
+            return None
+        raise
+
+
+def _place(item: object, cursor: int, *, missed: bool) -> Literal["next", "passed", "gap", "deleted"]:
+    """Where a published item belongs, for a reader who has all events up to `cursor`. "gap": the reader has
+    to go back to the journal first."""
+    match item:
+        case NewEvent():
+            return "deleted"
+        case Event(seq=seq):
+            after = seq - 1
+        case ModelDelta(after=after) | ToolProgress(after=after):
+            pass  # one of before an event that was read in the journal would come out of place
+        case _:
+            return "gap" if missed else "passed"
+    if after > cursor:
+        return "gap"
+    return "next" if after == cursor else "passed"
 
 
 def _deleted(conversation: str, last_seq: int, at: float) -> Event:

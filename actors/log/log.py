@@ -31,6 +31,7 @@ from ...runtime.journal.protocol import (
     Event,
     Fence,
     Journal,
+    Json,
     NewEvent,
     NewIntent,
     NewQuestion,
@@ -103,8 +104,8 @@ class ConversationLog(Branches):
         settle: Sequence[SettleIntent] = (),
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
-        replies: Mapping[str, Mapping[str, Any]] | None = None,
-        refuse: Mapping[str, Mapping[str, Any]] | None = None,
+        replies: Mapping[str, Json] | None = None,
+        refuse: Mapping[str, Json] | None = None,
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
         """Write all of it or nothing, behind what the fold is ahead; then let everybody know. False when
@@ -140,19 +141,22 @@ class ConversationLog(Branches):
             self.state.head = self._stored_head = head
             for event, kept in zip(events, written, strict=True):
                 self._take_in(event, self._placed(kept, saved.at))
-            if replies or refuse:
-                for key, reply in {**(replies or {}), **(refuse or {})}.items():
-                    self.bus.publish(reply_topic(self.state.id, key), reply)
-            if questions and (expire := _expiries(questions)):
-                self.bus.publish(EXPIRIES, min(expire))
-            self.progress()
-            if self.stalled and self._on_stall is not None:
-                self._on_stall()  # a decision that nobody waits for any more moves nothing
+            self._tell({**(replies or {}), **(refuse or {})}, questions)
             return True
         finally:
             if self.ahead:  # not written: the next save takes it along, or a flush
                 self._ask_for_flush()
             self._queue.release()
+
+    def _tell(self, replies: Mapping[str, Json], questions: Sequence[NewQuestion | CloseQuestion]) -> None:
+        """Tell everybody but the followers of a commit."""
+        for key, reply in replies.items():
+            self.bus.publish(reply_topic(self.state.id, key), reply)
+        if questions and (expire := _expiries(questions)):
+            self.bus.publish(EXPIRIES, min(expire))
+        self.progress()
+        if self.stalled and self._on_stall is not None:
+            self._on_stall()  # a decision that nobody waits for any more moves nothing
 
     async def save_soon(
         self,

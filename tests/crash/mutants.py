@@ -167,8 +167,8 @@ SEE_THROUGH = """\
 """
 
 NOT_ANSWERED = """\
-            if self.stalled and self._on_stall is not None:
-                self._on_stall()  # a decision that nobody waits for any more moves nothing
+        if self.stalled and self._on_stall is not None:
+            self._on_stall()  # a decision that nobody waits for any more moves nothing
 """
 OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)"
 
