@@ -131,8 +131,9 @@ class Asked(Occasion, ABC, Generic[D]):
         """The changes in how a call is shown while it waits for the decision; None: none."""
         return None
 
-    def settled(self, decision: D | Expired) -> Settled | None:
-        """How the decision ends the call; None: it does not."""
+    def settled(self, decision: D | Expired, *, lost: bool) -> Settled | None:
+        """How the decision ends the call; None: it does not. `lost`: an earlier attempt of the call has no
+        known outcome."""
         return None
 
     # -------------------------------------------------------------------------- texts

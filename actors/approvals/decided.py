@@ -25,7 +25,9 @@ MAX_TEXT = 4000
 CANCELLED = "Operation cancelled by user"
 """The answer of a run after a rejection."""
 
-EXPIRED = "Nobody approved the operation in time. Nothing was done."
+NOTHING_DONE = "Nothing was done."
+NOT_IN_TIME = "Nobody approved the operation in time."
+EXPIRED = f"{NOT_IN_TIME} {NOTHING_DONE}"
 
 TEXT = instance_of(str)
 OBJECT: Any = instance_of(Mapping)

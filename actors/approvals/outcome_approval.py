@@ -68,7 +68,7 @@ class OutcomeQuestion(Asked[Outcome]):
             return Done(result=text_of(words, "result", limit=None))
         return decision
 
-    def settled(self, decision: Outcome | Expired) -> Settled | None:
+    def settled(self, decision: Outcome | Expired, *, lost: bool) -> Settled | None:
         match decision:
             case Retry() | Expired():  # it does not expire
                 return None

@@ -13,7 +13,7 @@ from ..tools.json_schema import Checker, Uncheckable
 from ..tools.schema_check import find_mistakes
 from ..tools.tool import Tool
 from .asked import Occasion, Settled
-from .decided import EXPIRED, OBJECT, TEXT, Expired, object_of, unfit
+from .decided import NOT_IN_TIME, NOTHING_DONE, OBJECT, TEXT, Expired, object_of, unfit
 from .description import describe
 from .replies import Edit, Reply
 from .yes_or_no import Approved, Rejected, YesOrNo
@@ -77,15 +77,16 @@ class ToolQuestion(YesOrNo):
         name = {"name": self.tool_name, "arguments": self.tool_args}
         return {**name, "server": self.server, "facade": self.facade}
 
-    def settled(self, decision: Approved | Rejected | Expired) -> Settled | None:
+    def settled(self, decision: Approved | Rejected | Expired, *, lost: bool) -> Settled | None:
+        done = "An earlier attempt may have happened." if lost else NOTHING_DONE
         match decision:
             case Approved():
                 return None
             case Rejected(reason=reason):
-                text = "Operation rejected by the user. Nothing was done."
+                text = f"Operation rejected by the user. {done}"
                 return Settled("rejected", text if reason is None else f"{text} Reason: {reason}")
             case Expired():
-                return Settled("expired", EXPIRED)
+                return Settled("expired", f"{NOT_IN_TIME} {done}")
             case _:
                 assert_never(decision)
 

@@ -21,7 +21,6 @@ from .lifecycle import outcome_key
 
 DECLINE = ElicitationAnswer("decline")
 
-ENDED = frozenset({"finished", "denied", "rejected", "expired"})
 _ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
     "started": "open",
     "finished": "over",
@@ -34,9 +33,7 @@ def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
     record = log.run.calls.get(key)
     if record is None:  # the model's reply is not taken in yet
         return Record()
-    view = log.state.messages[record.message].call
-    assert view is not None
-    return Record(view.state in ENDED and view.result is not None, _sent(log.run, key, record, bearer))
+    return Record(log.state.has_ended(record), _sent(log.run, key, record, bearer))
 
 
 def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | None:

@@ -27,7 +27,7 @@ from .inquiries import Asking
 from .lifecycle import INTERRUPTED, next_step
 from .lookup import Lookup, invalid
 from .questions import Questions
-from .recorded import ENDED, approvals_of, record_of
+from .recorded import approvals_of, record_of
 from .steps import (
     Ask,
     AskOutcome,
@@ -67,10 +67,8 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
         return None
     view = log.state.messages[record.message].call
     assert view is not None
-    over = view.state in ENDED or (
-        view.state == "unknown" and record.started is not None and not record.started.asks
-    )
-    if not over or view.result is None:
+    told = view.state == "unknown" and record.started is not None and not record.started.asks
+    if not (told or log.state.has_ended(record)) or view.result is None:
         return None
     return CallEnd(
         view.result,

@@ -63,6 +63,8 @@ CallState: TypeAlias = Literal[
     "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
 ]
 
+ENDED: frozenset[CallState] = frozenset({"finished", "denied", "rejected", "expired"})
+
 
 # Named tuples, for every event of a call replaces one of each.
 

@@ -25,7 +25,7 @@ from . import events as e
 from .event_json import decode
 from .head import Head, advance
 from .outcomes import Chosen, Ended, NotSent, Replied, StepFailed
-from .record import CallRecord, CallState, CallView, Exchange, Message, Run, Tally
+from .record import ENDED, CallRecord, CallState, CallView, Exchange, Message, Run, Tally
 
 
 @attrs.define(eq=False)
@@ -94,6 +94,12 @@ class Conversation:
             trees=dict(self.trees),
             run=None,
         )
+
+    def has_ended(self, record: CallRecord) -> bool:
+        """Whether the call has its result, or was rejected, denied or given up."""
+        view = self.messages[record.message].call
+        assert view is not None
+        return view.state in ENDED and view.result is not None
 
     def update_call(self, record: CallRecord, content: str | None = None, **changes: Any) -> None:
         message = self.messages[record.message]
@@ -265,8 +271,10 @@ def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
     run, asked = _live(c), approval.asked
     c.approvals[approval.id] = approval
     run.decisions[approval.id] = decision
-    if (end := asked.settled(decision)) is not None:
-        record = run.calls[asked.key]
+    if (record := run.calls.get(asked.key)) is None or c.has_ended(record):
+        return  # the call may end while the decision is on its way
+    lost = any(state != "finished" for state in record.attempts.values())
+    if (end := asked.settled(decision, lost=lost)) is not None:
         c.update_call(record, end.text, state=end.state, result=end.text, is_error=end.is_error)
 
 

@@ -67,6 +67,7 @@ STEP = "actors/log/step.py"
 VOID = "actors/log/void.py"
 LIFECYCLE = "actors/calls/lifecycle.py"
 RECORDED = "actors/calls/recorded.py"
+LOG_RECORD = "actors/log/record.py"
 LOOKUP = "actors/calls/lookup.py"
 SETTLER = "actors/calls/settler.py"
 DISPATCH = "actors/calls/dispatch.py"
@@ -467,7 +468,7 @@ MUTANTS = (
                 'return "approved" if isinstance(decision, Approved) else "rejected"',
                 'return "approved"',
             ),
-            Edit(RECORDED, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
+            Edit(LOG_RECORD, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
         ),
     ),
     Mutant(
@@ -597,7 +598,7 @@ MUTANTS = (
                 "            return state\n",
                 '            return "approved" if state == "expired" else state\n',
             ),
-            Edit(RECORDED, '"denied", "rejected", "expired"})', '"denied", "rejected"})'),
+            Edit(LOG_RECORD, '"denied", "rejected", "expired"})', '"denied", "rejected"})'),
         ),
         (TREES,),
     ),

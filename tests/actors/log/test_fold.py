@@ -15,7 +15,7 @@ from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.outcome_approval import Done, Failed, Retry
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
 from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import decode, encode
+from stopgo.actors.log.event_json import encode
 from stopgo.actors.log.head import Head, RunHead, fold_head, head_of_summary
 from stopgo.actors.log.outcomes import NotSent, Replied
 from stopgo.actors.log.record import Tally
@@ -162,8 +162,8 @@ def test_any_prefix_folds_and_two_parts_are_one_whole(told: list[e.LogEvent], da
     conversation = fold("c", history[:cut])
     before, kept = facts(fold("c", history[:cut])), conversation.snapshot()
     assert facts(kept) == before | {"run": None}
-    for event in history[cut:]:
-        conversation.apply(decode(event))
+    for place, event in zip(history[cut:], told[cut:], strict=True):  # as the writer does, without JSON
+        conversation.apply(e.Entry(place.seq, place.at, event))
     assert facts(conversation) == facts(fold("c", history))
     assert facts(kept) == before | {"run": None}  # a snapshot stays as it is
 
@@ -290,6 +290,29 @@ def test_the_final_answer_is_a_message_once() -> None:
     assert [m.content for m in ended.messages] == ["p", "m", "done"]
     joined = said(model(text="a"), e.RunFinished("r", "a\nb", ["k"]))
     assert [m.content for m in joined.messages] == ["p", "m", "a", "a\nb"]
+
+
+ASKS = e.ApprovalRequested(asked(id="a", key="1/:1.0"))
+NO = e.ApprovalResolved("a", Rejected(), "k2", False)
+SENT = e.ToolStarted("1/:1.0", 1, "wipe", "s", {"a": 1}, "once", True, "n")
+REJECTED = "Operation rejected by the user."
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        ([ASKS, NO], f"{REJECTED} Nothing was done."),
+        (
+            [SENT, e.ToolUnknown("1/:1.0", 1, "lost"), ASKS, NO],
+            f"{REJECTED} An earlier attempt may have happened.",
+        ),
+        ([ASKS, e.StepFinished.of("1/:1.0", "call", "n", NotSent("not_found", "no tool")), NO], "no tool"),
+    ],
+    ids=["a call", "a call that was lost", "a call that has ended"],
+)
+def test_a_rejection_says_no_more_than_is_known(events: list[e.LogEvent], text: str) -> None:
+    c = said(model(CALL), *events)
+    assert [(m.content, m.call.result) for m in c.messages if m.call] == [(text, text)]
 
 
 def test_a_call_that_was_never_made_ends_cancelled() -> None:
