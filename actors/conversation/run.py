@@ -57,7 +57,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
         return (await _within_limit(ctx, scope, tree, root)).text
     except NodeFailed as error:
         return Failure(error.failure, str(error))
-    except ActorCrashed as error:
+    except (ActorCrashed, ReplayMismatch) as error:
         return _crash(error)
 
 
@@ -70,7 +70,7 @@ async def _within_limit(ctx: Context[Any], scope: RunScope, tree: Node, root: Ex
     raise NodeFailed("limit_reached", f"the run took longer than {limit:g} s of work (limits.timeout)")
 
 
-def _crash(error: ActorCrashed) -> Failure:
+def _crash(error: Exception) -> Failure:
     """What a crash below means for the run. A log that cannot be written is the conversation's crash."""
     cause: BaseException | None = error
     while cause is not None:

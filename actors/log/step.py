@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from ..common.errors import Fault
 from . import events as e
 from .log import ConversationLog
-from .outcomes import Chosen, Ended, Replied, StepFailed
+from .outcomes import Chosen, Ended, Replied, StepFailed, StepKind, StepOutcome
 from .void import save_over
 
 Outcome = TypeVar("Outcome", Replied, Ended, Chosen)
@@ -34,18 +34,33 @@ async def step(
     Raises:
         ReplayMismatch: another step is recorded under this key.
     """
-    recorded = log.run.steps.get(key)
+    recorded = _recorded(log, key, expected.kind, node)
     if recorded is None:
         outcome = await work()
         finished = e.StepFinished.of(key, expected.kind, node, outcome)
         await _save(log, finished, *also(outcome))
         return outcome
-    wanted = f"{expected.kind} {node}"
+    return cast(Outcome | StepFailed, recorded)  # as its fingerprint says
+
+
+def recorded_failure(log: ConversationLog, key: str, node: str) -> StepFailed | None:
+    """The failure of an attempt of a node (`attempt_failed`), if it is on record.
+
+    Raises `ReplayMismatch` when another step is.
+    """
+    return cast(StepFailed | None, _recorded(log, key, "attempt", node))  # as its fingerprint says
+
+
+def _recorded(log: ConversationLog, key: str, kind: StepKind, node: str) -> StepOutcome | None:
+    recorded = log.run.steps.get(key)
+    if recorded is None:
+        return None
+    wanted = f"{kind} {node}"
     if recorded.fingerprint != wanted:
         raise ReplayMismatch(
             f"step {key} was {recorded.fingerprint} when it was recorded, and is {wanted} now"
         )
-    return cast(Outcome | StepFailed, recorded.outcome)  # as its fingerprint says
+    return recorded.outcome
 
 
 async def attempt_failed(log: ConversationLog, key: str, node: str, failed: StepFailed) -> None:

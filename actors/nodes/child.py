@@ -13,7 +13,7 @@ from ..approvals.decided import CANCELLED, EXPIRED, Decided, Expired
 from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.outcomes import Ended, NodeEnd, StepFailed
-from ..log.step import attempt_failed, is_within, step
+from ..log.step import attempt_failed, is_within, recorded_failure, step
 from .node import Execute, RunScope
 
 
@@ -48,23 +48,24 @@ class _Child:
         attempt = 1
         while True:
             key = self.message.key if attempt == 1 else f"{self.message.key}!{attempt}"
-            error = await self._attempt(key)
+            over = recorded_failure(self.scope.log, f"{key}!", self.spec.name)
+            error = await self._attempt(key) if over is None else NodeFailed.of(over.error)
             if isinstance(error, NodeEnd):
                 return Ended(_with_output(self.spec, error))
-            over = f"{key}!" in self.scope.log.run.steps
-            no = None if error.fatal or over else rejection(self.scope, self.spec, self.message, key)
+            no = (
+                None
+                if error.fatal or over is not None
+                else rejection(self.scope, self.spec, self.message, key)
+            )
             if no is not None:
                 return self._rejected(error, no)
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
                 return self._failed(error)
-            if not over:
+            if over is None:
                 await attempt_failed(self.scope.log, f"{key}!", self.spec.name, StepFailed(error=error.fault))
             attempt += 1
 
     async def _attempt(self, key: str) -> NodeEnd | NodeFailed:
-        over = self.scope.log.run.steps.get(f"{key}!")
-        if over is not None and isinstance(over.outcome, StepFailed):
-            return NodeFailed.of(over.outcome.error)
         try:
             message = self.message if key == self.message.key else attrs.evolve(self.message, key=key)
             return await self._execute(message)

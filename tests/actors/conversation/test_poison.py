@@ -28,6 +28,7 @@ from tests.actors.world import (
     code_of,
     events,
     say,
+    sequential,
     types,
     use,
     wall,
@@ -341,9 +342,32 @@ async def test_a_node_that_crashes_is_an_internal_error_with_an_id(
 # ------------------------------------------------------------------------ another's replay
 
 
+REPLIED = {
+    "key": "1/.0:1",
+    "kind": "model",
+    "node": "somebody else",
+    "fingerprint": "model somebody else",
+    "text": "",
+    "tool_calls": [{"id": "c", "name": "put", "arguments": {}}],
+}
+TRIED = {
+    "key": "1/.0!",
+    "kind": "attempt",
+    "node": "somebody else",
+    "fingerprint": "attempt somebody else",
+    "error": {"code": "model_error", "message": "m", "fatal": False},
+}
+
+
+TRIED_AT_ROOT = {**TRIED, "key": "1/!"}
+
+
+@pytest.mark.parametrize("step", [REPLIED, TRIED, TRIED_AT_ROOT], ids=lambda step: step["key"])
 async def test_a_log_with_another_step_where_this_one_should_be_stops_with_nothing_sent(
-    world: World, autojump_clock: MockClock
+    world: World, autojump_clock: MockClock, step: dict[str, Any]
 ) -> None:
+    node = {"type": "llm", "name": "agent", "retries": 1}
+    world.settings["agent"] = node if step is TRIED_AT_ROOT else sequential("root", node)
     world.tool("put", HARMLESS)
     world.plan("agent", use(call("put")), say("done"))
     async with world.agent() as agent:
@@ -352,14 +376,6 @@ async def test_a_log_with_another_step_where_this_one_should_be_stops_with_nothi
             await agent.start_conversation("go", key="k")
         await agent.drain(0)
         [row] = (await world.journal.list()).rows
-    step = {
-        "key": "1/:1",
-        "kind": "model",
-        "node": "somebody else",
-        "fingerprint": "model somebody else",
-        "text": "",
-        "tool_calls": [{"id": "c", "name": "put", "arguments": {}}],
-    }
     await write(world, row.stream, NewEvent("step.finished", step))
     async with world.agent() as agent:
         result = answer(await agent.start_conversation("go", key="k"))
