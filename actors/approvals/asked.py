@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, Self, cast
 
 import attrs
@@ -16,7 +16,9 @@ from .description import call_text, shortened
 from .replies import Reply, ShowAll
 
 
-def _tuple(path: Iterable[int]) -> tuple[int, ...]:
+def _tuple(path: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(path, list | tuple):
+        raise TypeError("the path is no list")
     return tuple(path)
 
 

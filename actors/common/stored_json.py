@@ -1,15 +1,17 @@
 """Between attrs classes and the JSON that is stored of them. Pure.
 
-A field that has its default is left out, and a field that is not known is ignored. Types are checked, not
-converted: a text in the place of a number is an error.
+A field that has its default is left out, unless its class is stored whole, and a field that is not known is
+ignored. Types are checked, not converted: a text in the place of a number is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
+import attrs
 from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 
 def new_converter() -> Converter:
@@ -20,10 +22,26 @@ def new_converter() -> Converter:
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook_factory(_is_list, _list_reader)
     converter.register_unstructure_hook_factory(_is_list, _list_writer)
+    converter.register_structure_hook_func(_is_literal, _one_of)
     converter.register_structure_hook_func(_is_open, _as_it_is)
-    converter.register_structure_hook_func(_is_open_object, _object)
+    converter.register_structure_hook_factory(_is_object, _object_reader)
     converter.register_unstructure_hook_func(lambda kind: _is_open(kind) or _is_open_object(kind), _as_it_is)
     return converter
+
+
+def store_whole(converter: Converter, kind: type[Any]) -> None:
+    """Have all fields of an attrs class written, also those with their defaults, and demanded when read."""
+    write, read = make_dict_unstructure_fn(kind, converter), make_dict_structure_fn(kind, converter)
+    names = tuple(attrs.fields_dict(kind))
+
+    def whole(value: Any, _: object) -> Any:
+        _object(value)
+        for name in names:
+            value[name]
+        return read(value, kind)
+
+    converter.register_unstructure_hook(kind, write)
+    converter.register_structure_hook(kind, whole)
 
 
 def exactly(value: Any, kind: type[Any]) -> Any:
@@ -41,11 +59,33 @@ def _is_open(kind: Any) -> bool:
     return kind is Any
 
 
+def _is_literal(kind: Any) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _one_of(value: Any, kind: Any) -> Any:
+    if value not in get_args(kind):
+        raise ValueError(f"{str(value)[:40]!r} is none of {get_args(kind)}")
+    return value
+
+
+def _is_object(kind: Any) -> bool:
+    return get_origin(kind) is Mapping
+
+
 def _is_open_object(kind: Any) -> bool:
     return bool(kind == Mapping[str, Any])
 
 
-def _object(value: Any, _: object) -> Any:
+def _object_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    item = get_args(kind)[1]
+    if _is_open(item):
+        return lambda value, _: _object(value)
+    read = converter.get_structure_hook(item)
+    return lambda value, _: {name: read(each, item) for name, each in _object(value).items()}
+
+
+def _object(value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise TypeError(f"{str(value)[:40]!r} is no object")
     return value

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cattrs.gen import make_dict_unstructure_fn
-
 from ...runtime.journal.protocol import Event, Json, NewEvent
 from ..approvals.decided import Decided
 from ..approvals.kinds import decision_of, question_of
 from ..common.errors import Fault
-from ..common.stored_json import exactly, new_converter
+from ..common.stored_json import exactly, new_converter, store_whole
 from ..tools.needs import Need, need_of
 from ..tools.tool import ToolResult
 from . import events as e
@@ -51,8 +49,8 @@ def _step_of(body: Json, _: object) -> e.StepFinished:
 
 
 _converter = new_converter()
-for _complete in (Fault, NodeEnd, ToolResult):  # these are stored with all their fields
-    _converter.register_unstructure_hook(_complete, make_dict_unstructure_fn(_complete, _converter))
+for _whole in (Fault, NodeEnd, ToolResult):
+    store_whole(_converter, _whole)
 _converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
 _converter.register_unstructure_hook(Decided, Decided.to_json)
 _converter.register_structure_hook(Need | None, lambda body, _: None if body is None else need_of(body))

@@ -27,7 +27,7 @@ TITLE_LENGTH = 80
 class RunHead(NamedTuple):
     id: str
     turn: int
-    state: RunState = "running"
+    state: RunState
     code: str | None = None
     """Why it failed."""
     rejected: bool = False
@@ -119,7 +119,7 @@ def advance(head: Head, event: e.LogEvent) -> Head:
         case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
             return _after_approval(head, event)
         case e.RunStarted(run=id, turn=turn):
-            return head._replace(run=RunHead(id, turn))
+            return head._replace(run=RunHead(id, turn, "running"))
         case e.ToolStarted() | e.ToolFinished() | e.ToolUnknown() | e.BatchFinished() | e.StateSet():
             return head
         case _:

@@ -123,6 +123,8 @@ def test_a_question_and_its_stored_form(question: Asked[Any], form: Mapping[str,
     "damage",
     [
         *({"kind": kind} for kind in ("proxy", "", None, 7, "checkpoint ")),
+        {"path": {}},
+        {"path": ["0"]},
         *({name: 7} for name in ("id", "key", "node", "path", "tool_name", "tool_args", "server", "rule")),
         *({name: None} for name in ("id", "tool_args", "input_schema", "tool_fingerprint")),
         {"expires": "soon"},
