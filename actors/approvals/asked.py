@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, Self, cast
+from typing import Any, ClassVar, Generic, Literal, Self
 
 import attrs
 from attrs.validators import deep_iterable, instance_of, optional
@@ -99,11 +99,10 @@ class Asked(Occasion, ABC, Generic[D]):
         return cls(**{name: body[name] for name in names})
 
     @classmethod
-    def own(cls, decision: Decided) -> D:
-        """The decision. Raises ValueError when it is not one about a question of this kind."""
+    def check_kind(cls, decision: Decided) -> None:
+        """Raises ValueError when the decision is not one about a question of this kind."""
         if not isinstance(decision, cls.decisions):
             raise ValueError(f"the decision is not one about {cls.kind} approvals")
-        return cast(D, decision)
 
     # --------------------------------------------------------- from words to a decision
 

@@ -34,7 +34,7 @@ def approval_of(row: Question) -> Approval:
         raise ValueError("its kind is not that of its body")
     asked = question_of(row.body)
     if row.decision is not None:
-        asked.own(decision_of(row.decision))
+        asked.check_kind(decision_of(row.decision))
     return Approval(**attrs.asdict(row, recurse=False), asked=asked)
 
 

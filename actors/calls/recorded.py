@@ -30,9 +30,7 @@ _ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
 
 def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
     """The call as it is on record; `bearer` is the token that its run has now."""
-    record = log.run.calls.get(key)
-    if record is None:  # the model's reply is not taken in yet
-        return Record()
+    record = log.run.calls[key]
     return Record(log.state.has_ended(record), _sent(log.run, key, record, bearer))
 
 

@@ -62,14 +62,13 @@ class CallEnd:
 
 def end_of(log: ConversationLog, key: str) -> CallEnd | None:
     """How a call ended, by the record; None while it has not."""
-    record = log.run.calls.get(key)
-    if record is None:
-        return None
+    record = log.run.calls[key]
     view = log.state.messages[record.message].call
     assert view is not None
     told = view.state == "unknown" and record.started is not None and not record.started.asks
-    if not (told or log.state.has_ended(record)) or view.result is None:
+    if not (told or log.state.has_ended(record)):
         return None
+    assert view.result is not None
     return CallEnd(
         view.result,
         bool(view.is_error),

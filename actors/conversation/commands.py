@@ -180,7 +180,7 @@ class Commands:
     async def _decide(self, place: Received, decide: Decide) -> None:
         id, decision = decide.question, decide.decision
         with Reading(place.stream, f"command {place.key}"):
-            self._log.state.approvals[id].asked.own(decision)
+            self._log.state.approvals[id].asked.check_kind(decision)
         resolved = e.Dated(e.ApprovalResolved(id, decision, place.key, decision.token), place.at)
         if await self._settle(id, resolved, place.key, decision.token):
             return
@@ -269,7 +269,7 @@ class Commands:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live():  # it may have finished on its own meanwhile
-            await self._close(lambda run: e.RunCancelled(run.id, [*run.unsettled, place.key]), (place.key,))
+            await self._close(lambda run: e.RunCancelled(run.id, (*run.unsettled, place.key)), (place.key,))
             self._services.wake(self._log.state.id)  # the next queued message: this look has passed it
         else:
             await self._log.save(ack=[place.key], replies={place.key: reply_of(None)})
@@ -278,7 +278,7 @@ class Commands:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live() and not self._log.state.read_only:
-            await self._close(lambda run: e.RunCancelled(run.id, run.unsettled))
+            await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
         await erase(self._services, self._log.fence)
         self.deleted = True
         del self._services.live[self._log.state.id]

@@ -21,7 +21,7 @@ from ..approvals.asked import Asked
 from ..approvals.decided import Decided
 from ..tools.needs import Need, Wanted
 from ..tools.tool import EffectClass, ToolResult
-from .outcomes import StepFailed, StepKind, StepOutcome
+from .outcomes import StepKind, StepOutcome
 
 REPLAY_VERSION = 1
 """Goes up when the same tree over the same log would take another path than before."""
@@ -81,10 +81,6 @@ class StepFinished:
     @classmethod
     def of(cls, key: str, kind: StepKind, node: str, outcome: StepOutcome) -> Self:
         return cls(key=key, kind=kind, node=node, fingerprint=f"{kind} {node}", outcome=outcome)
-
-    @property
-    def failed(self) -> bool:
-        return isinstance(self.outcome, StepFailed)
 
 
 @attrs.frozen

@@ -3,8 +3,9 @@
 Rules of the fold:
 
 * It is a function of the events alone: no clock, no randomness, no I/O. Ids of messages come from the seq.
-* Whoever adds a type of event adds it here. A type this code does not know makes the conversation read-only:
-  it was written by a newer version, and going on without understanding it could repeat or undo something.
+* Whoever adds a type of event adds it here. A type of event or a kind of step that this code does not know
+  makes the conversation read-only: it was written by a newer version, and going on without understanding it
+  could repeat or undo something.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Conversation:
     run: Run | None = None
     """The record of the live run."""
     read_only: bool = False
-    """It has an event this version does not know."""
+    """It has an event, or a step, of a kind this version does not know."""
 
     def apply(self, entry: e.Entry) -> None:
         """Advance by the next event."""
@@ -99,7 +100,7 @@ class Conversation:
         """Whether the call has its result, or was rejected, denied or given up."""
         view = self.messages[record.message].call
         assert view is not None
-        return view.state in ENDED and view.result is not None
+        return view.state in ENDED
 
     def update_call(self, record: CallRecord, content: str | None = None, **changes: Any) -> None:
         message = self.messages[record.message]
@@ -229,7 +230,7 @@ def _approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:
             _asked(c, entry, asked)
         case e.ApprovalResolved(decision=decision):
             run, approval = _live(c), c.approvals[event.id]
-            approval.asked.own(decision)
+            approval.asked.check_kind(decision)
             _take_in(run, event.command)
             _moved(run, event)
             stored = decision.to_json()

@@ -170,15 +170,6 @@ class ToolResult:
     """The content blocks as they came, JSON."""
     structured: Any = None
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept: what is told of it live is what is read back later, to the type."""
-        return {
-            "content": self.content,
-            "is_error": self.is_error,
-            "parts": list(self.parts),
-            "structured": self.structured,
-        }
-
 
 class ToolUnavailable(Refused):
     """The tool did not run: there is no connection. Sending the call later is safe."""

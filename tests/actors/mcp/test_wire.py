@@ -7,12 +7,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stopgo.actors.log.event_json import decode, encode
+from stopgo.actors.log.events import ToolFinished
 from stopgo.actors.mcp.failures import InvalidResult
 from stopgo.actors.mcp.wire import (
     MAX_DEFINITION,
@@ -23,6 +26,7 @@ from stopgo.actors.mcp.wire import (
     tool_from_wire,
 )
 from stopgo.actors.tools.tool import Hints
+from stopgo.runtime.journal.protocol import Event
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -138,7 +142,7 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
     )
     assert answer.content == "NaN"
     assert answer.structured == {"mean": None, "bounds": [None, 1.5]}
-    json.dumps(answer.to_json(), allow_nan=False)
+    json.dumps(attrs.asdict(answer), allow_nan=False)
 
     schema = {"type": "object", "properties": {"limit": {"type": "number", "default": math.inf}}}
     tool = tool_from_wire(types.Tool(name="plain", input_schema=schema), "files")
@@ -181,7 +185,9 @@ def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any
             assert block == (part["text"] if isinstance(block, str) else json.loads(part["text"]))
         if part["type"] == "text":
             assert part["text"] in answer.content
-    assert json.loads(json.dumps(answer.to_json())) == answer.to_json()
+    finished = encode(ToolFinished("1/:1.0", 1, answer))
+    read = decode(Event("c", 1, finished.type, 0.0, json.loads(json.dumps(finished.body))))
+    assert read.event == ToolFinished("1/:1.0", 1, answer)
 
 
 @pytest.mark.parametrize(
