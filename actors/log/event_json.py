@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from ...runtime.journal.protocol import Event, Json, NewEvent
 from ..approvals.decided import Decided
 from ..approvals.kinds import decision_of, question_of
 from ..common.errors import Fault
 from ..common.stored_json import exactly, new_converter, store_whole
-from ..tools.needs import Need, need_of
-from ..tools.tool import ToolResult
+from ..tools.needs import Need, NeedsAnswers, NeedsToken, Unaskable, askable
+from ..tools.tool import Elicitation, ToolResult
 from . import events as e
-from .outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed, StepOutcome
+from .outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed, StepKind, StepOutcome
 
 
 def encode(event: e.LogEvent | e.Dated) -> NewEvent:
@@ -33,7 +33,10 @@ _OUTCOMES: Mapping[str, type[StepOutcome]] = {each.kind: each for each in (Repli
 
 
 def _outcome_class(body: Json) -> type[StepOutcome] | None:
-    return StepFailed if "error" in body else _OUTCOMES.get(body["kind"])
+    """None: this version does not know the kind of step."""
+    if (kind := exactly(body["kind"], str)) not in get_args(StepKind):
+        return None
+    return StepFailed if "error" in body else _OUTCOMES[kind]
 
 
 def _step_json(step: e.StepFinished) -> dict[str, Any]:
@@ -48,12 +51,29 @@ def _step_of(body: Json, _: object) -> e.StepFinished:
     return e.StepFinished(**common, outcome=_converter.structure(body, outcome))
 
 
+_NEEDS: Mapping[str, type[Need]] = {"credential": NeedsToken, "answers": NeedsAnswers}
+
+
+def _need_of(body: Json | None, _: object) -> Need | None:
+    if body is None:
+        return None
+    need: Need = _converter.structure({"state": None, **body}, _NEEDS[body["kind"]])  # it may have no state
+    return need
+
+
+def _request_of(body: Json, _: object) -> Elicitation | Unaskable:
+    if "unaskable" in body:
+        return _converter.structure(body, Unaskable)
+    return askable(_converter.structure(body, Elicitation))
+
+
 _converter = new_converter()
 for _whole in (Fault, NodeEnd, ToolResult):
     store_whole(_converter, _whole)
 _converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
 _converter.register_unstructure_hook(Decided, Decided.to_json)
-_converter.register_structure_hook(Need | None, lambda body, _: None if body is None else need_of(body))
+_converter.register_structure_hook(Need | None, _need_of)
+_converter.register_structure_hook(Elicitation | Unaskable, _request_of)
 _converter.register_unstructure_hook(Need | None, lambda need: need.to_json())
 _converter.register_structure_hook(
     e.ApprovalRequested, lambda body, _: e.ApprovalRequested(question_of(body))

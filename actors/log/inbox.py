@@ -112,3 +112,4 @@ def body_of(command: AnyCommand) -> Json:
 
 _converter = new_converter()
 _converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
+_converter.register_unstructure_hook(Decided, Decided.to_json)

@@ -82,22 +82,6 @@ class NeedsAnswers:
 Need: TypeAlias = NeedsToken | NeedsAnswers
 
 
-def need_of(body: Mapping[str, Any]) -> Need:
-    """The need that was kept as this JSON. Raises KeyError, TypeError or ValueError if it was none."""
-    match body["kind"]:
-        case "credential":
-            return NeedsToken(body["status"], body["command"], body.get("challenge"))
-        case "answers":
-            requests = {name: _request(asked) for name, asked in body["requests"].items()}
-            return NeedsAnswers(requests, body.get("state"), body["answers"])
-        case kind:
-            raise ValueError(f"no need is of the kind {kind!r}")
-
-
-def _request(asked: Mapping[str, Any]) -> Elicitation | Unaskable:
-    return Unaskable(**asked) if "unaskable" in asked else askable(Elicitation(**asked))
-
-
 def askable(asked: Elicitation) -> Elicitation | Unaskable:
     why = elicitation.unaskable(asked)
     return asked if why is None else Unaskable(why)
