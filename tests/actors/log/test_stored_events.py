@@ -1,0 +1,341 @@
+"""Events and commands as they are stored, to the letter; what is stored otherwise is damage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.approvals.checkpoint_approval import CheckpointQuestion
+from stopgo.actors.approvals.yes_or_no import Approved
+from stopgo.actors.common.errors import Fault
+from stopgo.actors.log import events as e
+from stopgo.actors.log import inbox
+from stopgo.actors.log import outcomes as o
+from stopgo.actors.log.event_json import decode, encode
+from stopgo.actors.models.messages import ToolCall, Verbatim
+from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsToken, Unaskable
+from stopgo.actors.tools.tool import Elicitation, ToolResult
+from stopgo.runtime.journal import json_text
+from stopgo.runtime.journal.protocol import Command, Event, Json
+
+Stored: TypeAlias = e.LogEvent | inbox.AnyCommand
+Rows: TypeAlias = Sequence[tuple[Stored, str]]
+
+
+def step(kind: o.StepKind, outcome: o.StepOutcome) -> e.StepFinished:
+    return e.StepFinished.of("1/:1", kind, "n", outcome)
+
+
+def step_text(kind: str, outcome: str) -> str:
+    return f'step.finished {{"key":"1/:1","kind":"{kind}","node":"n","fingerprint":"{kind} n",{outcome}}}'
+
+
+CALLS = (ToolCall("c1", "add", {"n": 1}), ToolCall("c2", "add", {}, "no JSON"))
+CALLS_TEXT = (
+    '"tool_calls":[{"id":"c1","name":"add","arguments":{"n":1}},'
+    '{"id":"c2","name":"add","arguments":{},"problem?":"no JSON"}]'
+)
+USED = StepUsage(9, 4, 3, 2, 0.5)
+HOPS = (o.Hop("m", "busy", 503), o.Hop("k", "gone"))
+COST_TEXT = (
+    '"usage?":{"input_tokens":9,"output_tokens":4,"cached_tokens!":3,"cache_write_tokens!":2,"cost_usd?":0.5},'
+    '"hops!":[{"model":"m","message":"busy","status?":503},{"model":"k","message":"gone"}]'
+)
+VERBATIM = Verbatim("p", [1])
+RESULT = ToolResult("5", True, ({"type": "text"},), {"n": 5})
+RESULT_TEXT = '"result":{"content":"5","is_error":true,"parts!":[{"type":"text"}],"structured?":{"n":5}}'
+ASKED: Mapping[str, Elicitation | Unaskable] = {
+    "f": Elicitation("?", {"x": 1}),
+    "u": Elicitation("?", url="https://a.b"),
+    "x": Unaskable("long"),
+}
+CHECKPOINT = CheckpointQuestion(
+    id="a", question="1/?", key="1/", node="n", tool_name="n", tool_args={}, description="go?"
+)
+YES = Approved(arguments={"a": 1}, reason="r", decided_by="p", token=True)
+YES_TEXT = '"decision":{"approved":true,"arguments?":{"a":1},"reason?":"r","decided_by?":"p","token!":true}'
+
+# Signs at the end of a name: "?" for a field that may be missing or null, "!" for one that may be missing and
+# not null, "~" for one that may be null and not missing.
+EVENTS: Rows = [
+    (e.ConversationCreated("s", "be kind"), 'conversation.created {"session_id":"s","prompt":"be kind"}'),
+    (e.MessageAdded("hi", "c"), 'message.added {"text":"hi","command":"c"}'),
+    (e.StateSet("k", "v", "n"), 'state.set {"key":"k","value":"v","node":"n"}'),
+    (e.ConversationCompleted(), "conversation.completed {}"),
+    (
+        step(
+            "model", o.Replied(text="", tool_calls=CALLS, model="m", verbatim=VERBATIM, usage=USED, hops=HOPS)
+        ),
+        step_text(
+            "model",
+            f'"text":"",{CALLS_TEXT},"model?":"m","verbatim?":{{"provider":"p","content~":[1]}},{COST_TEXT}',
+        ),
+    ),
+    (
+        step("node", o.Ended(o.NodeEnd("no", True, True, {"k": "no"}), Fault("timed_out", "slow", True))),
+        step_text(
+            "node",
+            '"end":{"text":"no","rejected!":true,"exited!":true,"writes!":{"k!":"no"}},'
+            '"continued?":{"code":"timed_out","message":"slow","fatal!":true}',
+        ),
+    ),
+    (step("route", o.Chosen(1)), step_text("route", '"choice":1')),
+    (step("call", o.NotSent("denied", "no")), step_text("call", '"outcome":"denied","content":"no"')),
+    (
+        step("model", o.StepFailed(error=Fault("x", "gone"), usage=USED, hops=HOPS)),
+        step_text("model", f'"error":{{"code":"x","message":"gone","fatal!":false}},{COST_TEXT}'),
+    ),
+    (
+        e.BatchFinished("1/:1", "n", 3, 2, 1.5, 0.0, 2, 1),
+        'batch.finished {"key":"1/:1","node":"n","size":3,"concurrency":2,"duration":1.5,'
+        '"average_duration":0.0,"succeeded":2,"failed":1}',
+    ),
+    (
+        e.ToolStarted("k", 1, "t", "s", {"a": [1]}, "once", True, "n", "f", "all"),
+        'tool.started {"key":"k","attempt":1,"tool":"t","server":"s","arguments":{"a":[1]},"effect":"once",'
+        '"asks":true,"node":"n","fingerprint?":"f","facade?":"all"}',
+    ),
+    (
+        e.ToolFinished("k", 1, RESULT, NeedsToken(403, "c", "Bearer")),
+        f'tool.finished {{"key":"k","attempt":1,{RESULT_TEXT},'
+        '"need?":{"kind":"credential","status":403,"command":"c","challenge?":"Bearer"}}',
+    ),
+    (
+        e.ToolFinished("k", 1, RESULT, NeedsAnswers(ASKED, "s", True)),
+        f'tool.finished {{"key":"k","attempt":1,{RESULT_TEXT},"need?":{{"kind":"answers","requests":{{'
+        '"f!":{"message":"?","schema?":{"x":1}},"u!":{"message":"?","url?":"https://a.b"},'
+        '"x!":{"unaskable":"long"}},"state?":"s","answers":true}}',
+    ),
+    (e.ToolUnknown("k", 1, "lost"), 'tool.unknown {"key":"k","attempt":1,"reason":"lost"}'),
+    (
+        e.ApprovalRequested(CHECKPOINT),
+        'approval.requested {"kind":"checkpoint","id":"a","question":"1/?","key":"1/","node":"n","path?":[],'
+        '"output_key?":"","session_state?":{},"user_message?":"","tool_name":"n","tool_args":{},'
+        '"description":"go?","rule?":""}',
+    ),
+    (
+        e.ApprovalResolved("a", YES, "c", True),
+        f'approval.resolved {{"id":"a",{YES_TEXT},"command":"c","token":true}}',
+    ),
+    (e.ApprovalExpired("a", "fail"), 'approval.expired {"id":"a","on_expiry!":"fail"}'),
+    (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
+    (
+        e.RunStarted("r", 2, "c", "x", 1, True, {"type": "llm"}),
+        'run.started {"run":"r","turn":2,"command":"c","tree_id":"x","replay_version":1,"token":true,'
+        '"tree?":{"type":"llm"}}',
+    ),
+    (
+        e.RunWaiting("r", ("a",), ("c",), {"run": 1.5}),
+        'run.waiting {"run":"r","on":["a"],"settles":["c"],"worked":{"run!":1.5}}',
+    ),
+    (
+        e.RunAuthRequired(run="r", server="s", status=401, challenge="B", settles=("c",), worked={"1/": 2.5}),
+        'run.auth_required {"run":"r","server":"s","settles":["c"],"worked":{"1/!":2.5},'
+        '"status?":401,"challenge?":"B"}',
+    ),
+    (
+        e.RunResumed("r", "c", True, False),
+        'run.resumed {"run":"r","command":"c","token":true,"answer":false}',
+    ),
+    (e.RunFinished("r", "hi", ("c",)), 'run.finished {"run":"r","text":"hi","settles":["c"]}'),
+    (e.RunFailed("r", "x", "no", ()), 'run.failed {"run":"r","code":"x","message":"no","settles":[]}'),
+    (e.RunCancelled("r", ("c",)), 'run.cancelled {"run":"r","settles":["c"]}'),
+]
+COMMANDS: Rows = [
+    (inbox.Create("hi", "s", True), 'create {"message~":"hi","session_id~":"s","token":true}'),
+    (inbox.Say("hi", True), 'message {"message":"hi","token":true}'),
+    (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
+    (inbox.Expire("a"), 'expire {"question":"a"}'),
+    (inbox.Resume(True), 'resume {"token":true}'),
+    (inbox.Cancel(), "cancel {}"),
+    (inbox.Complete(), "complete {}"),
+    (inbox.Delete(), "delete {}"),
+]
+FULL: Rows = [*EVENTS, *COMMANDS]
+# With the defaults: most fields are left out then, those of faults, ends and results are not.
+SHORT: Rows = [
+    (step("model", o.Replied(text="hi", tool_calls=())), step_text("model", '"text":"hi","tool_calls":[]')),
+    (
+        step("attempt", o.StepFailed(error=Fault("x", "no"))),
+        step_text("attempt", '"error":{"code":"x","message":"no","fatal":false}'),
+    ),
+    (
+        step("node", o.Ended(o.NodeEnd("hi"))),
+        step_text("node", '"end":{"text":"hi","rejected":false,"exited":false,"writes":{}}'),
+    ),
+    (
+        e.ToolFinished("k", 1, ToolResult("5")),
+        'tool.finished {"key":"k","attempt":1,"result":{"content":"5","is_error":false,"parts":[],'
+        '"structured":null}}',
+    ),
+]
+# As earlier versions wrote it.
+EARLIER: Rows = [
+    (step("node", o.Ended(o.NodeEnd("hi"))), step_text("node", '"end":{"text":"hi"}')),
+    (
+        step("node", o.StepFailed(error=Fault("x", "no"))),
+        step_text("node", '"error":{"code":"x","message":"no"}'),
+    ),
+    (
+        e.ToolFinished("k", 1, ToolResult("5"), NeedsAnswers({}, None, False)),
+        'tool.finished {"key":"k","attempt":1,"result":{"content":"5","is_error":false},'
+        '"need":{"kind":"answers","requests":{},"answers":false}}',
+    ),
+]
+FREE = {"arguments", "parts", "schema", "session_state", "tool_args", "tree"}
+"""Objects, or lists of them, in which anything may be."""
+NAMED = {"requests", "worked", "writes"}
+"""Objects whose names are data."""
+ANYTHING = {".result.structured", ".verbatim.content"}
+WORDS = {".effect", ".need.kind", ".outcome"}
+"""Only certain words may be there."""
+WRONG: Mapping[type, Sequence[Any]] = {
+    str: (5, True, ["x"], {"x": "y"}),
+    int: ("5", True, 0.5),
+    float: ("5", True),
+    bool: (1, "true"),
+    list: ("x", {"x": "y"}),
+    dict: ("x", ["x"], []),
+}
+
+
+def plain(text: str) -> str:
+    return re.sub('[?!~]":', '":', text)
+
+
+def read(name: str, text: str) -> Stored | None:
+    body: Json = json_text.load(plain(text))
+    if name in e.TYPES:
+        return decode(Event("c", 1, name, 0.0, body)).event
+    return inbox.received(Command("c", "k", name, body, 0.0)).command
+
+
+def written(value: Stored) -> str:
+    if isinstance(value, inbox.AnyCommand):
+        return f"{value.kind} {json_text.dump(inbox.body_of(value))}"
+    new = encode(value)
+    return f"{new.type} {json_text.dump(new.body)}"
+
+
+def is_sound(name: str, body: object) -> bool:
+    """Whether it is read without an error. Errors other than the documented ones are raised."""
+    try:
+        read(name, json_text.dump(body))
+    except (LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
+def changes(value: Any, place: str = "") -> Iterator[tuple[str, Any, bool]]:
+    """All changes of one place: the place and what is wrong there, the changed value, whether it is sound."""
+    name = place.rpartition(".")[2]
+    if place in ANYTHING:
+        return
+    if place:
+        for wrong in (*WRONG[type(value)], *(["lost"] if place in WORDS else [])):
+            yield f"{place}: {wrong!r}", wrong, False
+    if isinstance(value, list):
+        for change, changed, sound in changes(value[0], place) if value else ():
+            yield change, [changed, *value[1:]], sound
+    if not isinstance(value, dict) or name in FREE:
+        return
+    for marked, inner in value.items():
+        inside = f"{place}.{marked.rstrip('?!~')}"
+        yield f"no {inside}", {each: value[each] for each in value if each != marked}, marked[-1] in "?!"
+        yield f"{inside}: null", {**value, marked: None}, marked[-1] in "?~"
+        for change, changed, sound in changes(inner, inside):
+            yield change, {**value, marked: changed}, sound
+
+
+def extended(value: Any, name: str = "") -> Any:
+    """The value with one more field in each object whose fields are known."""
+    if isinstance(value, list):
+        return [extended(each, name) for each in value]
+    if not isinstance(value, dict) or name in FREE | {"structured"}:
+        return value
+    more = {} if name in NAMED else {"later": {"x": 1}}
+    return {each: extended(inner, each) for each, inner in value.items()} | more
+
+
+def rows(*tables: Rows) -> pytest.MarkDecorator:
+    found = [(value, *text.split(" ", 1)) for table in tables for value, text in table]
+    ids = [str(name) for _, name, _ in found]
+    return pytest.mark.parametrize(("value", "name", "body"), found, ids=ids)
+
+
+def test_every_class_has_a_row() -> None:
+    values = [value for value, _ in (*FULL, *SHORT)]
+    steps = [value for value in values if isinstance(value, e.StepFinished)]
+    needs = [value.need for value in values if isinstance(value, e.ToolFinished)]
+    assert {type(value) for value in values} == {*get_args(e.LogEvent), *get_args(inbox.AnyCommand)}
+    assert {type(each.outcome) for each in steps} == set(get_args(o.StepOutcome))
+    assert {each.kind for each in steps} == set(get_args(o.StepKind))
+    assert {type(each) for each in needs} == {*get_args(Need), type(None)}
+
+
+@rows(FULL, SHORT)
+def test_the_stored_form_is_written_and_read(value: Stored, name: str, body: str) -> None:
+    assert written(value) == f"{name} {plain(body)}"
+    assert read(name, body) == value
+
+
+@rows(EARLIER)
+def test_what_earlier_versions_wrote_is_read(value: Stored, name: str, body: str) -> None:
+    assert read(name, body) == value
+
+
+@rows(FULL)
+def test_fields_that_this_version_does_not_know_are_ignored(value: Stored, name: str, body: str) -> None:
+    assert read(name, json_text.dump(extended(json_text.load(plain(body))))) == value
+
+
+@rows(FULL)
+def test_a_change_that_damages_a_body_is_refused_and_no_other(value: Stored, name: str, body: str) -> None:
+    found = changes(json_text.load(body))
+    assert [change for change, changed, sound in found if is_sound(name, changed) is not sound] == []
+
+
+@pytest.mark.parametrize(
+    ("type", "body"),
+    [
+        ("run.paused", {"run": 5}),
+        (e.StepFinished.type, {"kind": "vote"}),
+        (e.StepFinished.type, {"kind": "vote", "error": "late"}),
+    ],
+)
+def test_an_event_of_an_unknown_type_or_kind_keeps_its_place(type: str, body: Json) -> None:
+    assert decode(Event("c", 7, type, 1.5, body)) == e.Entry(7, 1.5, None)
+
+
+def test_a_step_of_a_known_kind_without_an_outcome_is_refused() -> None:
+    assert not is_sound(
+        e.StepFinished.type, {"key": "1/", "kind": "attempt", "node": "n", "fingerprint": "f"}
+    )
+
+
+def test_a_command_of_an_unknown_kind_keeps_its_place() -> None:
+    row = Command("c", "k", "pause", {"run": 5}, 1.5)
+    assert inbox.received(row) == inbox.Received("c", "k", 1.5, "pause", None)
+
+
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+SCALAR = st.none() | st.booleans() | NUMBER | st.text()
+JSON: Any = st.recursive(SCALAR, lambda it: st.lists(it) | st.dictionaries(st.text(), it), max_leaves=8)
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=3), JSON)
+def test_free_json_comes_back_as_it_was(free: dict[str, Any], anything: Any) -> None:
+    call = ToolCall("c", "t", free)
+    for value in (
+        step("model", o.Replied(text="", tool_calls=(call,), verbatim=Verbatim("p", anything))),
+        e.ToolFinished("k", 1, ToolResult("", parts=(free,), structured=anything)),
+        e.RunStarted("r", 1, "c", "x", 1, False, free),
+    ):
+        body = json_text.load(json_text.dump(encode(value).body))
+        assert decode(Event("c", 1, value.type, 0.0, body)).event == value
