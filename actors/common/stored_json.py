@@ -20,8 +20,6 @@ def new_converter() -> Converter:
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, exactly)
     converter.register_structure_hook(float, _number)
-    converter.register_structure_hook_func(_is_literal, _one_of)
-    converter.register_structure_hook_factory(_is_map, _map_reader)
     converter.register_structure_hook_factory(_is_list, _list_reader)
     converter.register_unstructure_hook_factory(_is_list, _list_writer)
     converter.register_structure_hook_func(_is_literal, _one_of)
@@ -71,16 +69,6 @@ def _is_open(kind: Any) -> bool:
     return kind is Any
 
 
-def _is_literal(kind: Any) -> bool:
-    return get_origin(kind) is Literal
-
-
-def _one_of(value: Any, kind: Any) -> Any:
-    if value not in get_args(kind):
-        raise ValueError(f"{str(value)[:40]!r} is none of {get_args(kind)}")
-    return value
-
-
 def _is_object(kind: Any) -> bool:
     return get_origin(kind) is Mapping
 
@@ -105,16 +93,6 @@ def _object(value: Any) -> Any:
 
 def _as_it_is(value: Any, _: object = None) -> Any:
     return value
-
-
-def _is_map(kind: Any) -> bool:
-    return get_origin(kind) is Mapping
-
-
-def _map_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    item = get_args(kind)[1]
-    read = converter.get_structure_hook(item)
-    return lambda value, _: {name: read(each, item) for name, each in _object(value, kind).items()}
 
 
 def _is_list(kind: Any) -> bool:

@@ -351,3 +351,18 @@ def test_events_that_do_not_follow_are_not_made_sense_of(strange: e.LogEvent | N
     if strange.type != e.RunStarted.type:
         with pytest.raises(LookupError):
             fold("c", stored([strange]))
+
+
+RUN: dict[str, Any] = {"id": "r", "turn": 1, "state": "waiting", "used": [0, 0, 0, 0, None, False]}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *({each: RUN[each] for each in RUN if each != name} for name in ("id", "turn", "state")),
+        {**RUN, "state": "x"},
+    ],
+)
+def test_a_summary_without_the_state_of_its_run_is_damage(damaged: dict[str, Any]) -> None:
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        head_of_summary(Summary("active", "t", False, {"session_id": "s", "run": damaged, "used": []}))
