@@ -35,8 +35,8 @@ STANDS_ON: dict[str, set[str]] = {
     "runtime": set(),
     "config": set(),
 }
-# A folder that is part of the room around it, and folders without code.
-WITHIN = {"actors/models/providers": "actors/models"}
+# Folders that are part of the room around them, and folders without code.
+WITHIN = {"actors/models/providers": "actors/models", "gateway/a2a": "gateway"}
 NO_CODE = {"gateway/web"}
 # Names that stand for the same thing in several rooms.
 SHARED_NAMES = {"__init__.py", "errors.py"}

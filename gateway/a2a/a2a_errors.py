@@ -55,9 +55,7 @@ KINDS: Mapping[Reason, ErrorKind] = {
 class A2AError(Exception):
     """A request that is refused. `violations`: the field and the mistake, for each."""
 
-    def __init__(
-        self, reason: Reason, message: str, *, violations: Sequence[tuple[str, str]] = ()
-    ) -> None:
+    def __init__(self, reason: Reason, message: str, *, violations: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
         self.reason: Reason = reason
         self.violations = violations

@@ -1,7 +1,7 @@
 """The objects of A2A, as all versions of it have them. Pure.
 
-The names are those of the specification (https://a2a-protocol.org, version 1.0.1, section 4); a codec for each
-version turns them into JSON and reads them.
+The names are those of the specification (https://a2a-protocol.org, version 1.0.1, section 4). A codec for
+each version turns them into JSON and reads them.
 """
 
 from __future__ import annotations
@@ -225,16 +225,7 @@ class GetCard:
 
 
 Request: TypeAlias = (
-    Send
-    | GetTask
-    | ListTasks
-    | CancelTask
-    | Subscribe
-    | SetPush
-    | GetPush
-    | ListPush
-    | DeletePush
-    | GetCard
+    Send | GetTask | ListTasks | CancelTask | Subscribe | SetPush | GetPush | ListPush | DeletePush | GetCard
 )
 
 

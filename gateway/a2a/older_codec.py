@@ -1,0 +1,115 @@
+"""The dialect of agents that are older than A2A 0.3, of which only `message/send` differs. Pure.
+
+Its marks in a request: a part with `type` in place of `kind`, or `params.taskId` beside the message. Messages
+have no id. In its answers the message of a status is a text, and a task has one artifact.
+
+A missing `messageId` alone is no mark: 0.3 wants that refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from .object_codec import Json, filled
+from .task import Artifact, Data, File, Link, Message, Part, Send, State, Status, Task, Text
+from .timestamp import write_time
+from .v03_codec import read_request
+
+METHOD = "message/send"
+
+_STATES: Mapping[State, State] = {"rejected": "failed"}
+"""What it calls states that it does not know."""
+
+
+def is_older(params: object) -> bool:
+    """Whether the parameters of `message/send` have a mark of this dialect."""
+    if not isinstance(params, Mapping):
+        return False
+    return params.get("taskId") is not None or any(map(_has_type, _parts(params.get("message"))))
+
+
+def read_send(params: Mapping[str, Any], message_id: str) -> Send:
+    """The parameters of `message/send`. `message_id`: a new id, for the message has none.
+
+    Raises:
+        A2AError: INVALID_PARAMS.
+    """
+    message = params.get("message")
+    if isinstance(message, Mapping):
+        given = {name: value for name, value in message.items() if value is not None}
+        message = {"messageId": message_id, "role": "user", "taskId": params.get("taskId"), **given}
+        if isinstance(message.get("parts"), list):
+            message["parts"] = [_with_kind(part) for part in message["parts"]]
+    request = read_request(METHOD, {**params, "message": message})
+    assert isinstance(request, Send)
+    return request
+
+
+def _parts(message: object) -> list[Any]:
+    parts = message.get("parts") if isinstance(message, Mapping) else None
+    return parts if isinstance(parts, list) else []
+
+
+def _has_type(part: object) -> bool:
+    return isinstance(part, Mapping) and "type" in part and "kind" not in part
+
+
+def _with_kind(part: Any) -> Any:
+    return {**part, "kind": part["type"]} if _has_type(part) else part
+
+
+def write_answer(answer: Task | Message) -> Json:
+    """The result of `message/send`: always a task. A message is one that is completed."""
+    match answer:
+        case Task():
+            return {
+                "kind": "task",
+                "id": answer.id,
+                "contextId": answer.context,
+                "status": _status(answer.status),
+                **filled(artifact=_artifact(answer.artifacts[-1]) if answer.artifacts else None),
+            }
+        case Message():
+            return {
+                "kind": "task",
+                "id": answer.task or answer.id,
+                "contextId": answer.context or answer.id,
+                "status": _status(Status("completed", message=answer)),
+            }
+        case _:
+            assert_never(answer)
+
+
+def _status(status: Status) -> Json:
+    return {
+        "state": _STATES.get(status.state, status.state),
+        **filled(
+            timestamp=None if status.at is None else write_time(status.at),
+            message=None if status.message is None else "\n".join(_texts(status.message.parts)),
+        ),
+    }
+
+
+def _artifact(artifact: Artifact) -> Json:
+    return {"parts": [{"type": "text", "text": text} for text in _texts(artifact.parts)]}
+
+
+def _texts(parts: Any) -> list[str]:
+    """What is said; where nothing is, what there is in words."""
+    return [part.text for part in parts if isinstance(part, Text)] or [_in_words(part) for part in parts]
+
+
+def _in_words(part: Part) -> str:
+    match part:
+        case Text():
+            return part.text
+        case File():
+            return part.filename or "file"
+        case Link():
+            return part.url
+        case Data():
+            return json.dumps(part.data, ensure_ascii=False)
+        case _:
+            assert_never(part)

@@ -1,0 +1,28 @@
+"""Points in time as RFC 3339 texts (version 1.0.1, section 5.6.1). Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_RFC_3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)",
+    re.ASCII,
+)
+
+
+def write_time(at: float) -> str:
+    """UTC seconds as a text with milliseconds and a Z."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def read_time(text: str) -> float:
+    """The UTC seconds of a text with any offset.
+
+    Raises:
+        ValueError: it is not a point in time.
+    """
+    # Python reads much more than RFC 3339 has.
+    if not _RFC_3339.fullmatch(text):
+        raise ValueError("not RFC 3339")
+    return datetime.fromisoformat(text.upper()).timestamp()

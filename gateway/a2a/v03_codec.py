@@ -1,0 +1,232 @@
+"""A2A 0.3 as JSON-RPC has it. Pure.
+
+Written from https://a2a-protocol.org/v0.3.0/specification: sections 6 (objects) and 7 (methods).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never, get_args
+
+from .a2a_errors import A2AError
+from .fields import Fields
+from .object_codec import Json, ObjectCodec, filled
+from .task import (
+    Answer,
+    CancelTask,
+    Data,
+    DeletePush,
+    File,
+    GetCard,
+    GetPush,
+    GetTask,
+    Link,
+    ListPush,
+    Message,
+    Part,
+    PushConfig,
+    Request,
+    Send,
+    SetPush,
+    State,
+    StreamItem,
+    Subscribe,
+    Task,
+    TaskPage,
+    Text,
+)
+
+IN_OBJECT = "data_part_compat"
+"""What the metadata of a part says whose data is no object: it stands in one, as `value`. Version 0.3 knows
+objects only; this is how the official kits carry the data of 1.0."""
+
+
+def _write_part(part: Part) -> Json:
+    match part:
+        case Text():
+            content: Json = {"kind": "text", "text": part.text}
+        case File():
+            content = {"kind": "file", "file": {"bytes": part.content, **_about_file(part)}}
+        case Link():
+            content = {"kind": "file", "file": {"uri": part.url, **_about_file(part)}}
+        case Data():
+            data, metadata = data_in_object(part)
+            return {"kind": "data", "data": data, **filled(metadata=metadata)}
+        case _:
+            assert_never(part)
+    return {**content, **filled(metadata=part.metadata)}
+
+
+def _about_file(part: File | Link) -> Json:
+    return filled(mimeType=part.media_type, name=part.filename)
+
+
+def data_in_object(part: Data) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The data and the metadata of a part."""
+    if isinstance(part.data, Mapping):
+        return part.data, part.metadata
+    return {"value": part.data}, {**(part.metadata or {}), IN_OBJECT: True}
+
+
+def data_from_object(data: Mapping[str, Any], metadata: Mapping[str, Any] | None) -> Data:
+    if not metadata or metadata.get(IN_OBJECT) is not True or "value" not in data:
+        return Data(data, metadata=metadata)
+    rest = {name: value for name, value in metadata.items() if name != IN_OBJECT}
+    return Data(data["value"], metadata=rest or None)
+
+
+def _read_part(fields: Fields) -> Part:
+    metadata = fields.struct("metadata")
+    kind = fields.text("kind") or next(filter(fields.has, ("text", "file", "data")), None)
+    match kind:
+        case "text":
+            text = fields.words("text")
+            if text is None:
+                raise fields.refusal("text", "is required")
+            return Text(text, metadata=metadata)
+        case "file":
+            return _read_file(fields.needed_child("file"), metadata)
+        case "data":
+            data = fields.struct("data")
+            if data is None:
+                raise fields.refusal("data", "is required")
+            return data_from_object(data, metadata)
+    raise fields.refusal("kind", "must be one of text, file, data")
+
+
+def _read_file(fields: Fields, metadata: Mapping[str, Any] | None) -> Part:
+    about: Json = {
+        "media_type": fields.text("mimeType"),
+        "filename": fields.text("name"),
+        "metadata": metadata,
+    }
+    content = fields.base64("bytes")
+    if content is not None:
+        return File(content, **about)
+    return Link(fields.needed("uri"), **about)
+
+
+OBJECTS = ObjectCodec(
+    states={state: state for state in get_args(State)},
+    roles={"user": "user", "agent": "agent"},
+    write_part=_write_part,
+    read_part=_read_part,
+    kinds=True,
+    final=True,
+)
+
+
+# ------------------------------------------------------------------------- requests
+
+
+def read_request(method: str, params: object) -> Request:
+    """The parameters of a method.
+
+    The client waits for the end unless `configuration.blocking` is false: the specification leaves open what
+    its absence means, and clients that ask for nothing expect an answer. A `historyLength` of 0 asks for all
+    messages, as in the proto of this version.
+
+    Raises:
+        A2AError: METHOD_NOT_FOUND or INVALID_PARAMS.
+    """
+    reader = _READERS.get(method)
+    if reader is None:
+        raise A2AError("METHOD_NOT_FOUND", "Method not found")
+    return reader(Fields({} if params is None else params))
+
+
+def _send(fields: Fields, *, stream: bool = False) -> Send:
+    options = fields.group("configuration")
+    push = options.child("pushNotificationConfig")
+    return Send(
+        message=OBJECTS.read_message(fields.needed_child("message")),
+        wait=options.flag("blocking") is not False,
+        history_length=history_length(options),
+        modes=options.texts("acceptedOutputModes"),
+        push=None if push is None else read_push(push, ""),
+        metadata=fields.struct("metadata"),
+        stream=stream,
+    )
+
+
+def history_length(fields: Fields) -> int | None:
+    return fields.whole("historyLength") or None
+
+
+def read_push(fields: Fields, task: str) -> PushConfig:
+    """Of the schemes, the first one counts."""
+    authentication = fields.group("authentication")
+    return PushConfig(
+        task=task,
+        id=fields.text("id") or "",
+        url=fields.needed("url"),
+        token=fields.text("token"),
+        scheme=next(iter(authentication.texts("schemes")), None),
+        credentials=authentication.text("credentials"),
+    )
+
+
+def _set_push(fields: Fields) -> SetPush:
+    task = fields.needed("taskId")
+    return SetPush(read_push(fields.needed_child("pushNotificationConfig"), task))
+
+
+_READERS: Mapping[str, Callable[[Fields], Request]] = {
+    "message/send": _send,
+    "message/stream": lambda fields: _send(fields, stream=True),
+    "tasks/get": lambda fields: GetTask(fields.needed("id"), history_length(fields)),
+    "tasks/cancel": lambda fields: CancelTask(fields.needed("id")),
+    "tasks/resubscribe": lambda fields: Subscribe(fields.needed("id")),
+    "tasks/pushNotificationConfig/set": _set_push,
+    "tasks/pushNotificationConfig/get": lambda fields: GetPush(
+        fields.needed("id"), fields.text("pushNotificationConfigId")
+    ),
+    "tasks/pushNotificationConfig/list": lambda fields: ListPush(fields.needed("id")),
+    "tasks/pushNotificationConfig/delete": lambda fields: DeletePush(
+        fields.needed("id"), fields.needed("pushNotificationConfigId")
+    ),
+    "agent/getAuthenticatedExtendedCard": lambda _: GetCard(),
+}
+
+METHODS = frozenset(_READERS)
+
+
+# -------------------------------------------------------------------------- answers
+
+
+def write_answer(request: Request, answer: Answer) -> Any:
+    """The result of a request."""
+    match answer:
+        case Task() | Message():
+            return OBJECTS.item(answer)
+        case TaskPage():
+            return OBJECTS.page(answer)
+        case PushConfig():
+            return {"taskId": answer.task, "pushNotificationConfig": write_push(answer)}
+        case Sequence():
+            return [write_answer(request, config) for config in answer]
+        case None | Mapping():
+            return answer
+        case _:
+            assert_never(answer)
+
+
+def write_item(item: StreamItem) -> Json:
+    """An item of a stream."""
+    return OBJECTS.item(item)
+
+
+def write_notification(task: Task) -> Json:
+    """The body of a push notification: the whole task (section 9.5), over HTTP+JSON, too."""
+    return OBJECTS.task(task)
+
+
+def write_push(config: PushConfig) -> Json:
+    authentication: Json | None = None
+    if config.scheme or config.credentials:
+        schemes = [config.scheme] if config.scheme else []
+        authentication = {"schemes": schemes, **filled(credentials=config.credentials)}
+    return {
+        "url": config.url,
+        **filled(id=config.id, token=config.token, authentication=authentication),
+    }

@@ -1,0 +1,168 @@
+"""A2A 0.3 as HTTP+JSON has it: the objects of its a2a.proto, under the paths `/v1/...`. Pure.
+
+Written from https://a2a-protocol.org/v0.3.0/specification, section 7, and the a2a.proto of that version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from .a2a_errors import A2AError
+from .error_json import http_error
+from .fields import Fields
+from .object_codec import Json, ObjectCodec, filled
+from .task import (
+    Answer,
+    Data,
+    File,
+    Link,
+    Message,
+    Part,
+    PushConfig,
+    Request,
+    Send,
+    SetPush,
+    StreamItem,
+    Task,
+    TaskPage,
+    Text,
+)
+from .v03_codec import data_from_object, data_in_object, history_length, read_push, write_push
+from .v03_codec import read_request as read_common
+from .v1_codec import OBJECTS as V1_OBJECTS
+from .v1_codec import STATES
+
+
+def _write_part(part: Part) -> Json:
+    match part:
+        case Text():
+            content: Json = {"text": part.text}
+        case File():
+            content = {"file": {"fileWithBytes": part.content, **_about_file(part)}}
+        case Link():
+            content = {"file": {"fileWithUri": part.url, **_about_file(part)}}
+        case Data():
+            data, metadata = data_in_object(part)
+            return {"data": {"data": data}, **filled(metadata=metadata)}
+        case _:
+            assert_never(part)
+    return {**content, **filled(metadata=part.metadata)}
+
+
+def _about_file(part: File | Link) -> Json:
+    return filled(mimeType=part.media_type, name=part.filename)
+
+
+def _read_part(fields: Fields) -> Part:
+    metadata = fields.struct("metadata")
+    text, file, data = fields.words("text"), fields.child("file"), fields.child("data")
+    if text is not None:
+        return Text(text, metadata=metadata)
+    if file is not None:
+        about: Json = {
+            "media_type": file.text("mimeType"),
+            "filename": file.text("name"),
+            "metadata": metadata,
+        }
+        content = file.base64("fileWithBytes")
+        if content is not None:
+            return File(content, **about)
+        return Link(file.needed("fileWithUri"), **about)
+    if data is not None:
+        return data_from_object(data.struct("data") or {}, metadata)
+    raise fields.refusal("text", "is required, or file, or data")
+
+
+OBJECTS = ObjectCodec(
+    states={**STATES, "canceled": "TASK_STATE_CANCELLED"},
+    roles=V1_OBJECTS.roles,
+    write_part=_write_part,
+    read_part=_read_part,
+    parts="content",
+    references=False,
+    final=True,
+)
+
+
+def read_request(method: str, params: object) -> Request:
+    """A request, by the name that its method has in JSON-RPC (`tasks/list` is only here). `params`: the body,
+    with the fields of the query, and those of the path under the names of JSON-RPC.
+
+    Raises:
+        A2AError: METHOD_NOT_FOUND or INVALID_PARAMS.
+    """
+    reader = _READERS.get(method)
+    if reader is None:
+        return read_common(method, params)
+    return reader(Fields({} if params is None else params))
+
+
+def _send(fields: Fields, *, stream: bool = False) -> Send:
+    """A `configuration` without `blocking` says false, as ProtoJSON leaves false out. The message may be
+    called `request`: that is its name in the proto, which the official kit for Python sends."""
+    options = fields.group("configuration")
+    push = options.child("pushNotification")
+    return Send(
+        message=OBJECTS.read_message(fields.child("request") or fields.needed_child("message")),
+        wait=options.flag("blocking") or not fields.has("configuration"),
+        history_length=history_length(options),
+        modes=options.texts("acceptedOutputModes"),
+        push=None if push is None else read_push(push, ""),
+        metadata=fields.struct("metadata"),
+        stream=stream,
+    )
+
+
+def _set_push(fields: Fields) -> SetPush:
+    """The body is the whole request of the proto, as the official kits send it, or its `config`."""
+    task = fields.needed("taskId")
+    config = fields.child("config") or fields
+    push = read_push(config.needed_child("pushNotificationConfig"), task)
+    if push.id:
+        return SetPush(push)
+    return SetPush(attrs.evolve(push, id=fields.text("configId") or ""))
+
+
+_READERS: Mapping[str, Callable[[Fields], Request]] = {
+    "message/send": _send,
+    "message/stream": lambda fields: _send(fields, stream=True),
+    "tasks/list": OBJECTS.read_list,
+    "tasks/pushNotificationConfig/set": _set_push,
+}
+
+
+def write_answer(request: Request, answer: Answer) -> Any:
+    """The body of an answer."""
+    match answer:
+        case Task() if not isinstance(request, Send):
+            return OBJECTS.task(answer)
+        case Task() | Message():
+            return OBJECTS.wrapped(answer)
+        case TaskPage():
+            return OBJECTS.page(answer)
+        case PushConfig():
+            name = f"tasks/{answer.task}/pushNotificationConfigs/{answer.id}"
+            return {"name": name, "pushNotificationConfig": write_push(answer)}
+        case Sequence():
+            return {"configs": [write_answer(request, config) for config in answer]}
+        case Mapping():
+            return answer
+        case None:
+            return {}
+        case _:
+            assert_never(answer)
+
+
+def write_item(item: StreamItem) -> Json:
+    """An item of a stream."""
+    return OBJECTS.wrapped(item)
+
+
+def write_error(error: A2AError) -> Json:
+    """The body of an error: that of 1.0, and beside it what clients of 0.3 look for: its name and message."""
+    words = error.reason.removesuffix("_ERROR").split("_")
+    name = "".join(word.capitalize() for word in words)
+    return {**http_error(error), "type": f"{name}Error", "message": str(error)}

@@ -1,0 +1,200 @@
+"""A2A 1.0 as JSON, over JSON-RPC and over HTTP. Pure.
+
+Written from version 1.0.1 of the specification: sections 4 (objects), 9.4 (JSON-RPC), 11 (HTTP+JSON), and its
+a2a.proto, of which all JSON is the ProtoJSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from .a2a_errors import A2AError
+from .fields import Fields
+from .object_codec import Json, ObjectCodec, filled
+from .task import (
+    Answer,
+    CancelTask,
+    Data,
+    DeletePush,
+    File,
+    GetCard,
+    GetPush,
+    GetTask,
+    Link,
+    ListPush,
+    Message,
+    Part,
+    PushConfig,
+    Request,
+    Send,
+    SetPush,
+    State,
+    StreamItem,
+    Subscribe,
+    Task,
+    TaskPage,
+    Text,
+)
+
+STATES: Mapping[State, str] = {
+    "submitted": "TASK_STATE_SUBMITTED",
+    "working": "TASK_STATE_WORKING",
+    "input-required": "TASK_STATE_INPUT_REQUIRED",
+    "auth-required": "TASK_STATE_AUTH_REQUIRED",
+    "completed": "TASK_STATE_COMPLETED",
+    "failed": "TASK_STATE_FAILED",
+    "canceled": "TASK_STATE_CANCELED",
+    "rejected": "TASK_STATE_REJECTED",
+}
+
+
+def _write_part(part: Part) -> Json:
+    match part:
+        case Text(text=content):
+            content_of = {"text": content}
+        case File(content=content):
+            content_of = {"raw": content}
+        case Link(url=content):
+            content_of = {"url": content}
+        case Data(data=content):
+            content_of = {"data": content}
+        case _:
+            assert_never(part)
+    return {
+        **content_of,
+        **filled(mediaType=part.media_type, filename=part.filename, metadata=part.metadata),
+    }
+
+
+def _read_part(fields: Fields) -> Part:
+    """Null is a value of `data`, unless another field has the content: some clients write all of them."""
+    text, url, raw = fields.words("text"), fields.words("url"), fields.base64("raw")
+    given = [name for name in ("text", "raw", "url", "data") if fields.value(name) is not None]
+    if len(given) > 1:
+        raise fields.refusal(given[1], f"must not stand beside {given[0]}")
+    if not given and not fields.has("data"):
+        raise fields.refusal("text", "is required, or raw, url or data")
+    about: Json = {
+        "media_type": fields.text("mediaType"),
+        "filename": fields.text("filename"),
+        "metadata": fields.struct("metadata"),
+    }
+    if text is not None:
+        return Text(text, **about)
+    if raw is not None:
+        return File(raw, **about)
+    if url is not None:
+        return Link(url, **about)
+    return Data(fields.value("data"), **about)
+
+
+OBJECTS = ObjectCodec(
+    states=STATES,
+    roles={"user": "ROLE_USER", "agent": "ROLE_AGENT"},
+    write_part=_write_part,
+    read_part=_read_part,
+)
+
+
+# ------------------------------------------------------------------------- requests
+
+
+def read_request(method: str, params: object) -> Request:
+    """The parameters of a method of JSON-RPC. HTTP+JSON has the same fields: those of the body, the query and
+    the path belong together into `params`.
+
+    Raises:
+        A2AError: METHOD_NOT_FOUND or INVALID_PARAMS.
+    """
+    reader = _READERS.get(method)
+    if reader is None:
+        raise A2AError("METHOD_NOT_FOUND", "Method not found")
+    return reader(Fields({} if params is None else params))
+
+
+def _send(fields: Fields, *, stream: bool = False) -> Send:
+    options = fields.group("configuration")
+    push = options.child("taskPushNotificationConfig")
+    return Send(
+        message=OBJECTS.read_message(fields.needed_child("message")),
+        wait=not options.flag("returnImmediately"),
+        history_length=options.whole("historyLength"),
+        modes=options.texts("acceptedOutputModes"),
+        push=None if push is None else _read_push(push, ""),
+        metadata=fields.struct("metadata"),
+        stream=stream,
+    )
+
+
+def _read_push(fields: Fields, task: str) -> PushConfig:
+    authentication = fields.group("authentication")
+    return PushConfig(
+        task=task,
+        id=fields.text("id") or "",
+        url=fields.needed("url"),
+        token=fields.text("token"),
+        scheme=authentication.text("scheme"),
+        credentials=authentication.text("credentials"),
+    )
+
+
+_READERS: Mapping[str, Callable[[Fields], Request]] = {
+    "SendMessage": _send,
+    "SendStreamingMessage": lambda fields: _send(fields, stream=True),
+    "GetTask": lambda fields: GetTask(fields.needed("id"), fields.whole("historyLength")),
+    "ListTasks": OBJECTS.read_list,
+    "CancelTask": lambda fields: CancelTask(fields.needed("id")),
+    "SubscribeToTask": lambda fields: Subscribe(fields.needed("id")),
+    "CreateTaskPushNotificationConfig": lambda fields: SetPush(_read_push(fields, fields.needed("taskId"))),
+    "GetTaskPushNotificationConfig": lambda fields: GetPush(fields.needed("taskId"), fields.needed("id")),
+    "ListTaskPushNotificationConfigs": lambda fields: ListPush(fields.needed("taskId")),
+    "DeleteTaskPushNotificationConfig": lambda fields: DeletePush(
+        fields.needed("taskId"), fields.needed("id")
+    ),
+    "GetExtendedAgentCard": lambda _: GetCard(),
+}
+
+METHODS = frozenset(_READERS)
+
+
+# -------------------------------------------------------------------------- answers
+
+
+def write_answer(request: Request, answer: Answer) -> Any:
+    """The result of a request; None has no content (null in JSON-RPC, an empty object in HTTP+JSON)."""
+    match answer:
+        case Task() if not isinstance(request, Send):
+            return OBJECTS.task(answer)
+        case Task() | Message():
+            return OBJECTS.wrapped(answer)
+        case TaskPage():
+            return OBJECTS.page(answer)
+        case PushConfig():
+            return _write_push(answer)
+        case Sequence():
+            return {"configs": [_write_push(config) for config in answer]}
+        case None | Mapping():
+            return answer
+        case _:
+            assert_never(answer)
+
+
+def write_item(item: StreamItem) -> Json:
+    """An item of a stream (section 3.2.3)."""
+    return OBJECTS.wrapped(item)
+
+
+def write_notification(item: StreamItem) -> Json:
+    """The body of a push notification (section 4.3.3)."""
+    return OBJECTS.wrapped(item)
+
+
+def _write_push(config: PushConfig) -> Json:
+    authentication = filled(scheme=config.scheme, credentials=config.credentials)
+    return {
+        **filled(id=config.id),
+        "taskId": config.task,
+        "url": config.url,
+        **filled(token=config.token, authentication=authentication),
+    }
