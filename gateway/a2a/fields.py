@@ -145,7 +145,7 @@ class Fields:
             return None
         try:
             return read_time(found)
-        except (ValueError, OverflowError):
+        except ValueError:
             raise self.refusal(name, "must be a point in time (RFC 3339)") from None
 
     def base64(self, name: str) -> str | None:

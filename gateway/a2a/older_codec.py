@@ -9,29 +9,29 @@ A missing `messageId` alone is no mark: 0.3 wants that refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
+from . import v03_codec
 from .object_codec import Json, filled
-from .task import Artifact, Data, File, Link, Message, Part, Send, State, Status, Task, Text
+from .task import Answer, Artifact, Data, File, Link, Message, Part, Request, State, Status, Task, Text
 from .timestamp import write_time
-from .v03_codec import read_request
 
 METHOD = "message/send"
 
-_STATES: Mapping[State, State] = {"rejected": "failed"}
+_STATES: Mapping[State, State] = {"working": "submitted", "canceled": "failed", "rejected": "failed"}
 """What it calls states that it does not know."""
 
 
-def is_older(params: object) -> bool:
-    """Whether the parameters of `message/send` have a mark of this dialect."""
-    if not isinstance(params, Mapping):
+def is_older(method: str, params: object) -> bool:
+    """Whether a request has a mark of this dialect."""
+    if method != METHOD or not isinstance(params, Mapping):
         return False
     return params.get("taskId") is not None or any(map(_has_type, _parts(params.get("message"))))
 
 
-def read_send(params: Mapping[str, Any], message_id: str) -> Send:
-    """The parameters of `message/send`. `message_id`: a new id, for the message has none.
+def read_request(method: str, params: Mapping[str, Any], *, message_id: str) -> Request:
+    """The parameters of a request that `is_older`. `message_id`: a new id, in case that the message has none.
 
     Raises:
         A2AError: INVALID_PARAMS.
@@ -42,9 +42,7 @@ def read_send(params: Mapping[str, Any], message_id: str) -> Send:
         message = {"messageId": message_id, "role": "user", "taskId": params.get("taskId"), **given}
         if isinstance(message.get("parts"), list):
             message["parts"] = [_with_kind(part) for part in message["parts"]]
-    request = read_request(METHOD, {**params, "message": message})
-    assert isinstance(request, Send)
-    return request
+    return v03_codec.read_request(method, {**params, "message": message})
 
 
 def _parts(message: object) -> list[Any]:
@@ -60,8 +58,9 @@ def _with_kind(part: Any) -> Any:
     return {**part, "kind": part["type"]} if _has_type(part) else part
 
 
-def write_answer(answer: Task | Message) -> Json:
-    """The result of `message/send`: always a task. A message is one that is completed."""
+def write_answer(request: Request, answer: Answer) -> Json:
+    """The result of `message/send`: always a task. A message is one that is completed; if it refers to other
+    tasks, it is the first of these, and says what that one waits for."""
     match answer:
         case Task():
             return {
@@ -74,12 +73,13 @@ def write_answer(answer: Task | Message) -> Json:
         case Message():
             return {
                 "kind": "task",
-                "id": answer.task or answer.id,
+                "id": next(iter(answer.references), None) or answer.task or answer.id,
                 "contextId": answer.context or answer.id,
-                "status": _status(Status("completed", message=answer)),
+                "status": _status(
+                    Status("input-required" if answer.references else "completed", message=answer)
+                ),
             }
-        case _:
-            assert_never(answer)
+    raise AssertionError("message/send is answered with a task or a message")
 
 
 def _status(status: Status) -> Json:
@@ -96,7 +96,7 @@ def _artifact(artifact: Artifact) -> Json:
     return {"parts": [{"type": "text", "text": text} for text in _texts(artifact.parts)]}
 
 
-def _texts(parts: Any) -> list[str]:
+def _texts(parts: Sequence[Part]) -> list[str]:
     """What is said; where nothing is, what there is in words."""
     return [part.text for part in parts if isinstance(part, Text)] or [_in_words(part) for part in parts]
 
