@@ -22,7 +22,8 @@ class Fields:
 
     All versions are read as ProtoJSON has it, which older clients never notice: a name may be in snake_case,
     null means absent, a whole number may be a text (so the parameters of a query are read here, too), and
-    unknown fields are passed over.
+    unknown fields are passed over. That the whole is strict JSON, and how deep it is, is not looked at: who
+    parses the body does that.
 
     Raises:
         A2AError: INVALID_PARAMS, with the full name of the field and what is wrong with it. That is all that
@@ -149,11 +150,11 @@ class Fields:
             raise self.refusal(name, "must be a point in time (RFC 3339)") from None
 
     def base64(self, name: str) -> str | None:
-        """Bytes in standard base64 with padding, of which ProtoJSON takes all other forms, too."""
+        """Bytes in standard base64, padded. ProtoJSON takes the URL-safe alphabet, too, and no padding."""
         found = self.words(name)
         if found is None:
             return None
-        standard = found.translate(_NOT_STANDARD).rstrip("=")
+        standard = found.translate(_NOT_STANDARD)
         standard += "=" * (-len(standard) % 4)
         try:
             base64.b64decode(standard, validate=True)

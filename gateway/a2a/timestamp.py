@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-_RFC_3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)",
-    re.ASCII,
-)
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 
 def write_time(at: float) -> str:

@@ -46,9 +46,9 @@ def _write_part(part: Part) -> Json:
         case Text():
             content: Json = {"kind": "text", "text": part.text}
         case File():
-            content = {"kind": "file", "file": {"bytes": part.content, **_about_file(part)}}
+            content = {"kind": "file", "file": {"bytes": part.content, **about_file(part)}}
         case Link():
-            content = {"kind": "file", "file": {"uri": part.url, **_about_file(part)}}
+            content = {"kind": "file", "file": {"uri": part.url, **about_file(part)}}
         case Data():
             data, metadata = data_in_object(part)
             return {"kind": "data", "data": data, **filled(metadata=metadata)}
@@ -57,7 +57,7 @@ def _write_part(part: Part) -> Json:
     return {**content, **filled(metadata=part.metadata)}
 
 
-def _about_file(part: File | Link) -> Json:
+def about_file(part: File | Link) -> Json:
     return filled(mimeType=part.media_type, name=part.filename)
 
 
@@ -85,7 +85,7 @@ def _read_part(fields: Fields) -> Part:
                 raise fields.refusal("text", "is required")
             return Text(text, metadata=metadata)
         case "file":
-            return _read_file(fields.needed_child("file"), metadata)
+            return read_file(fields.needed_child("file"), metadata, content="bytes", address="uri")
         case "data":
             data = fields.struct("data")
             if data is None:
@@ -94,16 +94,15 @@ def _read_part(fields: Fields) -> Part:
     raise fields.refusal("kind", "must be one of text, file, data")
 
 
-def _read_file(fields: Fields, metadata: Mapping[str, Any] | None) -> Part:
+def read_file(fields: Fields, metadata: Mapping[str, Any] | None, *, content: str, address: str) -> Part:
+    """`content`, `address`: the names of these two fields, of which a file has one."""
     about: Json = {
         "media_type": fields.text("mimeType"),
         "filename": fields.text("name"),
         "metadata": metadata,
     }
-    content = fields.base64("bytes")
-    if content is not None:
-        return File(content, **about)
-    return Link(fields.needed("uri"), **about)
+    found = fields.base64(content)
+    return Link(fields.needed(address), **about) if found is None else File(found, **about)
 
 
 OBJECTS = ObjectCodec(
@@ -223,9 +222,8 @@ def write_notification(task: Task) -> Json:
 
 def write_push(config: PushConfig) -> Json:
     authentication: Json | None = None
-    if config.scheme or config.credentials:
-        schemes = [config.scheme] if config.scheme else []
-        authentication = {"schemes": schemes, **filled(credentials=config.credentials)}
+    if config.scheme:
+        authentication = {"schemes": [config.scheme], **filled(credentials=config.credentials)}
     return {
         "url": config.url,
         **filled(id=config.id, token=config.token, authentication=authentication),

@@ -1,6 +1,8 @@
 """A2A 0.3 as HTTP+JSON has it: the objects of its a2a.proto, under the paths `/v1/...`. Pure.
 
-Written from https://a2a-protocol.org/v0.3.0/specification, section 7, and the a2a.proto of that version.
+Written from https://a2a-protocol.org/v0.3.0/specification, section 7, and the a2a.proto of that version. So
+its parts are those of neither JSON-RPC nor 1.0, its states and roles are those of 1.0 (but one is CANCELLED
+here), and all else is read and written by the two other codecs. Notifications are those of `v03_codec`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,15 @@ from .task import (
     TaskPage,
     Text,
 )
-from .v03_codec import data_from_object, data_in_object, history_length, read_push, write_push
+from .v03_codec import (
+    about_file,
+    data_from_object,
+    data_in_object,
+    history_length,
+    read_file,
+    read_push,
+    write_push,
+)
 from .v03_codec import read_request as read_common
 from .v1_codec import OBJECTS as V1_OBJECTS
 from .v1_codec import STATES
@@ -41,9 +51,9 @@ def _write_part(part: Part) -> Json:
         case Text():
             content: Json = {"text": part.text}
         case File():
-            content = {"file": {"fileWithBytes": part.content, **_about_file(part)}}
+            content = {"file": {"fileWithBytes": part.content, **about_file(part)}}
         case Link():
-            content = {"file": {"fileWithUri": part.url, **_about_file(part)}}
+            content = {"file": {"fileWithUri": part.url, **about_file(part)}}
         case Data():
             data, metadata = data_in_object(part)
             return {"data": {"data": data}, **filled(metadata=metadata)}
@@ -52,25 +62,13 @@ def _write_part(part: Part) -> Json:
     return {**content, **filled(metadata=part.metadata)}
 
 
-def _about_file(part: File | Link) -> Json:
-    return filled(mimeType=part.media_type, name=part.filename)
-
-
 def _read_part(fields: Fields) -> Part:
     metadata = fields.struct("metadata")
     text, file, data = fields.words("text"), fields.child("file"), fields.child("data")
     if text is not None:
         return Text(text, metadata=metadata)
     if file is not None:
-        about: Json = {
-            "media_type": file.text("mimeType"),
-            "filename": file.text("name"),
-            "metadata": metadata,
-        }
-        content = file.base64("fileWithBytes")
-        if content is not None:
-            return File(content, **about)
-        return Link(file.needed("fileWithUri"), **about)
+        return read_file(file, metadata, content="fileWithBytes", address="fileWithUri")
     if data is not None:
         return data_from_object(data.struct("data") or {}, metadata)
     raise fields.refusal("text", "is required, or file, or data")

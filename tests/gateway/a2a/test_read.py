@@ -282,6 +282,9 @@ def test_who_waits(codec: Any, configuration: Params | None, wait: bool) -> None
     assert read_send(codec, [{"text": "hi"}], **given).wait is wait
 
 
+IN_OBJECT = {"data_part_compat": True}
+
+
 @pytest.mark.parametrize(
     ("codec", "part", "expected"),
     [
@@ -293,6 +296,9 @@ def test_who_waits(codec: Any, configuration: Params | None, wait: bool) -> None
         (v03_codec, {"kind": "file", "file": {"bytes": "aGk", "name": "f"}}, File("aGk=", None, "f")),
         (v03_codec, {"kind": "file", "file": {"uri": "https://c"}}, Link("https://c")),
         (v03_codec, {"data": {"value": 1}}, Data({"value": 1})),
+        (v03_codec, {"data": {"a": 1}, "metadata": IN_OBJECT}, Data({"a": 1}, metadata=IN_OBJECT)),
+        (v03_codec, {"data": {"value": 1}, "metadata": IN_OBJECT}, Data(1)),
+        (v03_codec, {"data": {"value": 1}, "metadata": {**IN_OBJECT, "a": 2}}, Data(1, metadata={"a": 2})),
         (v03_rest_codec, {"data": {}}, Data({})),
         (v03_rest_codec, {"file": {"fileWithBytes": "aGk="}}, File("aGk=")),
         (v03_rest_codec, {"file": {"fileWithUri": "https://c"}}, Link("https://c")),

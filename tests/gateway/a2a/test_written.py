@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as proto_03
@@ -30,6 +30,8 @@ from stopgo.gateway.a2a.task import (
     Message,
     Send,
     SetPush,
+    State,
+    Status,
     StatusUpdate,
     StreamItem,
     Task,
@@ -61,10 +63,9 @@ def test_items_of_1_0(item: StreamItem) -> None:
 
 
 def result_03(model: type[BaseModel], result: Any) -> Any:
-    """What is in a result of JSON-RPC, of which the kit knows every field."""
-    written = json_rpc.write_result("7", result)
-    read = model.model_validate(written)
-    assert read.model_dump(mode="json", by_alias=True, exclude_unset=True) == written
+    """What the kit reads from a result of JSON-RPC; it would write the same."""
+    read = model.model_validate(json_rpc.write_result("7", result))
+    assert read.model_dump(mode="json", by_alias=True, exclude_none=True).get("result") == result
     return read
 
 
@@ -77,6 +78,8 @@ def core(found: Any) -> Any:
             return conversions.to_core_task(found)
         case types_03.Message():
             return conversions.to_core_message(found)
+        case types_03.TaskStatusUpdateEvent():
+            return conversions.to_core_task_status_update_event(found)
         case types_03.TaskPushNotificationConfig():
             return conversions.to_core_task_push_notification_config(found)
     return found
@@ -92,6 +95,17 @@ def test_items_of_0_3(item: StreamItem) -> None:
         assert v03_codec.write_notification(item) == v03_codec.write_item(item)
 
 
+@pytest.mark.parametrize("state", get_args(State))
+def test_states(state: State) -> None:
+    update = StatusUpdate(task="t1", context="c1", status=Status(state))
+    expected = meant(update)
+    assert ParseDict(v1_codec.write_item(update), kit.StreamResponse()) == expected
+    in_rpc = result_03(types_03.SendStreamingMessageSuccessResponse, v03_codec.write_item(update))
+    assert conversions.to_core_stream_response(in_rpc) == expected
+    over_http = ParseDict(v03_rest_codec.write_item(update), proto_03.StreamResponse())
+    assert core(FromProto.task_status_update_event(over_http.status_update)) == expected.status_update
+
+
 @given(ITEMS_REST)
 def test_items_of_0_3_over_http(item: StreamItem) -> None:
     read = ParseDict(v03_rest_codec.write_item(item), proto_03.StreamResponse())
@@ -102,9 +116,11 @@ def test_items_of_0_3_over_http(item: StreamItem) -> None:
         assert read.status_update.final is item.final
 
 
-def test_the_bytes_of_a_file_in_0_3_over_http() -> None:
+def test_bytes_and_references_in_0_3_over_http() -> None:
+    """Bytes are in base64 once. To what a message refers cannot be said."""
     content = base64.b64encode(b"\xff\x00").decode()
-    item = Message(id="m", role="agent", parts=(File(content, "image/png", "a.png"),))
+    parts = (File(content, "image/png", "a.png"),)
+    item = Message(id="m", role="agent", parts=parts, references=("t0",))
     read = ParseDict(v03_rest_codec.write_item(item), proto_03.StreamResponse())
     expected = proto_03.FilePart(file_with_bytes=b"\xff\x00", mime_type="image/png", name="a.png")
     assert read.msg.content[0].file == expected
