@@ -89,25 +89,34 @@ class Agent:
         session_id: str | None = None,
         token: str | None = None,
         wait: bool = True,
+        id: str | None = None,
     ) -> Turn:
         """Create a conversation; with a message, run its first turn.
 
-        `key` makes the call repeatable: the conversation's id derives from it. `token` is a bearer token
-        that calls of the turn forward; it is never stored. Without `wait` the turn is not waited for.
+        `key` makes the call repeatable: the conversation's id derives from it, unless `id` gives it. `token`
+        is a bearer token that calls of the turn forward; it is never stored. Without `wait` the turn is not
+        waited for.
         """
         if message is not None:
             _check_message(message)
-        id = str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
+        id = id or str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
         create = Create(message, session_id, token is not None)
         wait = wait or message is None
         result = await self._sender.command(id, key, create, token=token, wait=wait, new=True)
         return await self._turn(id, result)
 
     async def send(
-        self, id: str, text: str, *, key: str | None = None, token: str | None = None, wait: bool = True
+        self,
+        id: str,
+        text: str,
+        *,
+        key: str | None = None,
+        token: str | None = None,
+        wait: bool = True,
+        task: str | None = None,
     ) -> Turn:
         """Say something in a conversation. While it waits for an approval the message is not stored, and
-        the result says so.
+        the result says so. `task` is the A2A task that the turn belongs to, by default the first one.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
@@ -117,7 +126,7 @@ class Agent:
         result = await self._sender.command(
             id,
             key,
-            Say(text, token is not None),
+            Say(text, token is not None, task),
             token=token,
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),

@@ -154,12 +154,14 @@ class Commands:
         match place.command:
             case Create(message=str(message), token=token) as create:
                 return (self._created(place, create), *self._turn(place.key, message, token))
-            case Say(message=message, token=token):
-                return self._turn(place.key, message, token)
+            case Say(message=message, token=token, task=task):
+                return self._turn(place.key, message, token, task)
             case _:
                 return ()
 
-    def _turn(self, command: str, message: str, token: bool) -> tuple[e.LogEvent, ...]:
+    def _turn(
+        self, command: str, message: str, token: bool, task: str | None = None
+    ) -> tuple[e.LogEvent, ...]:
         """The message, and the run with the tree it will go on with whatever the file says later."""
         state = self._log.state
         tree, id = self._services.config.stored_tree, self._services.tree_id
@@ -174,6 +176,7 @@ class Commands:
                 replay_version=e.REPLAY_VERSION,
                 token=token,
                 tree=None if id in state.trees else tree,
+                task=task,
             ),
         )
 

@@ -224,6 +224,8 @@ class RunStarted:
     """`command` came with a bearer token, which itself is never kept."""
     tree: Mapping[str, Any] | None = None
     """The full text that the run goes on with, given once per content and then named by `tree_id`."""
+    task: str | None = None
+    """The A2A task that the run belongs to; None: the first of the conversation, which has its id."""
 
 
 @attrs.frozen

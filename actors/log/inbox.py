@@ -31,6 +31,8 @@ class Say:
     kind: ClassVar = "message"
     message: str
     token: bool
+    task: str | None = None
+    """As in `RunStarted`."""
 
 
 @attrs.frozen

@@ -1,0 +1,44 @@
+"""The files and the data in the result of a tool, as parts of an artifact. Pure.
+
+The content blocks are those of MCP (2025-11-25, server/tools, "Tool Result").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...actors.tools.tool import ToolResult
+from .task import Data, File, Link, Part, Text
+
+
+def parts_of(result: ToolResult) -> Sequence[Part]:
+    """Plain text is left out: the final answer tells of it."""
+    parts = [part for block in result.parts for part in _part(block)]
+    if result.structured is not None:
+        parts.append(Data(result.structured))
+    return tuple(parts)
+
+
+def _part(block: Mapping[str, Any]) -> Iterator[Part]:
+    media_type = block.get("mimeType")
+    match block:
+        case {"type": "image" | "audio", "data": str(data)}:
+            yield File(data, media_type)
+        case {"type": "resource", "resource": Mapping() as resource}:
+            yield from _resource(resource)
+        case {"type": "resource_link", "uri": str(url)}:
+            yield Link(url, media_type, block.get("name"))
+        case _:
+            return
+
+
+def _resource(resource: Mapping[str, Any]) -> Iterator[Part]:
+    name = str(resource.get("uri", "")).rpartition("/")[2] or None
+    match resource:
+        case {"blob": str(data)}:
+            yield File(data, resource.get("mimeType"), name)
+        case {"text": str(text)}:
+            yield Text(text, resource.get("mimeType"), name)
+        case _:
+            return
