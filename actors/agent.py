@@ -22,25 +22,13 @@ import trio
 from ..config.agent_config import AgentConfig
 from ..runtime.clock import WallClock, system_clock
 from ..runtime.journal.errors import BadCursor
-from ..runtime.journal.protocol import (
-    Event,
-    Journal,
-    NotAccepted,
-    QuestionPage,
-    QuestionState,
-)
+from ..runtime.journal.protocol import Event, Journal, NotAccepted, QuestionPage, QuestionState
 from ..runtime.journal.sqlite import open_sqlite
 from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow, startup
-from .conversation.lists import (
-    ConversationPage,
-    ListedTool,
-    LogEnd,
-    listed,
-    page_of,
-)
+from .conversation.lists import ConversationPage, ListedTool, LogEnd, listed, page_of
 from .conversation.recorder import Recorder
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
@@ -90,17 +78,18 @@ class Agent:
         token: str | None = None,
         wait: bool = True,
         id: str | None = None,
+        message_id: str | None = None,
     ) -> Turn:
         """Create a conversation; with a message, run its first turn.
 
         `key` makes the call repeatable: the conversation's id derives from it, unless `id` gives it. `token`
         is a bearer token that calls of the turn forward; it is never stored. Without `wait` the turn is not
-        waited for.
+        waited for. `message_id` is the id that an A2A client gave the message.
         """
         if message is not None:
             _check_message(message)
         id = id or str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
-        create = Create(message, session_id, token is not None)
+        create = Create(message, session_id, token is not None, message_id)
         wait = wait or message is None
         result = await self._sender.command(id, key, create, token=token, wait=wait, new=True)
         return await self._turn(id, result)
@@ -114,9 +103,11 @@ class Agent:
         token: str | None = None,
         wait: bool = True,
         task: str | None = None,
+        message_id: str | None = None,
     ) -> Turn:
         """Say something in a conversation. While it waits for an approval the message is not stored, and
-        the result says so. `task` is the A2A task that the turn belongs to, by default the first one.
+        the result says so. `task` is the A2A task that the turn belongs to, by default the first one;
+        `message_id` is as in `start_conversation`.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
@@ -126,7 +117,7 @@ class Agent:
         result = await self._sender.command(
             id,
             key,
-            Say(text, token is not None, task),
+            Say(text, token is not None, task, message_id),
             token=token,
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),

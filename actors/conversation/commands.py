@@ -152,31 +152,30 @@ class Commands:
     def _beginning(self, place: Received) -> Sequence[e.LogEvent | e.Dated]:
         """The events with which a command begins a run; none if it begins none."""
         match place.command:
-            case Create(message=str(message), token=token) as create:
-                return (self._created(place, create), *self._turn(place.key, message, token))
-            case Say(message=message, token=token, task=task):
-                return self._turn(place.key, message, token, task)
+            case Create(message=str(message)) as create:
+                return (self._created(place, create), *self._turn(place.key, message, create))
+            case Say(message=message) as say:
+                return self._turn(place.key, message, say)
             case _:
                 return ()
 
-    def _turn(
-        self, command: str, message: str, token: bool, task: str | None = None
-    ) -> tuple[e.LogEvent, ...]:
+    def _turn(self, key: str, message: str, command: Create | Say) -> tuple[e.LogEvent, ...]:
         """The message, and the run with the tree it will go on with whatever the file says later."""
         state = self._log.state
         tree, id = self._services.config.stored_tree, self._services.tree_id
         last = state.head.run
         return (
-            e.MessageAdded(message, command),
+            e.MessageAdded(message, key),
             e.RunStarted(
                 str(uuid.uuid4()),
                 last.turn + 1 if last else 1,
-                command,
+                key,
                 tree_id=id,
                 replay_version=e.REPLAY_VERSION,
-                token=token,
+                token=command.token,
                 tree=None if id in state.trees else tree,
-                task=task,
+                task=command.task if isinstance(command, Say) else None,
+                message_id=command.message_id,
             ),
         )
 

@@ -226,6 +226,8 @@ class RunStarted:
     """The full text that the run goes on with, given once per content and then named by `tree_id`."""
     task: str | None = None
     """The A2A task that the run belongs to; None: the first of the conversation, which has its id."""
+    message_id: str | None = None
+    """The id that the client gave its message (A2A)."""
 
 
 @attrs.frozen

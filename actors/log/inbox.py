@@ -22,6 +22,8 @@ class Create:
     session_id: str | None
     token: bool
     """It came with a bearer token, which itself is never kept."""
+    message_id: str | None = None
+    """As in `RunStarted`."""
 
 
 @attrs.frozen
@@ -32,7 +34,8 @@ class Say:
     message: str
     token: bool
     task: str | None = None
-    """As in `RunStarted`."""
+    """As in `RunStarted`, like `message_id`."""
+    message_id: str | None = None
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 import attrs
 
 from ..common.errors import Fault
+from ..models.a2a_end import A2AEnd
 from ..models.messages import ToolCall, Verbatim
 from ..models.usage import StepUsage
 
@@ -37,6 +38,8 @@ class Replied:
     """The part of the reply that the provider wants back unchanged."""
     usage: StepUsage | None = None
     hops: Sequence[Hop] = ()
+    a2a: A2AEnd | None = None
+    """What a script says of the task."""
 
 
 @attrs.frozen

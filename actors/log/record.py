@@ -126,6 +126,8 @@ class Run:
     """The command that last moved it on; calls use its bearer token."""
     token: bool
     """Whether that command came with one."""
+    message_id: str | None = None
+    """As in `RunStarted`."""
     unsettled: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)

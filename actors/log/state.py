@@ -309,6 +309,7 @@ def _run_started(c: Conversation, event: e.RunStarted) -> None:
         token=event.token,
         unsettled=[event.command],
         commands=[event.command],
+        message_id=event.message_id,
     )
 
 

@@ -10,6 +10,7 @@ import attrs
 
 from ...runtime.errors import Refused
 from ...runtime.message import Request
+from .a2a_end import A2AEnd
 from .plain_schema import plain_schema
 
 Arguments: TypeAlias = Mapping[str, Any]
@@ -113,6 +114,8 @@ class ModelRequest:
     """Which try of this very call, from 1; the model actor counts it."""
     step: str = ""
     """Key of this call in its conversation: nothing else tells calls of nested loops and of retries apart."""
+    message_id: str = ""
+    """The id that the client gave the turn's message (A2A); only scripts go by it."""
     prompt: str = attrs.field(default=attrs.Factory(_system, takes_self=True))
     """What `system` says but for the tools, which come and go: scripts go by it."""
 
@@ -158,6 +161,8 @@ class ModelReply:
     """A refusal is a `ModelFailed`, with what the provider says of it."""
     verbatim: Verbatim | None = None
     """None when text and calls are all there is to send back."""
+    a2a: A2AEnd | None = None
+    """Only scripts set it."""
 
 
 @attrs.frozen

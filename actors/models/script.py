@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 import attrs
 import regex
 import trio
 
+from .a2a_end import A2AEnd
 from .argument_schema import accepted_types, parse_number, properties
 from .messages import (
     Arguments,
@@ -55,6 +57,8 @@ class When:
     attempt: int | None = None
     step: str | None = None
     """The key of the model call in its conversation."""
+    message_id: str | None = None
+    """A glob that the id of the client's message fits."""
 
     @property
     def patterns(self) -> tuple[regex.Pattern[str], ...]:
@@ -76,6 +80,8 @@ class When:
             (self.last_tool, results[-1].name if results else None),
         )
         if any(wanted is not None and wanted != actual for wanted, actual in equal):
+            return None
+        if self.message_id is not None and not fnmatchcase(request.message_id, self.message_id):
             return None
         groups: dict[str, str] = {}
         for pattern, texts in (
@@ -123,6 +129,7 @@ class Entry:
     """Seconds on trio's clock."""
     usage: Usage = attrs.field(factory=Usage)
     error: ScriptedError | None = None
+    a2a: A2AEnd | None = None
 
     def reply(self, request: ModelRequest, groups: Groups) -> ModelReply:
         schemas = {tool.name: tool.input_schema for tool in request.tools}
@@ -139,7 +146,8 @@ class Entry:
             for index, call in enumerate(self.tool_calls)
         )
         text = substitute_text(self.text, groups)
-        return ModelReply(text, calls, self.usage, stop="tool_calls" if calls else "end")
+        a2a = None if self.a2a is None else _filled(self.a2a, groups)
+        return ModelReply(text, calls, self.usage, stop="tool_calls" if calls else "end", a2a=a2a)
 
 
 @attrs.frozen
@@ -197,10 +205,18 @@ def substitute(value: Any, groups: Groups, schema: Mapping[str, Any]) -> Any:
     if isinstance(value, Mapping):
         inner = properties(schema)
         return {key: substitute(each, groups, inner.get(key, {})) for key, each in value.items()}
-    if isinstance(value, list):
-        items = schema.get("items")
-        return [substitute(each, groups, items if isinstance(items, Mapping) else {}) for each in value]
+    if isinstance(value, list | tuple):
+        found = schema.get("items")
+        items = found if isinstance(found, Mapping) else {}
+        return type(value)(substitute(each, groups, items) for each in value)
     return value
+
+
+def _filled(end: A2AEnd, groups: Groups) -> A2AEnd:
+    if end.artifact is None:
+        return end
+    fields = substitute(attrs.asdict(end.artifact, recurse=False), groups, {})
+    return attrs.evolve(end, artifact=attrs.evolve(end.artifact, **fields))
 
 
 def substitute_text(text: str, groups: Groups) -> str:
@@ -220,6 +236,8 @@ def describe(request: ModelRequest) -> str:
         f"step={request.step!r}",
         f"user={_shortened(request.user)}",
     ]
+    if request.message_id:
+        parts.append(f"message_id={_shortened(request.message_id)}")
     if results:
         parts.append(f"last_tool={results[-1].name!r}")
         parts += [f"tool_result={_shortened(result.content)}" for result in results[:5]]

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import attrs
 import regex
 import yaml
 
+from .a2a_end import (
+    A2AEnd,
+    A2AState,
+    DataArtifact,
+    FileArtifact,
+    LinkArtifact,
+    ScriptedArtifact,
+    TextArtifact,
+)
 from .errors import InvalidScript
 from .messages import Usage
 from .script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
@@ -20,10 +29,11 @@ T = TypeVar("T")
 
 _MAX_BYTES = 4 << 20
 _MAX_DEPTH = 32
-"""Of the values of arguments."""
+"""Of the values of arguments and data."""
 _MAX_VALUES = 100_000
-"""In all arguments of a file; YAML's aliases multiply."""
+"""In all arguments and data of a file; YAML's aliases multiply."""
 _ESCAPE = "a literal `${` is written `$${`"
+_STATES: Mapping[str, A2AState] = {state: state for state in get_args(A2AState)}
 _JSON_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 
 
@@ -95,14 +105,14 @@ class _Reader:
         return tuple(entry for entry in entries if entry is not None)
 
     def entry(self, node: yaml.Node) -> Entry:
-        known = ("when", "text", "tool_calls", "delay", "usage", "error")
+        known = ("when", "text", "tool_calls", "delay", "usage", "error", "a2a")
         keys = self.mapping(node, "a reply", known)
-        if not keys.keys() & {"text", "tool_calls", "error"}:
-            self.note(node, "a reply needs `text`, `tool_calls` or `error`")
-        if "error" in keys:
-            for other in ("text", "tool_calls", "usage"):
-                if other in keys:
-                    self.note(keys[other], f"a reply with `error` cannot have `{other}` as well")
+        if not keys.keys() & {"text", "tool_calls", "error", "a2a"}:
+            self.note(node, "a reply needs `text`, `tool_calls`, `error` or `a2a`")
+        for key, others in (("error", ("text", "tool_calls", "usage", "a2a")), ("a2a", ("tool_calls",))):
+            for other in others:
+                if key in keys and other in keys:
+                    self.note(keys[other], f"a reply with `{key}` cannot have `{other}` as well")
         noted = len(self.problems)
         when = self.field(keys, "when", self.when, When())
         when_is_sound = len(self.problems) == noted
@@ -113,6 +123,7 @@ class _Reader:
             delay=self.field(keys, "delay", self.seconds, 0.0),
             usage=self.field(keys, "usage", self.usage, Usage()),
             error=self.field(keys, "error", self.error, None),
+            a2a=self.field(keys, "a2a", self.a2a, None),
         )
         if when_is_sound:
             self.check_references(keys, entry)
@@ -130,6 +141,7 @@ class _Reader:
             "turn": self.count,
             "attempt": self.count,
             "step": self.string,
+            "message_id": self.string,
         }
         keys = self.mapping(node, "`when`", tuple(readers))
         return When(**{key: self.field(keys, key, readers[key], None) for key in keys})
@@ -146,13 +158,13 @@ class _Reader:
             raise self.wrong(node, "a tool call needs `name`")
         return ScriptedCall(
             name=self.field(keys, "name", self.string, ""),
-            arguments=self.field(keys, "arguments", self.arguments, {}),
+            arguments=self.field(keys, "arguments", self.json_mapping, {}),
             problem=self.field(keys, "problem", self.string, None),
         )
 
-    def arguments(self, node: yaml.Node) -> dict[str, Any]:
+    def json_mapping(self, node: yaml.Node) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
-            raise self.wrong(node, "`arguments` must be a mapping")
+            raise self.wrong(node, f"{self.key} must be a mapping")
         value: dict[str, Any] = self.json(node)
         return value
 
@@ -169,6 +181,47 @@ class _Reader:
             self.field(keys, "message", self.string, ""), self.field(keys, "status", self.status, None)
         )
 
+    def a2a(self, node: yaml.Node) -> A2AEnd:
+        keys = self.mapping(node, "`a2a`", ("state", "artifact"))
+        return A2AEnd(
+            self.field(keys, "state", self.state, "completed"),
+            self.field(keys, "artifact", self.artifact, None),
+        )
+
+    def state(self, node: yaml.Node) -> A2AState:
+        said = self.string(node)
+        if said not in _STATES:
+            raise self.wrong(node, f"{self.key} must be one of {', '.join(_STATES)}")
+        return _STATES[said]
+
+    def artifact(self, node: yaml.Node) -> ScriptedArtifact:
+        readers: dict[str, Callable[[yaml.Node], ScriptedArtifact]] = {
+            "text": self.text_artifact,
+            "file": self.file_artifact,
+            "data": lambda data: DataArtifact(self.json_mapping(data)),
+        }
+        keys = self.mapping(node, "`artifact`", tuple(readers))
+        key = self.one_of(node, keys, "`artifact`", tuple(readers))
+        artifact = self.field(keys, key, readers[key], None)
+        if artifact is None:
+            raise _Wrong
+        return artifact
+
+    def text_artifact(self, node: yaml.Node) -> TextArtifact:
+        chunks = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        if not chunks:
+            raise self.wrong(node, "`text` holds no chunk")
+        return TextArtifact(tuple(self.string(each) for each in chunks))
+
+    def file_artifact(self, node: yaml.Node) -> FileArtifact | LinkArtifact:
+        keys = self.mapping(node, "`file`", ("name", "media_type", "text", "url"))
+        key = self.one_of(node, keys, "`file`", ("text", "url"))
+        return (FileArtifact if key == "text" else LinkArtifact)(
+            self.field(keys, key, self.string, ""),
+            self.field(keys, "name", self.string, None),
+            self.field(keys, "media_type", self.string, None),
+        )
+
     def check_references(self, keys: dict[str, yaml.Node], entry: Entry) -> None:
         """Every `${name}` is a named group of exactly one regex of the same reply."""
         groups: set[str] = set()
@@ -179,6 +232,7 @@ class _Reader:
         for key, values in (
             ("text", entry.text),
             ("tool_calls", [call.arguments for call in entry.tool_calls]),
+            ("a2a", attrs.asdict(entry.a2a) if entry.a2a else {}),
         ):
             for name in sorted(set(_references(values)) - groups):
                 if name.isdecimal():
@@ -204,6 +258,13 @@ class _Reader:
             else:
                 found[name] = value
         return found
+
+    def one_of(self, node: yaml.Node, keys: dict[str, yaml.Node], what: str, choices: tuple[str, ...]) -> str:
+        """The one of the choices that there is."""
+        given = [each for each in choices if each in keys]
+        if len(given) != 1:
+            raise self.wrong(node, f"{what} needs one of {', '.join(choices)}")
+        return given[0]
 
     def items(self, node: yaml.Node, key: str) -> list[yaml.Node]:
         if not isinstance(node, yaml.SequenceNode):

@@ -69,6 +69,7 @@ async def ask_model(
         earlier=earlier,
         iteration=max(1, execute.iteration),
         step=f"{execute.key}:{call}",
+        message_id=scope.log.run.message_id or "",
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
     asking = _Asking(scope, execute, chain, request)
@@ -184,6 +185,7 @@ class _Asking:
             tool_calls=_with_unique_ids(reply.tool_calls, self.request.call),
             model=name,
             verbatim=reply.verbatim,
+            a2a=reply.a2a,
             usage=self.spent.usage,
             hops=self._told_hops(),
         )

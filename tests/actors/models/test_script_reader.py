@@ -28,7 +28,7 @@ def problems(text: str | bytes) -> tuple[str, ...]:
         ("{}", 1, "needs `replies`"),
         ("reply:\n- text: a", 1, "did you mean `replies`?"),
         ("replies:\n- 7", 2, "a reply must be a mapping"),
-        ("replies:\n- delay: 1", 2, "needs `text`, `tool_calls` or `error`"),
+        ("replies:\n- delay: 1", 2, "needs `text`, `tool_calls`, `error` or `a2a`"),
         ("replies:\n- text: a\n  txt: b", 3, "did you mean `text`?"),
         ("replies:\n- text: a\n  text: b", 3, "`text` stands twice"),
         ("replies:\n- text: 7", 2, "must be a text"),
