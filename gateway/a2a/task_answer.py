@@ -1,11 +1,12 @@
-"""The answer of a client to a task that waits for input: which questions it decides, and how. Pure.
+"""The answer of a client to a task that waits for input: the questions that it decides, and how. Pure.
 
 Rules:
 
-1. A data part that names approvals decides these: ours (``{"id", ...words}``, or a list under ``approvals``),
-   or that of the extension `HITL`.
-2. With `HITL` active, nothing else decides.
-3. Else the whole text may be one word that decides, where exactly one question is pending.
+1. A response of the extension `HITL` decides what it names.
+2. Else a data part decides the approval that it names: ``{"id", ...words}``, or a list of these under
+   ``approvals``.
+3. Else the whole text may be one word that decides, where exactly one question is pending and the extension
+   is not active.
 4. Any other message decides nothing.
 """
 
@@ -16,58 +17,63 @@ from typing import Any
 
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.yes_or_no import YesOrNo
+from .hitl import actions_of, decisions_of, response_in
 from .task import Data, Message, Text
 
-HITL = "https://kagent.dev/extensions/hitl/v1"
-"""The extension of kagent for approvals (its docs/architecture/human-in-the-loop.md)."""
+Decisions = Mapping[str, Mapping[str, Any]]
+"""The words of a decision by the id of its approval."""
 
 _YES = frozenset({"yes", "y", "true", "approve", "approved", "ok", "confirm"})
 _NO = frozenset({"no", "n", "false", "reject", "rejected"})
 _NAMES = ("id", "approval_id", "uuid")
 
 
-def decisions_in(
-    message: Message, pending: Sequence[Asked[Any]], *, hitl: bool
-) -> Mapping[str, Mapping[str, Any]]:
-    """The words of a decision by the id of its approval; empty when the message decides nothing.
+def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decisions:
+    """Those that name their approval (rules 1 and 2).
 
     Whether there is such an approval, and whether the words are a decision about it, is for `Agent.decide`.
+    Raises `A2AError` INVALID_PARAMS.
     """
+    response = response_in(message)
+    if response is not None:
+        return decisions_of(response, pending)
     data = [part.data for part in message.parts if isinstance(part, Data)]
-    found = dict(each for value in data for each in _structured(value))
-    if found or hitl:
-        return found
-    text = " ".join(part.text for part in message.parts if isinstance(part, Text)).strip().lower()
-    if len(pending) != 1 or len(data) or (words := _word(text, pending[0])) is None:
-        return {}
-    return {pending[0].id: words}
+    return dict(each for value in data for each in _structured(value))
+
+
+def decision_in_words(message: Message, asked: Asked[Any]) -> Mapping[str, Any] | None:
+    """The decision about the only pending question in the text of a message (rule 3)."""
+    text = word_of(message)
+    if text is None:
+        return None
+    if isinstance(asked, YesOrNo):
+        return {"approved": text in _YES} if is_yes_or_no(text) else None
+    return {"action": text} if text in actions_of(asked) else None
+
+
+def word_of(message: Message) -> str | None:
+    """The whole text of a message, if there is nothing else in it."""
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    return " ".join(texts).strip().lower() if len(texts) == len(message.parts) else None
+
+
+def is_yes_or_no(word: str) -> bool:
+    return word in _YES or word in _NO
 
 
 def _structured(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     match value:
-        case {"tool_approval_response": {"approvals": list(approvals)}}:
-            for each in approvals:
-                yield from _of_extension(each)
         case {"approvals": list(approvals)}:
             for each in approvals:
-                yield from _own(each)
+                yield from _one(each)
         case {"approval": Mapping() as approval}:
-            yield from _own(
-                {**approval, **{name: each for name, each in value.items() if name != "approval"}}
-            )
+            words = {name: each for name, each in value.items() if name != "approval"}
+            yield from _one({**approval, **words})
         case _:
-            yield from _own(value)
+            yield from _one(value)
 
 
-def _of_extension(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    match value:
-        case {"id": str(id), "approved": bool(approved)}:
-            reason = value.get("rejection_reason")
-            given = {"reason": reason} if isinstance(reason, str) and not approved else {}
-            yield id, {"approved": approved, **given}
-
-
-def _own(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _one(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not isinstance(value, Mapping):
         return
     id = next((value[name] for name in _NAMES if isinstance(value.get(name), str)), None)
@@ -76,10 +82,3 @@ def _own(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         words["action"] = decision
     if id is not None and words:
         yield id, words
-
-
-def _word(text: str, asked: Asked[Any]) -> Mapping[str, Any] | None:
-    if isinstance(asked, YesOrNo):
-        return {"approved": text in _YES} if text in _YES | _NO else None
-    actions = {value for _, value in (kind.said for kind in asked.decisions) if isinstance(value, str)}
-    return {"action": text} if text in actions else None

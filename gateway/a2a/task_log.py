@@ -1,7 +1,8 @@
 """The tasks of one conversation, folded from its events. Pure.
 
 A conversation is a context. Each of its runs belongs to a task: the one that `run.started` names, else the
-first, which has the id of the conversation. The newest run of a task decides its state.
+first, which has the id of the conversation. The newest run of a task decides its state. A message in the inbox
+is a task that is submitted, unless its task has begun already.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from ...actors.approvals.asked import Asked
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
 from ...actors.log.head import Head, advance
+from ...actors.log.inbox import Create, Received, Say
 from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
-from .result_parts import parts_of
+from ...actors.models.a2a_end import A2AEnd
+from . import artifact_parts
+from .hitl import HITL, request_of
 from .task import (
     Artifact,
     ArtifactUpdate,
@@ -44,26 +48,53 @@ class _Task:
     artifacts: dict[str, Artifact] = attrs.field(factory=dict)
     history: list[Message] = attrs.field(factory=list)
     rejected: bool = False
+    end: A2AEnd | None = None
+    """What a script says of the end of the live run."""
 
 
 @attrs.define(eq=False)
 class TaskLog:
     context: str
+    hitl: bool = False
+    """Questions are put in the words of the extension `HITL`, too."""
+    last_seq: int = 0
+    """Of the last event that was applied."""
+    asked: dict[str, Asked[Any]] = attrs.field(factory=dict)
+    """All questions of the conversation, by id."""
+    decided: dict[str, list[Asked[Any]]] = attrs.field(factory=dict)
+    """The questions with a decision, by the key of the command that brought it."""
+    commands: dict[str, str] = attrs.field(factory=dict)
+    """The id of the task, by the key of the command that its run began with, or will begin with."""
     _tasks: dict[str, _Task] = attrs.field(factory=dict)
     """By id, oldest first."""
     _current: _Task | None = None
     """That of the live run."""
     _pending: dict[str, Asked[Any]] = attrs.field(factory=dict)
     _head: Head = attrs.field(factory=Head)
-    _said: Message | None = None
+    _said: str = ""
     """The last message of the user."""
 
     def apply(self, entry: e.Entry) -> Sequence[Update]:
         """Advance by the next event; the updates that it means for clients."""
+        self.last_seq = entry.seq
         if entry.event is None:
             return ()
         self._head = advance(self._head, entry.event)
         return tuple(self._updates(entry, entry.event))
+
+    def queue(self, received: Received) -> None:
+        """Take in a command that is in the inbox still, after the events."""
+        match received.command:
+            case Create(message=str(text), message_id=message_id):
+                task = None
+            case Say(message=text, task=task, message_id=message_id):
+                pass
+            case _:
+                return
+        id = self._begun_by(received.key, task)
+        if id not in self._tasks:
+            self._tasks[id] = _Task(id, status=Status("submitted", received.at))
+            self._add_message(id, text, message_id or received.key)
 
     @property
     def ids(self) -> Sequence[str]:
@@ -80,8 +111,15 @@ class TaskLog:
             status=found.status,
             artifacts=tuple(found.artifacts.values()),
             history=tuple(found.history),
-            metadata={"rejected": True} if found.rejected else None,
+            metadata=_metadata(found),
         )
+
+    def message(self, id: str) -> Message | None:
+        """The answer in place of a task, where a script says that there is none."""
+        found = self._tasks[id]
+        if found.end is None or found.end.state != "message":
+            return None
+        return found.status.message
 
     @property
     def pending(self) -> Sequence[Asked[Any]]:
@@ -96,12 +134,12 @@ class TaskLog:
 
     def _updates(self, entry: e.Entry, event: e.LogEvent) -> Iterator[Update]:
         match event:
-            case e.MessageAdded(text=text, command=command):
-                self._said = Message(id=command, role="user", parts=(Text(text),), context=self.context)
+            case e.MessageAdded(text=text):
+                self._said = text
             case e.RunStarted():
                 yield self._begin(entry, event)
-            case e.StepFinished(outcome=Replied(text=text, tool_calls=calls), key=key) if text and calls:
-                yield self._status(entry, "working", self._message(f"{key}", Text(text)))
+            case e.StepFinished(outcome=Replied() as reply, key=key):
+                yield from self._replied(entry, key, reply)
             case e.ToolFinished(need=None):
                 yield from self._results(event)
             case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
@@ -124,31 +162,65 @@ class TaskLog:
             case _:
                 assert_never(event)
 
+    def _begun_by(self, command: str, task: str | None) -> str:
+        return self.commands.setdefault(command, task or self.context)
+
     def _begin(self, entry: e.Entry, event: e.RunStarted) -> Update:
-        id = event.task or self.context
+        id = self._begun_by(event.command, event.task)
+        continued = id in self._tasks
         self._current = task = self._tasks.setdefault(id, _Task(id))
-        task.run = event.run
+        task.run, task.end, task.rejected = event.run, None, False
         self._pending.clear()
-        if self._said is not None:
-            task.history.append(attrs.evolve(self._said, task=id))
-        return self._status(entry, "working")
+        self._add_message(id, self._said, event.message_id or event.command)
+        update = self._status(entry, "working")
+        return attrs.evolve(update, metadata={"continued": True}) if continued else update
+
+    def _add_message(self, task: str, text: str, id: str) -> None:
+        said = Message(id=id, role="user", parts=(Text(text),), task=task, context=self.context)
+        self._tasks[task].history.append(said)
+
+    def _replied(self, entry: e.Entry, key: str, reply: Replied) -> Iterator[Update]:
+        if reply.a2a is not None:
+            self._live.end = reply.a2a
+            yield from self._scripted(key, reply.a2a)
+        if reply.text and reply.tool_calls:
+            yield self._status(entry, "working", self._message(key, Text(reply.text)))
+
+    def _scripted(self, key: str, end: A2AEnd) -> Iterator[Update]:
+        if end.artifact is None:
+            return
+        chunks = artifact_parts.of_script(end.artifact)
+        artifact = Artifact(id=f"{self._live.run}:{key}", parts=chunks)
+        self._live.artifacts[artifact.id] = artifact
+        for number, chunk in enumerate(chunks, 1):
+            yield ArtifactUpdate(
+                task=self._live.id,
+                context=self.context,
+                artifact=attrs.evolve(artifact, parts=(chunk,)),
+                append=number > 1,
+                last=number == len(chunks),
+            )
 
     def _approval(self, entry: e.Entry, event: e.ApprovalEvent) -> Iterator[Update]:
-        if isinstance(event, e.ApprovalRequested):
-            asked = self._pending[event.asked.id] = event.asked
-            # Other branches go on: the state says "input-required" only when the whole run waits.
-            parts = (Text(asked.waits), Data({"pending": [item_of(asked)]}))
-            yield self._status(entry, "working", self._message(asked.id, *parts))
-        else:
-            self._pending.pop(event.id, None)
+        match event:
+            case e.ApprovalRequested(asked=asked):
+                self.asked[asked.id] = self._pending[asked.id] = asked
+                # Other branches go on: the state says "input-required" only when the whole run waits.
+                parts = (Text(asked.waits), Data({"pending": [item_of(asked)]}))
+                yield self._status(entry, "working", self._message(asked.id, *parts))
+            case e.ApprovalResolved(id=id, command=command):
+                self._pending.pop(id, None)
+                if id in self.asked:
+                    self.decided.setdefault(command, []).append(self.asked[id])
+            case e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
+                self._pending.pop(id, None)
+            case _:
+                assert_never(event)
 
     def _paused(self, entry: e.Entry, event: e.RunPause | e.RunResumed) -> Update:
         match event:
             case e.RunWaiting():
-                sentences = "\n\n".join(asked.waits for asked in self.pending)
-                data = {"pending": [item_of(asked) for asked in self.pending]}
-                message = self._message(f"{entry.seq}", Text(sentences), Data(data))
-                return self._status(entry, "input-required", message)
+                return self._status(entry, "input-required", self._question(entry))
             case e.RunAuthRequired(wanted=wanted):
                 sentence = f'Tool server "{wanted.server}" needs a bearer token. Send a message with one.'
                 message = self._message(f"{entry.seq}", Text(sentence), Data({"auth": wanted.to_json()}))
@@ -158,9 +230,18 @@ class TaskLog:
             case _:
                 assert_never(event)
 
+    def _question(self, entry: e.Entry) -> Message:
+        sentences = "\n\n".join(asked.waits for asked in self.pending)
+        data = {"pending": [item_of(asked) for asked in self.pending]}
+        message = self._message(f"{entry.seq}", Text(sentences), Data(data))
+        request = request_of(self.pending, sentences) if self.hitl else None
+        if request is None:
+            return message
+        return attrs.evolve(message, extensions=(HITL,), metadata={HITL: request})
+
     def _results(self, event: e.ToolFinished) -> Iterator[Update]:
         """The files and the data that a tool gave, as an artifact."""
-        if parts := parts_of(event.result):
+        if parts := artifact_parts.of_result(event.result):
             yield self._artifact(Artifact(id=f"{self._live.run}:{event.key}", parts=parts))
 
     def _ended(self, entry: e.Entry, event: e.RunEnd) -> Iterator[Update]:
@@ -169,12 +250,7 @@ class TaskLog:
         match event:
             case e.RunFinished(text=text):
                 task.rejected = run.rejected
-                answer = finished(run, text).response
-                if answer:
-                    yield self._artifact(
-                        Artifact(id=f"{task.run}:answer", name=ANSWER, parts=(Text(answer),))
-                    )
-                yield self._status(entry, "completed")
+                yield from self._finished(entry, finished(run, text).response)
             case e.RunFailed():
                 yield self._status(entry, "failed", self._message(f"{entry.seq}", Text(answer_of(event))))
             case e.RunCancelled():
@@ -182,6 +258,18 @@ class TaskLog:
             case _:
                 assert_never(event)
         self._current = None
+
+    def _finished(self, entry: e.Entry, answer: str) -> Iterator[Update]:
+        end = self._live.end
+        if end is not None:
+            state: State = "completed" if end.state == "message" else end.state
+            message = self._message(f"{entry.seq}", Text(answer)) if answer else None
+            yield self._status(entry, state, message)
+            return
+        if answer:
+            artifact = Artifact(id=f"{self._live.run}:{ANSWER}", name=ANSWER, parts=(Text(answer),))
+            yield self._artifact(artifact)
+        yield self._status(entry, "completed")
 
     @property
     def _live(self) -> _Task:
@@ -192,8 +280,9 @@ class TaskLog:
     def _status(self, entry: e.Entry, state: State, message: Message | None = None) -> StatusUpdate:
         task = self._live
         task.status = Status(state, entry.at, message)
-        metadata = {"rejected": True} if task.rejected and state == "completed" else None
-        return StatusUpdate(task=task.id, context=self.context, status=task.status, metadata=metadata)
+        return StatusUpdate(
+            task=task.id, context=self.context, status=task.status, metadata=_metadata(task)
+        )
 
     def _artifact(self, artifact: Artifact) -> ArtifactUpdate:
         task = self._live
@@ -204,6 +293,10 @@ class TaskLog:
         return Message(
             id=f"{self._live.run}:{id}", role="agent", parts=parts, task=self._live.id, context=self.context
         )
+
+
+def _metadata(task: _Task) -> dict[str, bool] | None:
+    return {"rejected": True} if task.rejected and task.status.state == "completed" else None
 
 
 def item_of(asked: Asked[Any]) -> dict[str, Any]:

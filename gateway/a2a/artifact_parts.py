@@ -1,19 +1,42 @@
-"""The files and the data in the result of a tool, as parts of an artifact. Pure.
+"""The parts of artifacts: what tools gave, and what a script says. Pure.
 
 The content blocks are those of MCP (2025-11-25, server/tools, "Tool Result").
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
+from ...actors.models.a2a_end import (
+    DataArtifact,
+    FileArtifact,
+    LinkArtifact,
+    ScriptedArtifact,
+    TextArtifact,
+)
 from ...actors.tools.tool import ToolResult
 from .task import Data, File, Link, Part, Text
 
 
-def parts_of(result: ToolResult) -> Sequence[Part]:
-    """Plain text is left out: the final answer tells of it."""
+def of_script(artifact: ScriptedArtifact) -> Sequence[Part]:
+    """Each part is sent by itself."""
+    match artifact:
+        case TextArtifact(chunks=chunks):
+            return tuple(map(Text, chunks))
+        case FileArtifact(content=content, name=name, media_type=media_type):
+            return (File(base64.b64encode(content.encode()).decode(), media_type, name),)
+        case LinkArtifact(url=url, name=name, media_type=media_type):
+            return (Link(url, media_type, name),)
+        case DataArtifact(data=data):
+            return (Data(data),)
+        case _:
+            assert_never(artifact)
+
+
+def of_result(result: ToolResult) -> Sequence[Part]:
+    """The files and the data. Plain text is left out: the final answer tells of it."""
     parts = [part for block in result.parts for part in _part(block)]
     if result.structured is not None:
         parts.append(Data(result.structured))
