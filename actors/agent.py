@@ -36,7 +36,7 @@ from .gate.check_decision import checked
 from .gate.gate import Place, descend, judge, root_place
 from .log import stored
 from .log.deltas import Passing
-from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
+from .log.inbox import Cancel, Complete, Create, Delete, Received, Resume, Say
 from .log.state import Conversation
 from .models.model_actors import OpenModel
 from .supervisor import Cast, OpenServer, open_cast
@@ -223,6 +223,11 @@ class Agent:
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return LogEnd(stored.head_of(row).session_id, row.last_seq)
+
+    async def inbox(self, id: str) -> tuple[Received, ...]:
+        """Commands that are yet to be carried out, oldest first. Raises `AgentError` ``conversation_broken``."""
+        with errors.damage_as_agent_error():
+            return await stored.inbox(self._journal, id)
 
     async def _in_full(self, id: str) -> Conversation | None:
         """None when it was deleted meanwhile. Raises `StreamDamaged`."""

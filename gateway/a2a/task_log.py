@@ -62,9 +62,11 @@ class TaskLog:
     asked: dict[str, Asked[Any]] = attrs.field(factory=dict)
     """All questions of the conversation, by id."""
     decided: dict[str, list[Asked[Any]]] = attrs.field(factory=dict)
-    """The questions with a decision, by the key of the command that brought it."""
+    """The questions with a decision, by the key of the message that brought it."""
     commands: dict[str, str] = attrs.field(factory=dict)
     """The id of the task, by the key of the command that its run began with, or will begin with."""
+    queued: set[str] = attrs.field(factory=set)
+    """The keys of those in the inbox still."""
     _tasks: dict[str, _Task] = attrs.field(factory=dict)
     """By id, oldest first."""
     _current: _Task | None = None
@@ -91,7 +93,10 @@ class TaskLog:
                 pass
             case _:
                 return
-        id = self._begun_by(received.key, task)
+        if received.key in self.commands:  # it has left the inbox since
+            return
+        id = self.commands[received.key] = task or self.context
+        self.queued.add(received.key)
         if id not in self._tasks:
             self._tasks[id] = _Task(id, status=Status("submitted", received.at))
             self._add_message(id, text, message_id or received.key)
@@ -162,11 +167,8 @@ class TaskLog:
             case _:
                 assert_never(event)
 
-    def _begun_by(self, command: str, task: str | None) -> str:
-        return self.commands.setdefault(command, task or self.context)
-
     def _begin(self, entry: e.Entry, event: e.RunStarted) -> Update:
-        id = self._begun_by(event.command, event.task)
+        id = self.commands[event.command] = event.task or self.context
         continued = id in self._tasks
         self._current = task = self._tasks.setdefault(id, _Task(id))
         task.run, task.end, task.rejected = event.run, None, False
@@ -211,7 +213,7 @@ class TaskLog:
             case e.ApprovalResolved(id=id, command=command):
                 self._pending.pop(id, None)
                 if id in self.asked:
-                    self.decided.setdefault(command, []).append(self.asked[id])
+                    self.decided.setdefault(command.partition(":")[0], []).append(self.asked[id])
             case e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
                 self._pending.pop(id, None)
             case _:

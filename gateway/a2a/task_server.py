@@ -1,27 +1,31 @@
-"""What clients ask of tasks, carried out by the agent, whatever the version of A2A.
+"""What clients ask of tasks, carried out by the agent.
 
-A context is a conversation. Its first task has the id of the conversation; the ids of later ones begin with
-it, so that each is found without an index.
+A task is a view on the events of its conversation: each answer is folded from them, and a stream is the state
+after one event, then what the following events change, from one ordered source. So an answer never contradicts
+the journal, and every stream tells the same.
+
+A context is a conversation. Its first task has the id of the conversation; the ids of later ones begin with it,
+so that each is found without an index.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Any
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import attrs
 
 from ...actors.agent import Agent
-from ...actors.common.errors import AgentError, ErrorCode, damage_as_agent_error
-from ...actors.conversation.result import WAITING, Turn
+from ...actors.common.errors import AgentError, damage_as_agent_error
+from ...actors.conversation.result import Result
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
-from ...runtime.journal.protocol import Event
-from .a2a_errors import A2AError, Reason, invalid
+from .a2a_errors import A2AError, invalid
+from .as_a2a_error import as_a2a_error
 from .message_text import text_of
 from .task import (
     TERMINAL,
@@ -31,7 +35,6 @@ from .task import (
     Message,
     Send,
     State,
-    Status,
     StatusUpdate,
     StreamItem,
     Subscribe,
@@ -39,14 +42,20 @@ from .task import (
     TaskPage,
     Text,
 )
-from .task_answer import decisions_in
+from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, word_of
 from .task_log import TaskLog
+from .task_page import context_of, ends_stream, matches, page_offset, with_history, with_notice
 
 CONTEXT = re.compile(r"[A-Za-z0-9._-]{1,128}")
 """A context that a client may name; a conversation of that id is made when there is none."""
 
 MOST_LISTED = 1000
 """Conversations whose tasks a list without a context looks at, the newest first."""
+
+_NAMESPACE = uuid.UUID("0b7c9f56-5f5e-4e5b-8f57-6a0f8c1d2e4a")
+"""Of contexts that are derived from a key."""
+
+UNDECIDED = "The message decides nothing and is not kept. The task still waits:"
 
 
 @attrs.frozen(kw_only=True)
@@ -68,15 +77,16 @@ class Caller:
 class _Place:
     """Where a message goes."""
 
-    context: str
     task: str
+    key: str
+    """Of the command that it becomes."""
     log: TaskLog
-    last_seq: int = 0
+    is_new: bool = False
+    """There is no such context yet."""
 
     @property
-    def is_new(self) -> bool:
-        """There is no such conversation yet."""
-        return not self.last_seq
+    def context(self) -> str:
+        return self.log.context
 
 
 @attrs.frozen
@@ -87,62 +97,68 @@ class TaskServer:
 
     async def send(self, send: Send, caller: Caller) -> Task | Message:
         place = await self._place(send.message, caller)
-        refusal = await self._carry_out(place, send, caller, wait=send.wait)
-        return refusal or await self._shown(place, send)
+        told = await self._carry_out(place, send, caller)
+        if isinstance(told, Message):
+            return told
+        log = await self._read(place.context, caller.hitl)
+        task = with_history(self._known(log, place.task), send.history_length)
+        return log.message(place.task) or (with_notice(task, told) if told else task)
 
     async def stream(self, send: Send, caller: Caller) -> AsyncGenerator[StreamItem, None]:
         """The task, then its updates, to the one after which the stream is closed."""
         place = await self._place(send.message, caller)
-        refusal = await self._carry_out(place, send, caller, wait=False)
-        if refusal is not None:
-            yield refusal
+        told = await self._carry_out(place, send, caller)
+        if isinstance(told, Message):
+            yield told
             return
-        known = place.log.task(place.task) or _submitted(place, send.message)
-        async with aclosing(self._follow(place, known)) as items:
+        log = await self._read(place.context, caller.hitl)
+        task = with_history(self._known(log, place.task), send.history_length)
+        if told:
+            yield with_notice(task, told)
+            return
+        async with aclosing(self._follow(log, task, place.key)) as items:
             async for item in items:
                 yield item
 
-    async def get(self, request: GetTask) -> Task:
-        log, _ = await self._read(context_of(request.id))
-        return self._known(log, request.id)
+    async def get(self, request: GetTask, *, hitl: bool) -> Task:
+        log = await self._read(context_of(request.id), hitl)
+        return with_history(self._known(log, request.id), request.history_length)
 
-    async def cancel(self, request: CancelTask) -> Task:
+    async def cancel(self, request: CancelTask, *, hitl: bool) -> Task:
         context = context_of(request.id)
-        log, _ = await self._read(context)
-        task = self._known(log, request.id)
+        log = await self._read(context, hitl)
         if not log.is_live(request.id):
-            raise A2AError("TASK_NOT_CANCELABLE", f"the task is {task.status.state}")
+            state = self._known(log, request.id).status.state
+            raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state}, and nothing of it is going on")
         with as_a2a_error():
             await self.agent.cancel(context)
-        task = self._known((await self._read(context))[0], request.id)
+        task = self._known(await self._read(context, hitl), request.id)
         if task.status.state != "canceled":
             raise A2AError("TASK_NOT_CANCELABLE", f"the task is {task.status.state}")
         return task
 
-    async def subscribe(self, request: Subscribe) -> AsyncGenerator[StreamItem, None]:
-        context = context_of(request.id)
-        log, last_seq = await self._read(context)
+    async def subscribe(self, request: Subscribe, *, hitl: bool) -> AsyncGenerator[StreamItem, None]:
+        log = await self._read(context_of(request.id), hitl)
         task = self._known(log, request.id)
         if task.status.state in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", f"the task is {task.status.state}")
-        place = _Place(context, request.id, log, last_seq)
-        async with aclosing(self._follow(place, task)) as items:
+        async with aclosing(self._follow(log, task)) as items:
             async for item in items:
                 yield item
 
-    async def list(self, request: ListTasks) -> TaskPage:
+    async def list(self, request: ListTasks, *, hitl: bool) -> TaskPage:
         contexts = [request.context] if request.context is not None else await self._contexts()
         tasks: list[Task] = []
         for context in contexts:
             try:
-                log, _ = await self._read(context)
+                log = await self._read(context, hitl)
             except A2AError:
                 continue
             tasks += filter(None, map(log.task, log.ids))
-        found = [task for task in tasks if _matches(task, request)]
+        found = [task for task in tasks if matches(task, request)]
         found.sort(key=lambda task: (task.status.at or 0.0, task.id), reverse=True)
-        first = _offset(request.page_token)
-        page = found[first : first + request.page_size]
+        first = page_offset(request.page_token)
+        page = [with_history(task, request.history_length) for task in found[first:][: request.page_size]]
         following = first + len(page)
         token = str(following) if following < len(found) else ""
         shown = page if request.artifacts else [attrs.evolve(task, artifacts=()) for task in page]
@@ -151,118 +167,192 @@ class TaskServer:
     # ---------------------------------------------------------------- where a message goes
 
     async def _place(self, message: Message, caller: Caller) -> _Place:
+        key = caller.key or str(uuid.uuid4())
         if message.task is None:
-            return await self._new_task(message)
+            return await self._new_task(message, key, caller.hitl)
         context = context_of(message.task)
         if message.context not in (None, context):
             raise invalid("message.contextId", "is not that of the task")
-        log, last_seq = await self._read(context)
-        task = self._known(log, message.task)
-        if task.status.state in TERMINAL and not caller.continues:
-            raise A2AError("UNSUPPORTED_OPERATION", f"the task is {task.status.state}; send without its id")
-        return _Place(context, message.task, log, last_seq)
+        log = await self._read(context, caller.hitl)
+        self._known(log, message.task)
+        return _Place(message.task, key, log)
 
-    async def _new_task(self, message: Message) -> _Place:
-        context = message.context
-        if context is None:
-            context = secrets.token_hex(16)
-            return _Place(context, context, TaskLog(context))
+    async def _new_task(self, message: Message, key: str, hitl: bool) -> _Place:
+        context = message.context or str(uuid.uuid5(_NAMESPACE, key))
         if not CONTEXT.fullmatch(context):
             raise invalid("message.contextId", "has other characters than letters, digits, '.', '_' and '-'")
+        is_new = False
         try:
-            log, last_seq = await self._read(context)
-        except A2AError:
-            return _Place(context, context, TaskLog(context))
-        task = f"{context}~{secrets.token_hex(4)}" if log.ids else context
-        return _Place(context, task, log, last_seq)
+            log = await self._read(context, hitl)
+        except A2AError as error:
+            if error.reason != "TASK_NOT_FOUND":
+                raise
+            log, is_new = TaskLog(context), True
+        later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        task = log.commands.get(key) or (later if log.ids else context)
+        return _Place(task, key, log, is_new)
 
-    async def _carry_out(self, place: _Place, send: Send, caller: Caller, *, wait: bool) -> Message | None:
-        """None: done. Else the agent's answer to a message that led to nothing."""
-        message = send.message
-        if place.log.pending and place.log.is_live(place.task):
-            decisions = decisions_in(message, place.log.pending, hitl=caller.hitl)
-            if not decisions:
-                return _told(place, f"{WAITING} The message decides nothing, and is not kept.")
-            await self._decide(decisions, place, caller, wait=wait)
-            return None
-        text = text_of(message)
-        with as_a2a_error():
-            turn = await self._say(text, place, caller, wait=wait)
-        if turn.result is not None and turn.result.code == "waiting_approval" and turn.result.run_id:
-            return _told(place, WAITING)
+    async def _carry_out(self, place: _Place, send: Send, caller: Caller) -> str | Message | None:
+        """None: done. A text: the message led to nothing. A message: the same, and there is no task."""
+        log, message = place.log, send.message
+        if place.key not in log.commands:
+            decisions = self._decisions(place, message, caller) if place.task in log.ids else None
+            if decisions:
+                await self._decide(decisions, place, send, caller)
+                return None
+            state = self._refuse(place, message, caller)
+            if state == "input-required" and log.is_live(place.task):
+                return UNDECIDED
+            if state == "auth-required" and log.is_live(place.task):
+                return await self._resume(place, send, caller)
+        result = await self._say(text_of(message), place, send, caller)
+        if result is not None and result.code == "waiting_approval" and result.state == "waiting":
+            return await self._not_begun(place, result.response)
         return None
 
-    async def _say(self, text: str, place: _Place, caller: Caller, *, wait: bool) -> Turn:
-        if place.is_new:
-            return await self.agent.start_conversation(
-                text,
-                id=place.context,
-                key=caller.key,
-                session_id=caller.session_id,
-                token=caller.token,
-                wait=wait,
-            )
-        task = None if place.task == place.context else place.task
-        return await self.agent.send(
-            place.context, text, key=caller.key, token=caller.token, wait=wait, task=task
-        )
+    def _decisions(self, place: _Place, message: Message, caller: Caller) -> Decisions:
+        log = place.log
+        repeated = log.decided.get(place.key, ())
+        pending = repeated or (log.pending if log.is_live(place.task) else ())
+        named = named_decisions(message, pending)
+        if named and (pending or log.asked.keys() & named.keys()):  # else it is data like any other
+            return named
+        if len(pending) != 1 or caller.hitl:
+            return {}
+        words = decision_in_words(message, pending[0])
+        return {pending[0].id: words} if words is not None else {}
 
-    async def _decide(
-        self, decisions: Mapping[str, Mapping[str, Any]], place: _Place, caller: Caller, *, wait: bool
-    ) -> None:
+    def _refuse(self, place: _Place, message: Message, caller: Caller) -> State | None:
+        """The state of the task, None: it is new. Raises `A2AError` when it takes no message."""
+        task = place.log.task(place.task)
+        if task is None:
+            return None
+        state = task.status.state
+        if state in TERMINAL and not caller.continues:
+            raise A2AError("UNSUPPORTED_OPERATION", f"the task is {state}; a message without its id begins another")
+        late = place.log.asked and not place.log.pending and is_yes_or_no(word_of(message) or "")
+        if late and place.log.is_live(place.task):
+            raise A2AError("UNSUPPORTED_OPERATION", "the task has no open question; all have been answered")
+        return state
+
+    async def _say(self, text: str, place: _Place, send: Send, caller: Caller) -> Result | None:
+        message, context = send.message, place.context
+        with as_a2a_error():
+            if message.task is None and message.context is None:
+                turn = await self.agent.start_conversation(
+                    text,
+                    id=context,
+                    key=place.key,
+                    session_id=caller.session_id,
+                    token=caller.token,
+                    wait=send.wait and not send.stream,
+                    message_id=message.id,
+                )
+            else:
+                if place.is_new:
+                    await self._make_context(context, caller.session_id)
+                turn = await self.agent.send(
+                    context,
+                    text,
+                    key=place.key,
+                    token=caller.token,
+                    wait=send.wait and not send.stream,
+                    task=None if place.task == context else place.task,
+                    message_id=message.id,
+                )
+        return turn.result
+
+    async def _make_context(self, context: str, session_id: str) -> None:
+        """So that a message to a context is the same command whether it came first or not."""
+        try:
+            await self.agent.start_conversation(id=context, key=f"{context}:context", session_id=session_id)
+        except AgentError as error:
+            if error.code != "idempotency_key_reused":  # another client has just made it
+                raise
+
+    async def _decide(self, decisions: Decisions, place: _Place, send: Send, caller: Caller) -> None:
         """All but the last are not waited for: the run goes on when all are there."""
         last = list(decisions)[-1]
+        unknown = next((id for id in decisions if id not in place.log.asked), None)
+        if unknown is not None:
+            raise invalid("message.parts", f"the task has no approval {unknown[:64]}")
         with as_a2a_error():
             for id, words in decisions.items():
-                if (await self.agent.approval(id)).stream != place.context:
-                    raise invalid("message.parts", f"the task has no approval {id[:64]}")
-                await self.agent.decide(id, words, token=caller.token, wait=wait and id == last)
+                wait = send.wait and not send.stream and id == last
+                await self.agent.decide(id, words, key=f"{place.key}:{id}", token=caller.token, wait=wait)
+
+    async def _resume(self, place: _Place, send: Send, caller: Caller) -> str | None:
+        """A message to a task that needs a token brings one, and is no message of its own."""
+        if caller.token is None:
+            return UNDECIDED
+        with as_a2a_error():
+            wait = send.wait and not send.stream
+            await self.agent.resume(place.context, token=caller.token, key=place.key, wait=wait)
+        return None
+
+    async def _not_begun(self, place: _Place, text: str) -> str | Message:
+        log = await self._read(place.context, False)
+        if place.task in log.ids:
+            return UNDECIDED
+        waiting = tuple(id for id in log.ids if log.is_live(id))
+        parts = (Text(text),)
+        return Message(id=str(uuid.uuid4()), role="agent", parts=parts, context=log.context, references=waiting)
 
     # ------------------------------------------------------------------------- reading
 
-    async def _read(self, context: str) -> tuple[TaskLog, int]:
-        """The tasks of a conversation as they are now, and the seq of the last event read."""
-        log = TaskLog(context)
+    async def _read(self, context: str, hitl: bool) -> TaskLog:
+        """The tasks of a conversation as they are now."""
+        log = TaskLog(context, hitl)
         with as_a2a_error():
-            end = await self.agent.log_end(context)
-            if end.last_seq:
-                async with self._entries(context) as entries:
-                    async for entry in entries:
-                        log.apply(entry)
-                        if entry.seq >= end.last_seq:
-                            break
-        return log, end.last_seq
+            # Before the events, for a command leaves the inbox in the commit of its first event.
+            queued = await self.agent.inbox(context)
+            async with aclosing(self._entries(context, (await self.agent.log_end(context)).last_seq)) as found:
+                async for entry in found:
+                    log.apply(entry)
+        for received in queued:
+            log.queue(received)
+        return log
 
-    @asynccontextmanager
-    async def _entries(self, context: str) -> AsyncIterator[AsyncIterator[Entry]]:
-        async with (
-            aclosing(self.agent.events(context)) as events,
-            aclosing(_decoded(context, events)) as found,
-        ):
-            yield found
+    async def _entries(self, context: str, end: int | None = None) -> AsyncGenerator[Entry, None]:
+        """The events of a conversation, those that come included, or up to `end`."""
+        if end == 0:
+            return
+        async with aclosing(self.agent.events(context)) as events:
+            async for event in events:
+                with damage_as_agent_error(), Reading(context, f"event {event.seq}"):
+                    entry = decode(event)
+                yield entry
+                if event.seq == end:
+                    return
 
-    async def _follow(self, place: _Place, known: Task) -> AsyncGenerator[StreamItem, None]:
-        """`known`, which is the task as it was after `place.last_seq`, then what changed since."""
+    async def _follow(
+        self, read: TaskLog, known: Task, command: str | None = None
+    ) -> AsyncGenerator[StreamItem, None]:
+        """`known`, a task as it was after `read`, then what changed since.
+
+        With the key of a command, the end of a run that began before it does not end the stream.
+        """
         yield known
-        log = TaskLog(place.context)
+        log = TaskLog(read.context, read.hitl)
+        if ends_stream(known.status.state) and is_begun(read, command):
+            return
         with as_a2a_error():
-            async with self._entries(place.context) as entries:
+            async with aclosing(self._entries(read.context)) as entries:
                 async for entry in entries:
                     updates = log.apply(entry)
-                    if entry.seq <= place.last_seq:
+                    if entry.seq <= read.last_seq:
                         continue
                     for update in updates:
-                        if update.task != place.task:
+                        if update.task != known.id:
                             continue
-                        if isinstance(update, StatusUpdate) and _ends_stream(update.status.state):
-                            yield attrs.evolve(update, final=True)
+                        last = (
+                            isinstance(update, StatusUpdate)
+                            and ends_stream(update.status.state)
+                            and is_begun(log, command)
+                        )
+                        yield attrs.evolve(update, final=True) if last else update
+                        if last:
                             return
-                        yield update
-
-    async def _shown(self, place: _Place, send: Send) -> Task:
-        log, _ = await self._read(place.context)
-        task = log.task(place.task) or _submitted(place, send.message)
-        return _with_history(task, send.history_length)
 
     def _known(self, log: TaskLog, id: str) -> Task:
         task = log.task(id)
@@ -283,79 +373,6 @@ class TaskServer:
         return found
 
 
-async def _decoded(context: str, events: AsyncIterator[Event]) -> AsyncGenerator[Entry, None]:
-    async for event in events:
-        with damage_as_agent_error(), Reading(context, f"event {event.seq}"):
-            entry = decode(event)
-        yield entry
-
-
-def context_of(task: str) -> str:
-    """The conversation that a task belongs to."""
-    return task.partition("~")[0]
-
-
-def _submitted(place: _Place, message: Message) -> Task:
-    """A task whose run has not begun yet."""
-    said = attrs.evolve(message, task=place.task, context=place.context)
-    return Task(id=place.task, context=place.context, status=Status("submitted"), history=(said,))
-
-
-def _told(place: _Place, text: str) -> Message:
-    waiting = tuple(id for id in place.log.ids if place.log.is_live(id))
-    return Message(
-        id=secrets.token_hex(16), role="agent", parts=(Text(text),), context=place.context, references=waiting
-    )
-
-
-def _ends_stream(state: State) -> bool:
-    """Whether nothing follows in the stream. A task that needs a token stays in it (section 7.6)."""
-    return state in TERMINAL or state == "input-required"
-
-
-def _with_history(task: Task, length: int | None) -> Task:
-    if length is None or len(task.history) <= length:
-        return task
-    return attrs.evolve(task, history=tuple(task.history)[len(task.history) - length :])
-
-
-def _matches(task: Task, request: ListTasks) -> bool:
-    return (request.state is None or task.status.state == request.state) and (
-        request.since is None or (task.status.at or 0.0) >= request.since
-    )
-
-
-def _offset(token: str) -> int:
-    if not token:
-        return 0
-    if not token.isdigit() or len(token) > 9:
-        raise invalid("pageToken", "is not one of this list's")
-    return int(token)
-
-
-_REASONS: Mapping[ErrorCode, Reason] = {
-    "conversation_not_found": "TASK_NOT_FOUND",
-    "approval_not_found": "INVALID_PARAMS",
-    "decision_required": "INVALID_PARAMS",
-    "denied_by_policy": "INVALID_PARAMS",
-    "idempotency_key_reused": "INVALID_PARAMS",
-    "invalid_arguments": "INVALID_PARAMS",
-    "invalid_request": "INVALID_PARAMS",
-    "message_required": "INVALID_PARAMS",
-    "already_decided": "UNSUPPORTED_OPERATION",
-    "expired": "UNSUPPORTED_OPERATION",
-    "void": "UNSUPPORTED_OPERATION",
-    "conversation_completed": "UNSUPPORTED_OPERATION",
-    "conversation_read_only": "UNSUPPORTED_OPERATION",
-    "run_in_progress": "UNSUPPORTED_OPERATION",
-}
-
-
-@contextmanager
-def as_a2a_error() -> Iterator[None]:
-    """Turn what the agent refuses into an error of the protocol."""
-    try:
-        yield
-    except AgentError as error:
-        text = error.message if error.hint is None else f"{error.message}. {error.hint}"
-        raise A2AError(_REASONS.get(error.code, "INTERNAL_ERROR"), text) from error
+def is_begun(log: TaskLog, command: str | None) -> bool:
+    """Whether nothing of a command is to come that its stream has to wait for."""
+    return command is None or command not in log.queued

@@ -1,0 +1,36 @@
+"""The refusals of the agent, as errors of the protocol. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ...actors.common.errors import AgentError, ErrorCode
+from .a2a_errors import A2AError, Reason
+
+_REASONS: Mapping[ErrorCode, Reason] = {
+    "already_decided": "UNSUPPORTED_OPERATION",
+    "approval_not_found": "INVALID_PARAMS",
+    "conversation_completed": "UNSUPPORTED_OPERATION",
+    "conversation_not_found": "TASK_NOT_FOUND",
+    "conversation_read_only": "UNSUPPORTED_OPERATION",
+    "decision_required": "INVALID_PARAMS",
+    "denied_by_policy": "INVALID_PARAMS",
+    "expired": "UNSUPPORTED_OPERATION",
+    "idempotency_key_reused": "INVALID_PARAMS",
+    "invalid_arguments": "INVALID_PARAMS",
+    "invalid_request": "INVALID_PARAMS",
+    "message_required": "INVALID_PARAMS",
+    "not_waiting_for_credential": "UNSUPPORTED_OPERATION",
+    "run_in_progress": "UNSUPPORTED_OPERATION",
+    "void": "UNSUPPORTED_OPERATION",
+}
+
+
+@contextmanager
+def as_a2a_error() -> Iterator[None]:
+    try:
+        yield
+    except AgentError as error:
+        text = error.message if error.hint is None else f"{error.message}. {error.hint}"
+        raise A2AError(_REASONS.get(error.code, "INTERNAL_ERROR"), text) from error

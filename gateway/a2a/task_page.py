@@ -1,0 +1,50 @@
+"""Parts of tasks, and pages of them, as a request wants them. Pure."""
+
+from __future__ import annotations
+
+import attrs
+
+from .a2a_errors import invalid
+from .task import TERMINAL, ListTasks, Message, State, Status, Task, Text
+
+
+def context_of(task: str) -> str:
+    """The conversation that a task belongs to."""
+    return task.partition("~")[0]
+
+
+def ends_stream(state: State) -> bool:
+    """Whether nothing follows in the stream. A task that needs a token stays in it (section 7.6)."""
+    return state in TERMINAL or state == "input-required"
+
+
+def with_history(task: Task, length: int | None) -> Task:
+    """The task with its newest messages, at most so many; None: all."""
+    if length is None or len(task.history) <= length:
+        return task
+    return attrs.evolve(task, history=tuple(task.history)[len(task.history) - length :])
+
+
+def with_notice(task: Task, text: str) -> Task:
+    """The task with a sentence before the message of its status."""
+    status = task.status
+    message = status.message or Message(
+        id=f"{task.id}:notice", role="agent", parts=(), task=task.id, context=task.context
+    )
+    message = attrs.evolve(message, parts=(Text(text), *message.parts))
+    return attrs.evolve(task, status=Status(status.state, status.at, message))
+
+
+def matches(task: Task, request: ListTasks) -> bool:
+    return (request.state is None or task.status.state == request.state) and (
+        request.since is None or (task.status.at or 0.0) >= request.since
+    )
+
+
+def page_offset(token: str) -> int:
+    """Where a page begins. Raises `A2AError` INVALID_PARAMS."""
+    if not token:
+        return 0
+    if not (token.isascii() and token.isdigit()) or len(token) > 9:
+        raise invalid("pageToken", "is not one of this list's")
+    return int(token)
