@@ -65,13 +65,15 @@ class TaskLog:
     """The questions with a decision, by the key of the message that brought it."""
     commands: dict[str, str] = attrs.field(factory=dict)
     """The id of the task, by the key of the command that its run began with, or will begin with."""
-    queued: set[str] = attrs.field(factory=set)
-    """The keys of those in the inbox still."""
+    resumed: set[str] = attrs.field(factory=set)
+    """The keys of the commands that brought a token."""
     _tasks: dict[str, _Task] = attrs.field(factory=dict)
     """By id, oldest first."""
     _current: _Task | None = None
     """That of the live run."""
     _pending: dict[str, Asked[Any]] = attrs.field(factory=dict)
+    _queued: set[str] = attrs.field(factory=set)
+    """The keys of the commands in the inbox."""
     _head: Head = attrs.field(factory=Head)
     _said: str = ""
     """The last message of the user."""
@@ -96,7 +98,7 @@ class TaskLog:
         if received.key in self.commands:  # it has left the inbox since
             return
         id = self.commands[received.key] = task or self.context
-        self.queued.add(received.key)
+        self._queued.add(received.key)
         if id not in self._tasks:
             self._tasks[id] = _Task(id, status=Status("submitted", received.at))
             self._add_message(id, text, message_id or received.key)
@@ -130,6 +132,11 @@ class TaskLog:
     def pending(self) -> Sequence[Asked[Any]]:
         """The open questions, oldest first."""
         return tuple(self._pending.values())
+
+    def has_taken(self, key: str) -> bool:
+        """Whether the message with this key has left the inbox."""
+        begun = key in self.commands and key not in self._queued
+        return begun or key in self.decided or key in self.resumed
 
     def is_live(self, id: str) -> bool:
         """Whether a run of the task has begun and has not ended."""
@@ -210,12 +217,13 @@ class TaskLog:
                 # Other branches go on: the state says "input-required" only when the whole run waits.
                 parts = (Text(asked.waits), Data({"pending": [item_of(asked)]}))
                 yield self._status(entry, "working", self._message(asked.id, *parts))
-            case e.ApprovalResolved(id=id, command=command):
-                self._pending.pop(id, None)
-                if id in self.asked:
-                    self.decided.setdefault(command.partition(":")[0], []).append(self.asked[id])
-            case e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
-                self._pending.pop(id, None)
+            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+                del self._pending[event.id]
+                if isinstance(event, e.ApprovalResolved):
+                    decided = self.decided.setdefault(event.command.partition(":")[0], [])
+                    decided.append(self.asked[event.id])
+                if self._pending and self._live.status.state == "input-required":
+                    yield self._status(entry, "input-required", self._question(entry))
             case _:
                 assert_never(event)
 
@@ -227,7 +235,8 @@ class TaskLog:
                 sentence = f'Tool server "{wanted.server}" needs a bearer token. Send a message with one.'
                 message = self._message(f"{entry.seq}", Text(sentence), Data({"auth": wanted.to_json()}))
                 return self._status(entry, "auth-required", message)
-            case e.RunResumed():
+            case e.RunResumed(command=command):
+                self.resumed.add(command)
                 return self._status(entry, "working")
             case _:
                 assert_never(event)
@@ -282,9 +291,7 @@ class TaskLog:
     def _status(self, entry: e.Entry, state: State, message: Message | None = None) -> StatusUpdate:
         task = self._live
         task.status = Status(state, entry.at, message)
-        return StatusUpdate(
-            task=task.id, context=self.context, status=task.status, metadata=_metadata(task)
-        )
+        return StatusUpdate(task=task.id, context=self.context, status=task.status, metadata=_metadata(task))
 
     def _artifact(self, artifact: Artifact) -> ArtifactUpdate:
         task = self._live

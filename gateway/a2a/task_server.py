@@ -35,6 +35,7 @@ from .task import (
     Message,
     Send,
     State,
+    Status,
     StatusUpdate,
     StreamItem,
     Subscribe,
@@ -105,13 +106,15 @@ class TaskServer:
         return log.message(place.task) or (with_notice(task, told) if told else task)
 
     async def stream(self, send: Send, caller: Caller) -> AsyncGenerator[StreamItem, None]:
-        """The task, then its updates, to the one after which the stream is closed."""
+        """The task as it was before the message, then its updates, to the one that closes the stream."""
         place = await self._place(send.message, caller)
         told = await self._carry_out(place, send, caller)
         if isinstance(told, Message):
             yield told
             return
-        log = await self._read(place.context, caller.hitl)
+        log = place.log
+        if told or log.has_taken(place.key) or place.task not in log.ids:
+            log = await self._read(place.context, caller.hitl)
         task = with_history(self._known(log, place.task), send.history_length)
         if told:
             yield with_notice(task, told)
@@ -229,7 +232,9 @@ class TaskServer:
             return None
         state = task.status.state
         if state in TERMINAL and not caller.continues:
-            raise A2AError("UNSUPPORTED_OPERATION", f"the task is {state}; a message without its id begins another")
+            raise A2AError(
+                "UNSUPPORTED_OPERATION", f"the task is {state}; a message without its id begins another"
+            )
         late = place.log.asked and not place.log.pending and is_yes_or_no(word_of(message) or "")
         if late and place.log.is_live(place.task):
             raise A2AError("UNSUPPORTED_OPERATION", "the task has no open question; all have been answered")
@@ -296,7 +301,9 @@ class TaskServer:
             return UNDECIDED
         waiting = tuple(id for id in log.ids if log.is_live(id))
         parts = (Text(text),)
-        return Message(id=str(uuid.uuid4()), role="agent", parts=parts, context=log.context, references=waiting)
+        return Message(
+            id=str(uuid.uuid4()), role="agent", parts=parts, context=log.context, references=waiting
+        )
 
     # ------------------------------------------------------------------------- reading
 
@@ -306,7 +313,9 @@ class TaskServer:
         with as_a2a_error():
             # Before the events, for a command leaves the inbox in the commit of its first event.
             queued = await self.agent.inbox(context)
-            async with aclosing(self._entries(context, (await self.agent.log_end(context)).last_seq)) as found:
+            async with aclosing(
+                self._entries(context, (await self.agent.log_end(context)).last_seq)
+            ) as found:
                 async for entry in found:
                     log.apply(entry)
         for received in queued:
@@ -326,33 +335,28 @@ class TaskServer:
                     return
 
     async def _follow(
-        self, read: TaskLog, known: Task, command: str | None = None
+        self, read: TaskLog, known: Task, key: str | None = None
     ) -> AsyncGenerator[StreamItem, None]:
-        """`known`, a task as it was after `read`, then what changed since.
-
-        With the key of a command, the end of a run that began before it does not end the stream.
-        """
+        """`known`, a task as it was after `read`, then what changed since. The stream stays open until the
+        conversation has taken the message with this key."""
         yield known
-        log = TaskLog(read.context, read.hitl)
-        if ends_stream(known.status.state) and is_begun(read, command):
+        if ends_stream(known.status.state) and (key is None or read.has_taken(key)):
             return
+        log = TaskLog(read.context, read.hitl)
         with as_a2a_error():
             async with aclosing(self._entries(read.context)) as entries:
                 async for entry in entries:
-                    updates = log.apply(entry)
-                    if entry.seq <= read.last_seq:
-                        continue
-                    for update in updates:
-                        if update.task != known.id:
+                    for update in log.apply(entry):
+                        if entry.seq <= read.last_seq or update.task != known.id:
                             continue
-                        last = (
-                            isinstance(update, StatusUpdate)
-                            and ends_stream(update.status.state)
-                            and is_begun(log, command)
-                        )
-                        yield attrs.evolve(update, final=True) if last else update
-                        if last:
-                            return
+                        match update:
+                            case StatusUpdate(status=Status(state=state)) if ends_stream(state) and (
+                                key is None or log.has_taken(key)
+                            ):
+                                yield attrs.evolve(update, final=True)
+                                return
+                            case _:
+                                yield update
 
     def _known(self, log: TaskLog, id: str) -> Task:
         task = log.task(id)
@@ -371,8 +375,3 @@ class TaskServer:
                 if cursor is None:
                     break
         return found
-
-
-def is_begun(log: TaskLog, command: str | None) -> bool:
-    """Whether nothing of a command is to come that its stream has to wait for."""
-    return command is None or command not in log.queued
