@@ -367,6 +367,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _texts(each)
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for each in value:
             yield from _texts(each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -15,11 +15,20 @@ from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.outcome_approval import Done, Failed, Retry
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
 from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import encode
+from stopgo.actors.log.event_json import decode, encode
 from stopgo.actors.log.head import Head, RunHead, fold_head, head_of_summary
 from stopgo.actors.log.outcomes import NotSent, Replied
 from stopgo.actors.log.record import Tally
 from stopgo.actors.log.state import Conversation, fold
+from stopgo.actors.models.a2a_end import (
+    A2AEnd,
+    A2AState,
+    DataArtifact,
+    FileArtifact,
+    LinkArtifact,
+    ScriptedArtifact,
+    TextArtifact,
+)
 from stopgo.actors.models.messages import ToolCall
 from stopgo.actors.models.usage import NOTHING, Spent, StepUsage
 from stopgo.actors.tools.tool import ToolResult
@@ -30,6 +39,17 @@ TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 9)
 USAGE = st.builds(
     StepUsage, COUNT, COUNT, COUNT, cache_write_tokens=COUNT, cost_usd=st.none() | COUNT.map(float)
+)
+ARTIFACTS = [
+    (TextArtifact(("a ", "b")), {"chunks": ["a ", "b"]}),
+    (FileArtifact("", "a.txt", "text/plain"), {"content": "", "name": "a.txt", "media_type": "text/plain"}),
+    (LinkArtifact("http://a/b"), {"url": "http://a/b"}),
+    (DataArtifact({"chunks": [None, 1]}), {"data": {"chunks": [None, 1]}}),
+]
+ENDS = st.builds(
+    A2AEnd,
+    st.sampled_from(get_args(A2AState)),
+    st.none() | st.sampled_from([artifact for artifact, _ in ARTIFACTS]),
 )
 RESULTS = st.builds(ToolResult, TEXT, st.booleans())
 
@@ -56,14 +76,16 @@ class Story:
         run, key = f"r{turn}", self.command()
         tell(e.MessageAdded(draw(TEXT), key))
         tree = {"type": "llm"} if turn == 1 else None
-        tell(e.RunStarted(run, turn, key, "t", e.REPLAY_VERSION, draw(st.booleans()), tree))
+        a2a: dict[str, Any] = draw(st.fixed_dictionaries({}, optional={"task": TEXT, "message_id": TEXT}))
+        tell(e.RunStarted(run, turn, key, "t", e.REPLAY_VERSION, draw(st.booleans()), tree, **a2a))
         for n in range(1, draw(st.integers(0, 3)) + 1):
             step = f"{turn}/:{n}"
             calls = [
                 ToolCall(f"c{i}", draw(st.sampled_from(["a", "b"])), {"n": i})
                 for i in range(draw(st.integers(0, 3)))
             ]
-            reply = Replied(text=draw(TEXT), tool_calls=calls, usage=draw(USAGE))
+            end = None if calls else draw(st.none() | ENDS)
+            reply = Replied(text=draw(TEXT), tool_calls=calls, usage=draw(USAGE), a2a=end)
             tell(e.StepFinished.of(step, "model", "n", reply))
             for index in range(len(calls)):
                 self.call(run, f"{step}.{index}")
@@ -166,6 +188,42 @@ def test_any_prefix_folds_and_two_parts_are_one_whole(told: list[e.LogEvent], da
         conversation.apply(e.Entry(place.seq, place.at, event))
     assert facts(conversation) == facts(fold("c", history))
     assert facts(kept) == before | {"run": None}  # a snapshot stays as it is
+
+
+@given(histories())
+def test_events_are_stored_as_they_were_before_they_were_read(told: list[e.LogEvent]) -> None:
+    for place in stored(told):
+        event = decode(place).event
+        assert event is not None
+        assert encode(event).body == place.body
+
+
+@pytest.mark.parametrize(("artifact", "body"), [(None, None), *ARTIFACTS])
+def test_how_the_end_of_a_task_is_stored(artifact: ScriptedArtifact | None, body: object) -> None:
+    step = e.StepFinished.of(
+        "1/:1", "model", "n", Replied(text="", tool_calls=(), a2a=A2AEnd("failed", artifact))
+    )
+    (event,) = stored([step])
+    assert event.body["a2a"] == {"state": "failed", **({} if body is None else {"artifact": body})}
+    assert decode(event).event == step
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        7,
+        {},
+        {"state": "failed", "artifact": 7},
+        {"state": "failed", "artifact": {}},
+        {"state": "failed", "artifact": {"chunks": [7]}},
+        {"state": "failed", "artifact": {"data": []}},
+    ],
+)
+def test_the_end_of_a_task_of_another_shape_is_not_read(body: object) -> None:
+    (event,) = stored([e.StepFinished.of("1/:1", "model", "n", Replied(text="", tool_calls=()))])
+    assert "a2a" not in event.body
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        decode(attrs.evolve(event, body={**event.body, "a2a": body}))
 
 
 @given(histories(), st.data())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import string
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -10,6 +10,14 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors.models.a2a_end import (
+    A2AEnd,
+    A2AState,
+    DataArtifact,
+    FileArtifact,
+    LinkArtifact,
+    TextArtifact,
+)
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ModelFailed,
@@ -101,6 +109,7 @@ async def test_no_reply_shows_the_request_and_the_script() -> None:
         node="poet",
         turn=7,
         step="7/:2",
+        message_id="tck-1" + "x" * 5000,
         prompt="The key is sk-1",
     )
     with pytest.raises(ModelFailed) as failed:
@@ -115,11 +124,12 @@ async def test_no_reply_shows_the_request_and_the_script() -> None:
         "resources_list",
         "attempt=1",
         "step='7/:2'",
+        "message_id='tck-1xx",
     )
     for part in shown:
         assert part in text
     assert "sk-1" not in text
-    assert len(text) < 600
+    assert len(text) < 850
     assert not failed.value.retryable
 
 
@@ -133,6 +143,10 @@ async def test_no_reply_shows_the_request_and_the_script() -> None:
         ("{iteration: 3}", request(iteration=3), request()),
         ("{turn: 2}", request(turn=2), request()),
         ("{attempt: 2}", request(attempt=2), request()),
+        ("{message_id: 'tck-*-?'}", request(message_id="tck-end-1"), request(message_id="tck-end-10")),
+        ("{message_id: 'tck-*'}", request(message_id="tck-"), request(message_id="TCK-1")),
+        ("{message_id: 'tck-[ab]'}", request(message_id="tck-b"), request(message_id="tck-c")),
+        ("{message_id: '?*'}", request(message_id="x"), request()),
         ("{node: main, turn: 2}", request(turn=2), request(node="other", turn=2)),
         ("{last_tool: b}", with_results(ToolMessage("1", "a", ""), ToolMessage("2", "b", "")), request()),
         (
@@ -205,6 +219,36 @@ replies:
     assert answer.tool_calls[0].arguments == {"value": "ten", "count": "ten"}
     answer = await reply(script, request("value 007"))
     assert answer.tool_calls[0].arguments == {"value": "007", "count": 7}
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("{}", A2AEnd("completed")),
+        *((f"{{state: {state}}}", A2AEnd(state)) for state in get_args(A2AState)),
+        ("{artifact: {text: 'a ${n}'}}", A2AEnd("completed", TextArtifact(("a 10",)))),
+        (
+            "{state: failed, artifact: {text: ['${n}, ', '$${n}']}}",
+            A2AEnd("failed", TextArtifact(("10, ", "${n}"))),
+        ),
+        (
+            "{artifact: {file: {name: '${n}.txt', media_type: text/plain, text: 'the ${n}'}}}",
+            A2AEnd("completed", FileArtifact("the 10", "10.txt", "text/plain")),
+        ),
+        ("{artifact: {file: {text: ''}}}", A2AEnd("completed", FileArtifact(""))),
+        (
+            "{artifact: {file: {name: a, media_type: image/png, url: 'http://a/${n}'}}}",
+            A2AEnd("completed", LinkArtifact("http://a/10", "a", "image/png")),
+        ),
+        (
+            "{artifact: {data: {a: ['${n}', {b: null}], '${n}': 1.5}}}",
+            A2AEnd("completed", DataArtifact({"a": ["10", {"b": None}], "${n}": 1.5})),
+        ),
+    ],
+)
+async def test_how_a_reply_ends_its_task(said: str, end: A2AEnd) -> None:
+    script = rf"replies: [{{when: {{user: '(?P<n>\d+)$'}}, a2a: {said}}}]"
+    assert await reply(script, request()) == ModelReply(a2a=end)
 
 
 @pytest.mark.repeat(20)

@@ -83,6 +83,28 @@ def problems(text: str | bytes) -> tuple[str, ...]:
             "`${b}` is no named group",
         ),
         ("replies:\n- when: {user: '(?P<a>.)', prompt: '(?P<a>.)'}\n  text: b", 2, "in two patterns"),
+        ("replies:\n- text: a\n  when: {message_id: 1}", 3, "`message_id` must be a text"),
+        ("replies:\n- text: a\n  a2a: completed", 3, "`a2a` must be a mapping of state, artifact"),
+        ("replies:\n- text: a\n  a2a: {stat: failed}", 3, "did you mean `state`?"),
+        ("replies:\n- text: a\n  a2a: {state: working}", 3, "`state` must be one of completed, failed,"),
+        ("replies:\n- text: a\n  a2a: {state: 1}", 3, "`state` must be a text"),
+        ("replies:\n- tool_calls: [{name: a}]\n  a2a: {}", 2, "with `a2a` cannot have `tool_calls`"),
+        ("replies:\n- error: {message: a}\n  a2a: {}", 3, "with `error` cannot have `a2a`"),
+        ("replies:\n- a2a:\n    artifact: all", 3, "`artifact` must be a mapping of text, file, data"),
+        ("replies:\n- a2a:\n    artifact: {}", 3, "`artifact` needs one of text, file, data"),
+        ("replies:\n- a2a:\n    artifact: {text: a, data: {}}", 3, "`artifact` needs one of text"),
+        ("replies:\n- a2a:\n    artifact: {text: 7}", 3, "`text` must be a text"),
+        ("replies:\n- a2a:\n    artifact: {text: []}", 3, "`text` holds no chunk"),
+        ("replies:\n- a2a:\n    artifact:\n      text:\n      - a\n      - 7", 6, "`text` must be a text"),
+        ("replies:\n- a2a:\n    artifact: {file: a}", 3, "`file` must be a mapping of name, media_type,"),
+        ("replies:\n- a2a:\n    artifact: {file: {name: a}}", 3, "`file` needs one of text, url"),
+        ("replies:\n- a2a:\n    artifact: {file: {text: a, url: b}}", 3, "`file` needs one of text, url"),
+        ("replies:\n- a2a:\n    artifact: {file: {url: 1}}", 3, "`url` must be a text"),
+        ("replies:\n- a2a:\n    artifact: {file: {url: a, name: 1}}", 3, "`name` must be a text"),
+        ("replies:\n- a2a:\n    artifact: {file: {url: a, media_type: 1}}", 3, "`media_type` must be a text"),
+        ("replies:\n- a2a:\n    artifact: {data: [1]}", 3, "`data` must be a mapping"),
+        ("replies:\n- a2a:\n    artifact: {data: {a: .nan}}", 3, "no JSON number"),
+        ("replies:\n- a2a:\n    artifact: {text: [a, '${b}']}", 3, "`${b}` is no named group"),
         ("replies:\n- text: 'a\n", 3, "not valid YAML"),
         ("replies:\n- text: a\n - b", 3, "not valid YAML"),
         ("replies:\n- text: !!python/object:os.system a", 2, "must be a text"),
@@ -153,7 +175,7 @@ def test_a_file_is_called_by_its_name(tmp_path: Path) -> None:
 
 _WORDS = st.sampled_from(
     ["replies", "when", "text", "tool_calls", "error", "user", "status", "name", "arguments", "(", "1", "-1"]
-)
+) | st.sampled_from(["a2a", "state", "failed", "artifact", "file", "data", "url"])
 _NODES = st.recursive(
     _WORDS | st.integers() | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=4),
