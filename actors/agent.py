@@ -225,7 +225,7 @@ class Agent:
             return LogEnd(stored.head_of(row).session_id, row.last_seq)
 
     async def inbox(self, id: str) -> tuple[Received, ...]:
-        """Commands that are yet to be carried out, oldest first. Raises `AgentError` ``conversation_broken``."""
+        """Open commands, oldest first. Raises `AgentError` ``conversation_broken``."""
         with errors.damage_as_agent_error():
             return await stored.inbox(self._journal, id)
 

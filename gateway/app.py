@@ -21,6 +21,8 @@ from ..actors.agent import Agent
 from ..actors.common.errors import AgentError
 from ..runtime.journal.errors import JournalBroken
 from . import errors
+from .a2a.a2a_routes import A2A
+from .a2a.agent_card import ALL_OFFERED, Offered
 from .approval_routes import Approvals
 from .body import Request
 from .conversation_routes import Conversations
@@ -102,7 +104,7 @@ class Application(QuartTrio):
             return await self.handle_user_exception(error)
 
 
-def make_app(agent: Agent) -> QuartTrio:
+def make_app(agent: Agent, offered: Offered = ALL_OFFERED) -> QuartTrio:
     """Every route of the contract, and nothing that answers anything but JSON when it fails."""
     app = Application(__name__, static_folder=None)
     app.allowed = allowed_by(agent.config.server)
@@ -124,6 +126,8 @@ def make_app(agent: Agent) -> QuartTrio:
             views[operation.id],
             methods=[operation.method],
         )
+
+    A2A.of(agent, offered).add_to(app)
 
     app.register_error_handler(AgentError, errors.on_agent_error)
     app.register_error_handler(errors.RequestError, errors.on_request_error)

@@ -79,9 +79,14 @@ class Request(TrioRequest):
 
 async def read_json() -> dict[str, Any]:
     """The body of the current request as an object, whatever its content type; nothing is ``{}``."""
+    return parse_object(await read_body())
+
+
+async def read_body() -> bytes:
+    """The body of the current request."""
     current = cast(Request, request)
     try:
-        return parse_object(await _read(current.receive))
+        return await _read(current.receive)
     except trio.TooSlowError:
         text = "the body of the request did not arrive in time"
         raise RequestError(408, "request_timeout", text) from None
@@ -107,10 +112,22 @@ async def _read(receive: ASGIReceiveCallable) -> bytes:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs, no name twice
-    in an object (who looks at it before us may go by the other one), nested at most `MAX_DEPTH` deep."""
+    """An object; nothing is ``{}``. See `parse_json`."""
     if not data or data.isspace():
         return {}
+    value = parse_json(data)
+    if not isinstance(value, dict):
+        raise _invalid(f"expected an object, not {kind(value)}", hint=_HINT)
+    return value
+
+
+def parse_json(data: bytes) -> Any:
+    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs, no name twice
+    in an object (who looks at it before us may go by the other one), nested at most `MAX_DEPTH` deep.
+
+    Raises:
+        RequestError: ``invalid_request_body``.
+    """
     try:
         text = data.decode("utf-8")
         value = _JSON.decode(text)
@@ -126,8 +143,6 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise _invalid("nested too deeply") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
-    if not isinstance(value, dict):
-        raise _invalid(f"expected an object, not {kind(value)}", hint=_HINT)
     # Counted first, for hardly any body has so many.
     if text.count("{") + text.count("[") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _invalid(f"nested more than {MAX_DEPTH} deep")

@@ -1,8 +1,8 @@
 """The extension of kagent for approvals, version 1 (its docs/architecture/human-in-the-loop.md). Pure.
 
-The metadata of a status message holds a request under the URI of the extension, that of the client's message the
-response. Tools are approved or rejected; any other question has one answer of a few words. A response decides
-all that its request asked.
+The metadata of a status message holds a request under the URI of the extension, that of the client's message
+the response. Tools are approved or rejected; any other question has one answer of a few words. A response
+decides all that its request asked.
 """
 
 from __future__ import annotations

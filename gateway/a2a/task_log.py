@@ -1,8 +1,8 @@
 """The tasks of one conversation, folded from its events. Pure.
 
 A conversation is a context. Each of its runs belongs to a task: the one that `run.started` names, else the
-first, which has the id of the conversation. The newest run of a task decides its state. A message in the inbox
-is a task that is submitted, unless its task has begun already.
+first, which has the id of the conversation. The newest run of a task decides its state. A message in the
+inbox is a task that is submitted, unless its task has begun already.
 """
 
 from __future__ import annotations

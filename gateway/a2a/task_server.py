@@ -1,11 +1,11 @@
 """What clients ask of tasks, carried out by the agent.
 
 A task is a view on the events of its conversation: each answer is folded from them, and a stream is the state
-after one event, then what the following events change, from one ordered source. So an answer never contradicts
-the journal, and every stream tells the same.
+after one event, then what the following events change, from one ordered source. So an answer never
+contradicts the journal, and every stream tells the same.
 
-A context is a conversation. Its first task has the id of the conversation; the ids of later ones begin with it,
-so that each is found without an index.
+A context is a conversation. Its first task has the id of the conversation; the ids of later ones begin with
+it, so that each is found without an index.
 """
 
 from __future__ import annotations

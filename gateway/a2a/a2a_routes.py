@@ -1,0 +1,311 @@
+"""The routes of A2A: JSON-RPC at `/a2a`, HTTP+JSON below it, and the cards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from email.utils import formatdate
+from importlib.metadata import version
+from ipaddress import ip_address
+from time import time
+from typing import Any, assert_never
+
+import attrs
+from quart import Quart, Response, request
+from werkzeug.exceptions import MethodNotAllowed, NotFound
+
+from ...actors.agent import Agent
+from .. import chunked_json, headers
+from ..body import parse_json, read_body
+from ..errors import RequestError
+from ..event_stream import StreamBody, stream_reply
+from ..openapi import DISTRIBUTION
+from ..responses import answer as http_answer
+from ..responses import concerns, reply, session_id
+from .a2a_errors import A2AError
+from .agent_card import EXTENSIONS, About, Offered, card
+from .as_a2a_error import as_a2a_error
+from .dialect import (
+    IDEMPOTENCY,
+    OLDER,
+    V03,
+    V03_HTTP,
+    V1,
+    VERSION_HEADER,
+    Dialect,
+    check_version,
+    dialect_of,
+    extensions_in,
+)
+from .hitl import HITL
+from .http_paths import find
+from .json_rpc import Id, id_of, read_call, write_error, write_result
+from .output_modes import OutputModes
+from .task import (
+    Answer,
+    CancelTask,
+    DeletePush,
+    GetCard,
+    GetPush,
+    GetTask,
+    ListPush,
+    ListTasks,
+    Request,
+    Send,
+    SetPush,
+    StreamItem,
+    Subscribe,
+)
+from .task_page import context_of
+from .task_server import Caller, TaskServer
+
+CARD_AGE = 60
+"""Seconds for which a card may be kept."""
+_JSON = "application/json"
+_A2A_JSON = "application/a2a+json"
+_V03_STREAMS = ("message/stream", "tasks/resubscribe")
+
+
+@attrs.frozen
+class A2A:
+    agent: Agent
+    offered: Offered
+    _tasks: TaskServer
+    _started: float = attrs.field(factory=time)
+    """The cards are as old as that, UTC seconds."""
+
+    @classmethod
+    def of(cls, agent: Agent, offered: Offered) -> A2A:
+        return cls(agent, offered, TaskServer(agent))
+
+    def add_to(self, app: Quart) -> None:
+        for path in ("/.well-known/agent-card.json", "/.well-known/agent.json"):
+            app.add_url_rule(path, path, self.card, methods=["GET"])
+        for path in ("/a2a", "/a2a/"):
+            app.add_url_rule(path, path, self.json_rpc, methods=["POST"])
+        methods = ["GET", "POST", "DELETE"]
+        app.add_url_rule("/a2a/<path:path>", "/a2a/...", self.http, methods=methods)
+
+    # -------------------------------------------------------------------- bindings
+
+    async def json_rpc(self) -> Response:
+        """Errors have status 200, as all answers."""
+        id: Id = None
+        dialect = V1
+        body: Any = None
+        try:
+            body = await _body()
+            id = id_of(body)
+            call = read_call(body)
+            dialect = dialect_of(call, _version())
+            wanted = dialect.read(call.method, call.params)
+            return await self._respond(
+                wanted,
+                dialect,
+                lambda answer: write_result(id, dialect.write_answer(wanted, answer)),
+                lambda item: write_result(id, dialect.write_item(item)),
+            )
+        except A2AError as error:
+            refused = write_error(id, error, details=dialect.is_v1)
+            if dialect is V03 and isinstance(body, Mapping) and body.get("method") in _V03_STREAMS:
+                # Clients of 0.3 expect the kind of answer that they asked for.
+                return http_answer(_event(refused), "text/event-stream")
+            return reply(refused)
+
+    async def http(self, path: str) -> Response:
+        found = find("GET" if request.method == "HEAD" else request.method, path)
+        if isinstance(found, tuple):
+            if found:
+                raise MethodNotAllowed(valid_methods=found)
+            raise NotFound
+        dialect = V1 if found.is_v1 else V03_HTTP
+        try:
+            check_version(_version())
+            body = await _body() if request.method == "POST" else {}
+            params = {**request.args, **(body if isinstance(body, Mapping) else {}), **found.params}
+            wanted = dialect.read(found.method, params if isinstance(body, Mapping) else body)
+            return await self._respond(
+                wanted, dialect, lambda answer: dialect.write_answer(wanted, answer), dialect.write_item
+            )
+        except A2AError as error:
+            return _http_reply(dialect.write_error(error), error.kind.http)
+
+    async def _respond(
+        self,
+        wanted: Request,
+        dialect: Dialect,
+        write_answer: Callable[[Answer], Any],
+        write_item: Callable[[StreamItem], Any],
+    ) -> Response:
+        """Raises `A2AError`."""
+        self._check(wanted)
+        extensions = extensions_in(request.headers)
+        response: Response
+        if isinstance(wanted, Subscribe) or (isinstance(wanted, Send) and wanted.stream):
+            items = self._items(wanted, dialect, extensions)
+            response = await self._stream(items, write_item)
+        else:
+            response = _http_reply(write_answer(await self._answer(wanted, dialect, extensions)))
+        if active := sorted(extensions & EXTENSIONS.keys()):
+            response.headers["A2A-Extensions"] = ", ".join(active)
+        return response
+
+    def _check(self, wanted: Request) -> None:
+        required = self.offered.required_extension
+        if required is not None and required not in extensions_in(request.headers):
+            raise A2AError("EXTENSION_SUPPORT_REQUIRED", f"the agent needs the extension {required}")
+        streams = isinstance(wanted, Subscribe) or (isinstance(wanted, Send) and wanted.stream)
+        if streams and not self.offered.streaming:
+            raise A2AError("UNSUPPORTED_OPERATION", "the agent does not stream")
+        pushes = isinstance(wanted, SetPush | GetPush | ListPush | DeletePush)
+        if (pushes or (isinstance(wanted, Send) and wanted.push)) and not self.offered.push:
+            raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "the agent sends no push notifications")
+        if isinstance(wanted, GetCard) and not self.offered.extended_card:
+            raise A2AError("UNSUPPORTED_OPERATION", "the agent has no extended card")
+
+    # --------------------------------------------------------------------- answers
+
+    async def _answer(self, wanted: Request, dialect: Dialect, extensions: frozenset[str]) -> Answer:
+        hitl = HITL in extensions
+        match wanted:
+            case Send():
+                modes = OutputModes(wanted.modes)
+                modes.check()
+                answer = await self._tasks.send(wanted, _caller(wanted, dialect, extensions))
+                await self._concerns(answer.context)
+                shown = modes.item(answer)
+                assert isinstance(shown, type(answer))
+                return shown
+            case GetTask(id=id):
+                task = await self._tasks.get(wanted, hitl=hitl)
+                await self._concerns(context_of(id))
+                return task
+            case CancelTask(id=id):
+                task = await self._tasks.cancel(wanted, hitl=hitl)
+                await self._concerns(context_of(id))
+                return task
+            case ListTasks():
+                return await self._tasks.list(wanted, hitl=hitl)
+            case GetCard():
+                return card(self._about(), self.offered, extended=True)
+            case SetPush() | GetPush() | ListPush() | DeletePush():
+                raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "the agent sends no push notifications")
+            case Subscribe():
+                raise AssertionError("it has a stream for an answer")
+            case _:
+                assert_never(wanted)
+
+    async def _items(
+        self, wanted: Send | Subscribe, dialect: Dialect, extensions: frozenset[str]
+    ) -> AsyncGenerator[StreamItem, None]:
+        modes = OutputModes(wanted.modes if isinstance(wanted, Send) else ())
+        modes.check()
+        match wanted:
+            case Send():
+                items = self._tasks.stream(wanted, _caller(wanted, dialect, extensions))
+            case Subscribe():
+                items = self._tasks.subscribe(wanted, hitl=HITL in extensions)
+            case _:
+                assert_never(wanted)
+        async with aclosing(items):
+            async for item in items:
+                if (shown := modes.item(item)) is not None:
+                    yield shown
+
+    async def _stream(
+        self, items: AsyncGenerator[StreamItem, None], write_item: Callable[[StreamItem], Any]
+    ) -> Response:
+        """The first item is there before the answer begins, so that a refusal is no stream."""
+        first = await anext(items)
+        context = first.context or ""
+        await self._concerns(context)
+
+        async def events() -> AsyncGenerator[bytes, None]:
+            async with aclosing(items):
+                yield _event(write_item(first))
+                async for item in items:
+                    yield _event(write_item(item))
+
+        return stream_reply(StreamBody(events(), self.agent.draining, context))
+
+    async def _concerns(self, context: str | None) -> None:
+        if context:
+            with as_a2a_error():
+                concerns(context, (await self.agent.log_end(context)).session_id)
+
+    # ----------------------------------------------------------------------- cards
+
+    async def card(self) -> Response:
+        body = chunked_json.encode(card(self._about(), self.offered))
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        caching = {
+            "Cache-Control": f"public, max-age={CARD_AGE}",
+            "ETag": etag,
+            "Last-Modified": formatdate(self._started, usegmt=True),
+        }
+        known = {
+            each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")
+        }
+        if known & {etag, "*"}:
+            return http_answer(b"", _JSON, 304, caching)
+        return http_answer(body, _JSON, 200, caching)
+
+    def _about(self) -> About:
+        config = self.agent.config
+        url = config.server.public_url or _listened_on()
+        return About(
+            config.name, config.description, version(DISTRIBUTION), url.rstrip("/"), self.agent.tools()
+        )
+
+
+def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None:
+        key = headers.idempotency_key(request.headers, "POST", "/a2a")
+    elif IDEMPOTENCY in extensions and send.message.id:
+        key = hashlib.sha256(f"{IDEMPOTENCY}\n{send.message.id}".encode()).hexdigest()
+    return Caller(
+        session_id=session_id(key),
+        key=key,
+        token=headers.bearer(request.headers),
+        hitl=HITL in extensions,
+        continues=dialect is OLDER,
+    )
+
+
+async def _body() -> Any:
+    """Raises `A2AError`; of `RequestError`, those that are no fault of the JSON."""
+    media_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
+    if media_type not in (_JSON, _A2A_JSON):
+        raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {_JSON}")
+    try:
+        return parse_json(await read_body())
+    except RequestError as error:
+        if error.code != "invalid_request_body":
+            raise
+        raise A2AError("PARSE_ERROR", f"Parse error: {error.message}") from error
+
+
+def _version() -> str:
+    return (request.headers.get(VERSION_HEADER) or request.args.get(VERSION_HEADER, "")).strip()
+
+
+def _http_reply(body: Any, status: int = 200) -> Response:
+    """In the media type of A2A where the client speaks of it."""
+    asked = f"{request.headers.get('Accept', '')},{request.headers.get('Content-Type', '')}"
+    return http_answer(chunked_json.encode(body), _A2A_JSON if _A2A_JSON in asked else _JSON, status)
+
+
+def _event(body: Any) -> bytes:
+    return b"data: " + chunked_json.encode(body) + b"\n\n"
+
+
+def _listened_on() -> str:
+    """The address that the request came to; a client elsewhere could not use a wildcard."""
+    host, port = request.scope["server"] or ("127.0.0.1", None)
+    address = ip_address(host.partition("%")[0])
+    if address.is_unspecified:
+        address = ip_address("127.0.0.1")
+    name = f"[{address}]" if address.version == 6 else str(address)
+    return f"http://{name}" if port is None else f"http://{name}:{port}"

@@ -1,0 +1,128 @@
+"""The card that tells clients what the agent is, what it can do and where. Pure.
+
+The fields of version 1.0 and of 0.3 stand side by side: their names do not collide, and readers pass over
+those they do not know (version 1.0.1, section 5.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from ...actors.conversation.lists import ListedTool
+from .dialect import IDEMPOTENCY
+from .hitl import HITL
+from .output_modes import OFFERED
+
+Json = dict[str, Any]
+Version = Literal["1.0", "0.3"]
+
+EXTENSIONS: Mapping[str, str] = {
+    HITL: "Approvals of tool calls as structured requests and responses.",
+    IDEMPOTENCY: "A message that is sent again with the same messageId is carried out once.",
+}
+INPUT_MODES = ("text/plain", "application/json", "text", "data", "file")
+"""The last three are how older clients call them."""
+
+
+@attrs.frozen
+class Offered:
+    """What the agent offers of A2A. Only tests take something away."""
+
+    streaming: bool = True
+    push: bool = True
+    extended_card: bool = True
+    required_extension: str | None = None
+    versions: Sequence[Version] = ("1.0", "0.3")
+
+
+ALL_OFFERED = Offered()
+
+
+@attrs.frozen
+class About:
+    """What a card says of the agent."""
+
+    name: str
+    description: str
+    version: str
+    url: str
+    """Of the agent; the endpoint is below it."""
+    tools: Sequence[ListedTool] = ()
+
+
+def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
+    """`extended`: the card for clients that ask for it by a method; it says which calls need approval."""
+    endpoint = f"{about.url}/a2a"
+    body: Json = {
+        "name": about.name,
+        "description": about.description or about.name,
+        "version": about.version,
+        "capabilities": _capabilities(offered),
+        "defaultInputModes": list(INPUT_MODES),
+        "defaultOutputModes": list(OFFERED),
+        "skills": [_skill(listed, extended=extended) for listed in about.tools] or [_talk(about)],
+    }
+    if "1.0" in offered.versions:
+        body["supportedInterfaces"] = [
+            {"url": url, "protocolBinding": binding, "protocolVersion": version}
+            for version in offered.versions
+            for url, binding in _interfaces(endpoint, version)
+        ]
+    if "0.3" in offered.versions:
+        body |= {
+            "protocolVersion": "0.3.0",
+            "url": endpoint,
+            "preferredTransport": "JSONRPC",
+            "additionalInterfaces": [
+                {"url": url, "transport": binding} for url, binding in _interfaces(endpoint, "0.3")
+            ],
+            "supportsAuthenticatedExtendedCard": offered.extended_card,
+        }
+    return body
+
+
+def _interfaces(endpoint: str, version: Version) -> tuple[tuple[str, str], ...]:
+    # Clients of 0.3 add the "/v1" of its paths themselves.
+    return (endpoint, "JSONRPC"), (endpoint, "HTTP+JSON")
+
+
+def _capabilities(offered: Offered) -> Json:
+    extensions = [{"uri": uri, "description": text, "required": False} for uri, text in EXTENSIONS.items()]
+    if offered.required_extension is not None:
+        extensions.append({"uri": offered.required_extension, "description": "", "required": True})
+    capabilities: Json = {
+        "streaming": offered.streaming,
+        "pushNotifications": offered.push,
+        "extensions": extensions,
+    }
+    if "1.0" in offered.versions:
+        capabilities["extendedAgentCard"] = offered.extended_card
+    if "0.3" in offered.versions:
+        capabilities["stateTransitionHistory"] = False
+    return capabilities
+
+
+def _skill(listed: ListedTool, *, extended: bool) -> Json:
+    tool = listed.tool
+    tags = [tool.server] if tool.server else []
+    if extended:
+        tags.append({"ask": "needs approval", "run": "runs at once", "deny": "denied"}[listed.policy])
+    return {
+        "id": tool.name,
+        "name": tool.title or tool.name,
+        "description": tool.description or tool.name,
+        "tags": tags,
+    }
+
+
+def _talk(about: About) -> Json:
+    """An agent without tools answers."""
+    return {
+        "id": "talk",
+        "name": about.name,
+        "description": about.description or about.name,
+        "tags": ["text"],
+    }

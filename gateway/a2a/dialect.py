@@ -1,0 +1,89 @@
+"""The ways to write A2A, and which of them a request is written in. Pure, but for ids."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from werkzeug.datastructures import Headers
+
+from . import older_codec, v03_codec, v03_rest_codec, v1_codec
+from .a2a_errors import A2AError
+from .error_json import http_error
+from .json_rpc import Call
+from .object_codec import Json
+from .task import Answer, Request, StreamItem
+
+VERSION_HEADER = "A2A-Version"
+EXTENSION_HEADERS = ("A2A-Extensions", "X-A2A-Extensions")
+"""That of 1.0, and that of 0.3."""
+
+IDEMPOTENCY = "urn:agent-stop-and-go:idempotency:v1"
+"""Our extension: a message that comes again with the same `messageId` is the same message."""
+
+_V1 = re.compile(r"1(\.0(\.\d+)?)?")
+_V03 = re.compile(r"(0\.[23](\.\d+)?)?")
+"""No version at all stands for 0.3 (section 3.6.2)."""
+
+
+@attrs.frozen
+class Dialect:
+    read: Callable[[str, Any], Request]
+    """By method name, as JSON-RPC has it, and parameters. Raises `A2AError`."""
+    write_answer: Callable[[Request, Answer], Any]
+    write_item: Callable[[StreamItem], Json]
+    write_error: Callable[[A2AError], Json] = http_error
+    """The body of an error in HTTP+JSON."""
+    is_v1: bool = False
+
+
+V1 = Dialect(v1_codec.read_request, v1_codec.write_answer, v1_codec.write_item, is_v1=True)
+V03 = Dialect(v03_codec.read_request, v03_codec.write_answer, v03_codec.write_item)
+V03_HTTP = Dialect(
+    v03_rest_codec.read_request,
+    v03_rest_codec.write_answer,
+    v03_rest_codec.write_item,
+    v03_rest_codec.write_error,
+)
+
+
+def _read_older(method: str, params: Any) -> Request:
+    return older_codec.read_request(method, params, message_id=secrets.token_hex(16))
+
+
+OLDER = Dialect(_read_older, older_codec.write_answer, v03_codec.write_item)
+
+
+def dialect_of(call: Call, version: str) -> Dialect:
+    """The dialect of a call in JSON-RPC: the names of methods differ in every version.
+
+    Raises:
+        A2AError: METHOD_NOT_FOUND or VERSION_NOT_SUPPORTED.
+    """
+    check_version(version)
+    if call.method in v1_codec.METHODS:
+        return V1
+    if call.method not in v03_codec.METHODS:
+        raise A2AError("METHOD_NOT_FOUND", "Method not found")
+    if not _V03.fullmatch(version):
+        raise _not_supported(version, f"{call.method} is a method of version 0.3")
+    return OLDER if older_codec.is_older(call.method, call.params) else V03
+
+
+def check_version(version: str) -> None:
+    """Raises `A2AError` VERSION_NOT_SUPPORTED."""
+    if not (_V1.fullmatch(version) or _V03.fullmatch(version)):
+        raise _not_supported(version, "the agent speaks 1.0 and 0.3")
+
+
+def _not_supported(version: str, why: str) -> A2AError:
+    return A2AError("VERSION_NOT_SUPPORTED", f"A2A version {version[:20]!r} is not supported: {why}")
+
+
+def extensions_in(headers: Headers) -> frozenset[str]:
+    """The extensions that a request activates."""
+    given = ",".join(headers.get(name, "") for name in EXTENSION_HEADERS).split(",")
+    return frozenset(uri.strip() for uri in given if uri.strip())

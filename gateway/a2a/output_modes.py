@@ -1,0 +1,73 @@
+"""The media types that a client takes (`acceptedOutputModes`). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import attrs
+
+from .a2a_errors import A2AError
+from .task import (
+    Artifact,
+    ArtifactUpdate,
+    Data,
+    File,
+    Link,
+    Message,
+    Part,
+    StatusUpdate,
+    StreamItem,
+    Task,
+    Text,
+)
+
+OFFERED = ("text/plain", "application/json")
+"""What answers are made of; tools may add files of other types."""
+
+_KINDS = {"text": "text/*", "data": "application/json", "file": "*/*"}
+"""What older clients say instead of a media type."""
+
+
+@attrs.frozen
+class OutputModes:
+    modes: Sequence[str]
+    """None: all."""
+
+    def check(self) -> None:
+        """Raises `A2AError` CONTENT_TYPE_NOT_SUPPORTED when the client takes nothing that the agent says."""
+        if not any(map(self._takes, OFFERED)):
+            offered = " and ".join(OFFERED)
+            raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"the agent answers in {offered}")
+
+    def item(self, item: StreamItem) -> StreamItem | None:
+        """The item without the parts of artifacts that the client does not take; None: nothing is left."""
+        match item:
+            case Task():
+                shown = (self._artifact(artifact) for artifact in item.artifacts)
+                return attrs.evolve(item, artifacts=tuple(each for each in shown if each is not None))
+            case ArtifactUpdate():
+                artifact = self._artifact(item.artifact)
+                return None if artifact is None else attrs.evolve(item, artifact=artifact)
+            case Message() | StatusUpdate():
+                return item
+            case _:
+                assert_never(item)
+
+    def _artifact(self, artifact: Artifact) -> Artifact | None:
+        parts = tuple(part for part in artifact.parts if self._takes(_type_of(part)))
+        return attrs.evolve(artifact, parts=parts) if parts else None
+
+    def _takes(self, media_type: str) -> bool:
+        return not self.modes or any(_covers(mode, media_type) for mode in self.modes)
+
+
+def _covers(mode: str, media_type: str) -> bool:
+    mode = _KINDS.get(mode, mode).partition(";")[0].strip().lower()
+    kind, _, rest = mode.partition("/")
+    return kind == "*" or mode == media_type or (rest == "*" and media_type.startswith(f"{kind}/"))
+
+
+def _type_of(part: Part) -> str:
+    default = {Text: "text/plain", Data: "application/json", File: "*/*", Link: "*/*"}[type(part)]
+    return (part.media_type or default).partition(";")[0].lower()

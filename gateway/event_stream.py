@@ -1,0 +1,140 @@
+"""Server-sent events as the body of an answer."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+
+import trio
+from quart import Response
+from quart.wrappers.response import ResponseBody
+
+from ..actors.common.errors import AgentError
+from . import sse
+from .responses import STRETCH, answer
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = 15.0
+"""Seconds without an event after which a comment shows that the stream is alive."""
+
+
+class StreamBody(ResponseBody):
+    """The stream as the framework takes it: entered, iterated and left by the task that sends.
+
+    It ends with its events, or when `draining` is set.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes, None], draining: trio.Event, conversation: str) -> None:
+        self._followed = _follow(events, draining, conversation)
+
+    async def __aenter__(self) -> StreamBody:
+        self._outlet = await self._followed.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._followed.__aexit__(kind, error, trace)
+
+    def __aiter__(self) -> StreamBody:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with trio.move_on_after(HEARTBEAT):
+            chunk = await self._outlet.take()
+            if not chunk:
+                raise StopAsyncIteration
+            return chunk
+        return sse.comment("keep-alive")
+
+
+class _Outlet:
+    """What has been read and not been sent yet. It leaves together, for a send costs as much as many events.
+
+    It holds little, so a client that reads slowly holds up nobody but its own subscription.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._filled = trio.Event()
+        self._emptied = trio.Event()
+        self._ended = False
+
+    async def put(self, chunk: bytes) -> None:
+        """Waits when there is enough for a send."""
+        self._held.append(chunk)
+        self._size += len(chunk)
+        self._filled.set()
+        if self._size >= STRETCH:
+            self._emptied = trio.Event()
+            await self._emptied.wait()
+
+    def end(self) -> None:
+        """There is nothing further."""
+        self._ended = True
+        self._filled.set()
+
+    async def take(self) -> bytes:
+        """All there is, once there is something; nothing at the end."""
+        await self._filled.wait()
+        taken = b"".join(self._held)
+        self._held.clear()
+        self._size = 0
+        if not self._ended:
+            self._filled = trio.Event()
+        self._emptied.set()
+        return taken
+
+
+@asynccontextmanager
+async def _follow(
+    events: AsyncGenerator[bytes, None], draining: trio.Event, conversation: str
+) -> AsyncIterator[_Outlet]:
+    outlet = _Outlet()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_pump, events, draining, conversation, outlet)
+        try:
+            yield outlet
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+async def _pump(
+    events: AsyncGenerator[bytes, None], draining: trio.Event, conversation: str, out: _Outlet
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_when, draining, nursery.cancel_scope)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await out.put(event)
+        except AgentError:
+            pass  # It was deleted since the request began: the end is all there is to say.
+        except Exception as error:
+            # The status line has left: all that can be done is to end, and the client comes back.
+            log.error(
+                "internal error id=%s conversation=%s", secrets.token_hex(6), conversation, exc_info=error
+            )
+        finally:
+            out.end()
+        nursery.cancel_scope.cancel()
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+def stream_reply(body: StreamBody) -> Response:
+    """The answer that the body is sent as."""
+    response = answer(b"", sse.CONTENT_TYPE)
+    # A proxy that buffers would hold events back.
+    response.headers["X-Accel-Buffering"] = "no"
+    del response.headers["Content-Length"]
+    response.response = body
+    return response
