@@ -64,6 +64,8 @@ CARD_AGE = 60
 """Seconds for which a card may be kept."""
 _JSON = "application/json"
 _A2A_JSON = "application/a2a+json"
+_UNSAID = "application/x-www-form-urlencoded"
+"""What curl says where its user says nothing."""
 _V03_STREAMS = ("message/stream", "tasks/resubscribe")
 
 
@@ -277,7 +279,7 @@ def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
 async def _body() -> Any:
     """Raises `A2AError`; of `RequestError`, those that are no fault of the JSON."""
     media_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
-    if media_type not in (_JSON, _A2A_JSON):
+    if media_type not in (_JSON, _A2A_JSON, _UNSAID):
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {_JSON}")
     try:
         return parse_json(await read_body())
