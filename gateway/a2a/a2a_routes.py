@@ -22,10 +22,9 @@ from ..errors import RequestError
 from ..event_stream import StreamBody, stream_reply
 from ..openapi import DISTRIBUTION
 from ..responses import answer as http_answer
-from ..responses import concerns, reply, session_id
+from ..responses import reply, session_id
 from .a2a_errors import A2AError
 from .agent_card import EXTENSIONS, About, Offered, card
-from .as_a2a_error import as_a2a_error
 from .dialect import (
     IDEMPOTENCY,
     OLDER,
@@ -57,7 +56,6 @@ from .task import (
     StreamItem,
     Subscribe,
 )
-from .task_page import context_of
 from .task_server import Caller, TaskServer
 
 CARD_AGE = 60
@@ -175,18 +173,13 @@ class A2A:
                 modes = OutputModes(wanted.modes)
                 modes.check()
                 answer = await self._tasks.send(wanted, _caller(wanted, dialect, extensions))
-                await self._concerns(answer.context)
                 shown = modes.item(answer)
                 assert isinstance(shown, type(answer))
                 return shown
-            case GetTask(id=id):
-                task = await self._tasks.get(wanted, hitl=hitl)
-                await self._concerns(context_of(id))
-                return task
-            case CancelTask(id=id):
-                task = await self._tasks.cancel(wanted, hitl=hitl)
-                await self._concerns(context_of(id))
-                return task
+            case GetTask():
+                return await self._tasks.get(wanted, hitl=hitl)
+            case CancelTask():
+                return await self._tasks.cancel(wanted, hitl=hitl)
             case ListTasks():
                 return await self._tasks.list(wanted, hitl=hitl)
             case GetCard():
@@ -220,8 +213,6 @@ class A2A:
     ) -> Response:
         """The first item is there before the answer begins, so that a refusal is no stream."""
         first = await anext(items)
-        context = first.context or ""
-        await self._concerns(context)
 
         async def events() -> AsyncGenerator[bytes, None]:
             async with aclosing(items):
@@ -229,12 +220,7 @@ class A2A:
                 async for item in items:
                     yield _event(write_item(item))
 
-        return stream_reply(StreamBody(events(), self.agent.draining, context))
-
-    async def _concerns(self, context: str | None) -> None:
-        if context:
-            with as_a2a_error():
-                concerns(context, (await self.agent.log_end(context)).session_id)
+        return stream_reply(StreamBody(events(), self.agent.draining, first.context or ""))
 
     # ----------------------------------------------------------------------- cards
 

@@ -100,8 +100,16 @@ class TaskLog:
         id = self.commands[received.key] = task or self.context
         self._queued.add(received.key)
         if id not in self._tasks:
-            self._tasks[id] = _Task(id, status=Status("submitted", received.at))
-            self._add_message(id, text, message_id or received.key)
+            self.submit(id, text, message_id or received.key, received.at)
+
+    def submit(self, id: str, text: str, message_id: str, at: float | None = None) -> None:
+        """Begin a task whose message is in the inbox."""
+        self._tasks[id] = _Task(id, status=Status("submitted", at))
+        self._add_message(id, text, message_id)
+
+    @property
+    def session_id(self) -> str:
+        return self._head.session_id
 
     @property
     def ids(self) -> Sequence[str]:

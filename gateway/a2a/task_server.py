@@ -24,6 +24,7 @@ from ...actors.conversation.result import Result
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
+from ..responses import concerns
 from .a2a_errors import A2AError, invalid
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
@@ -113,7 +114,9 @@ class TaskServer:
             yield told
             return
         log = place.log
-        if told or log.has_taken(place.key) or place.task not in log.ids:
+        if place.task not in log.ids:
+            log.submit(place.task, text_of(send.message), send.message.id)
+        elif told or log.has_taken(place.key):
             log = await self._read(place.context, caller.hitl)
         task = with_history(self._known(log, place.task), send.history_length)
         if told:
@@ -154,7 +157,7 @@ class TaskServer:
         tasks: list[Task] = []
         for context in contexts:
             try:
-                log = await self._read(context, hitl)
+                log = await self._fold(context, hitl)
             except A2AError:
                 continue
             tasks += filter(None, map(log.task, log.ids))
@@ -172,7 +175,9 @@ class TaskServer:
     async def _place(self, message: Message, caller: Caller) -> _Place:
         key = caller.key or str(uuid.uuid4())
         if message.task is None:
-            return await self._new_task(message, key, caller.hitl)
+            return await self._new_task(
+                message, key, caller.hitl, is_first=not (caller.key or message.context)
+            )
         context = context_of(message.task)
         if message.context not in (None, context):
             raise invalid("message.contextId", "is not that of the task")
@@ -180,8 +185,10 @@ class TaskServer:
         self._known(log, message.task)
         return _Place(message.task, key, log)
 
-    async def _new_task(self, message: Message, key: str, hitl: bool) -> _Place:
+    async def _new_task(self, message: Message, key: str, hitl: bool, *, is_first: bool) -> _Place:
         context = message.context or str(uuid.uuid5(_NAMESPACE, key))
+        if is_first:  # there can be no such context yet
+            return _Place(context, key, TaskLog(context, hitl))
         if not CONTEXT.fullmatch(context):
             raise invalid("message.contextId", "has other characters than letters, digits, '.', '_' and '-'")
         is_new = False
@@ -190,7 +197,7 @@ class TaskServer:
         except A2AError as error:
             if error.reason != "TASK_NOT_FOUND":
                 raise
-            log, is_new = TaskLog(context), True
+            log, is_new = TaskLog(context, hitl), True
         later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         task = log.commands.get(key) or (later if log.ids else context)
         return _Place(task, key, log, is_new)
@@ -308,6 +315,12 @@ class TaskServer:
     # ------------------------------------------------------------------------- reading
 
     async def _read(self, context: str, hitl: bool) -> TaskLog:
+        """The tasks of the conversation that the request is about."""
+        log = await self._fold(context, hitl)
+        concerns(context, log.session_id)
+        return log
+
+    async def _fold(self, context: str, hitl: bool) -> TaskLog:
         """The tasks of a conversation as they are now."""
         log = TaskLog(context, hitl)
         with as_a2a_error():

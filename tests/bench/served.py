@@ -50,8 +50,15 @@ def cpu_of(process: psutil.Process, work: Callable[[], None]) -> float:
     return cpu_seconds(process) - before
 
 
+Read = Callable[[http.client.HTTPResponse], Any]
+
+
 def post_all(
-    address: str, requests: Sequence[tuple[str, bytes]], check: Callable[[Any], bool], clients: int = CLIENTS
+    address: str,
+    requests: Sequence[tuple[str, bytes]],
+    check: Callable[[Any], bool],
+    clients: int = CLIENTS,
+    read: Read = json.load,
 ) -> None:
     """POST to each path once, by some clients at the same time over kept connections."""
     failures: list[object] = []
@@ -59,7 +66,7 @@ def post_all(
     def client(mine: Sequence[tuple[str, bytes]]) -> None:
         connection = http.client.HTTPConnection(address)
         for path, body in mine:
-            answer = post(connection, path, body)
+            answer = post(connection, path, body, read)
             if not check(answer):
                 failures.append(answer)
         connection.close()
@@ -72,9 +79,9 @@ def post_all(
     assert not failures, failures[0]
 
 
-def post(connection: http.client.HTTPConnection, path: str, body: bytes) -> Any:
+def post(connection: http.client.HTTPConnection, path: str, body: bytes, read: Read = json.load) -> Any:
     connection.request("POST", path, body, {"Content-Type": "application/json"})
-    return json.load(connection.getresponse())
+    return read(connection.getresponse())
 
 
 def new_conversations(address: str, count: int) -> list[str]:
