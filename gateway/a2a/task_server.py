@@ -175,9 +175,11 @@ class TaskServer:
     async def _place(self, message: Message, caller: Caller) -> _Place:
         key = caller.key or str(uuid.uuid4())
         if message.task is None:
-            return await self._new_task(
-                message, key, caller.hitl, is_first=not (caller.key or message.context)
-            )
+            if caller.key is None and message.context is None:  # there can be no such context yet
+                context = str(uuid.uuid4())
+                concerns(context, caller.session_id)
+                return _Place(context, key, TaskLog(context, caller.hitl))
+            return await self._new_task(message, key, caller.hitl)
         context = context_of(message.task)
         if message.context not in (None, context):
             raise invalid("message.contextId", "is not that of the task")
@@ -185,10 +187,8 @@ class TaskServer:
         self._known(log, message.task)
         return _Place(message.task, key, log)
 
-    async def _new_task(self, message: Message, key: str, hitl: bool, *, is_first: bool) -> _Place:
+    async def _new_task(self, message: Message, key: str, hitl: bool) -> _Place:
         context = message.context or str(uuid.uuid5(_NAMESPACE, key))
-        if is_first:  # there can be no such context yet
-            return _Place(context, key, TaskLog(context, hitl))
         if not CONTEXT.fullmatch(context):
             raise invalid("message.contextId", "has other characters than letters, digits, '.', '_' and '-'")
         is_new = False

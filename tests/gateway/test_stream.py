@@ -17,11 +17,11 @@ from stopgo.actors.log.deltas import ModelDelta, ToolProgress
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.gateway import examples as ex
+from stopgo.gateway.event_stream import HEARTBEAT
 from stopgo.gateway.http_connection import SEND_TIMEOUT
 from stopgo.gateway.http_server import Server
 from stopgo.gateway.responses import STRETCH
 from stopgo.gateway.schemas import SCHEMAS
-from stopgo.gateway.stream import HEARTBEAT
 from stopgo.runtime.journal.protocol import NewEvent
 
 pytestmark = pytest.mark.repeat(5)
