@@ -17,6 +17,7 @@ from stopgo.actors.log import events as e
 from stopgo.actors.log import inbox
 from stopgo.actors.log import outcomes as o
 from stopgo.actors.log.event_json import decode, encode
+from stopgo.actors.models.a2a_end import A2AEnd, DataArtifact, FileArtifact, LinkArtifact, TextArtifact
 from stopgo.actors.models.messages import ToolCall, Verbatim
 from stopgo.actors.models.usage import StepUsage
 from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsToken, Unaskable
@@ -68,6 +69,18 @@ EVENTS: Rows = [
     (e.MessageAdded("hi", "c"), 'message.added {"text":"hi","command":"c"}'),
     (e.StateSet("k", "v", "n"), 'state.set {"key":"k","value":"v","node":"n"}'),
     (e.ConversationCompleted(), "conversation.completed {}"),
+    *(
+        (
+            step("model", o.Replied(text="", tool_calls=(), a2a=A2AEnd("failed", artifact))),
+            step_text("model", f'"text":"","tool_calls":[],"a2a?":{{"state":"failed","artifact?":{text}}}'),
+        )
+        for artifact, text in (
+            (TextArtifact(("a", "b")), '{"chunks":["a","b"]}'),
+            (FileArtifact("x", "f", "text/plain"), '{"content":"x","name?":"f","media_type?":"text/plain"}'),
+            (LinkArtifact("u", "f", "text/plain"), '{"url":"u","name?":"f","media_type?":"text/plain"}'),
+            (DataArtifact({"n": 5}), '{"data":{"n":5}}'),
+        )
+    ),
     (
         step(
             "model", o.Replied(text="", tool_calls=CALLS, model="m", verbatim=VERBATIM, usage=USED, hops=HOPS)
@@ -126,9 +139,9 @@ EVENTS: Rows = [
     (e.ApprovalExpired("a", "fail"), 'approval.expired {"id":"a","on_expiry!":"fail"}'),
     (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
     (
-        e.RunStarted("r", 2, "c", "x", 1, True, {"type": "llm"}),
+        e.RunStarted("r", 2, "c", "x", 1, True, {"type": "llm"}, task="t", message_id="m"),
         'run.started {"run":"r","turn":2,"command":"c","tree_id":"x","replay_version":1,"token":true,'
-        '"tree?":{"type":"llm"}}',
+        '"tree?":{"type":"llm"},"task?":"t","message_id?":"m"}',
     ),
     (
         e.RunWaiting("r", ("a",), ("c",), {"run": 1.5}),
@@ -148,8 +161,14 @@ EVENTS: Rows = [
     (e.RunCancelled("r", ("c",)), 'run.cancelled {"run":"r","settles":["c"]}'),
 ]
 COMMANDS: Rows = [
-    (inbox.Create("hi", "s", True), 'create {"message~":"hi","session_id~":"s","token":true}'),
-    (inbox.Say("hi", True), 'message {"message":"hi","token":true}'),
+    (
+        inbox.Create("hi", "s", True, "m"),
+        'create {"message~":"hi","session_id~":"s","token":true,"message_id?":"m"}',
+    ),
+    (
+        inbox.Say("hi", True, "t", "m"),
+        'message {"message":"hi","token":true,"task?":"t","message_id?":"m"}',
+    ),
     (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
     (inbox.Expire("a"), 'expire {"question":"a"}'),
     (inbox.Resume(True), 'resume {"token":true}'),
@@ -183,7 +202,7 @@ EARLIER: Rows = [
         '"structured":null},"need":{"kind":"answers","requests":{},"answers":false}}',
     ),
 ]
-FREE = {"arguments", "parts", "schema", "session_state", "tool_args", "tree"}
+FREE = {"arguments", "data", "parts", "schema", "session_state", "tool_args", "tree"}
 """Objects, or lists of them, in which anything may be."""
 NAMED = {"requests", "worked", "writes"}
 """Objects whose names are data."""
