@@ -22,6 +22,8 @@ Reason: TypeAlias = Literal[
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
     "EXTENSION_SUPPORT_REQUIRED",
     "VERSION_NOT_SUPPORTED",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
 ]
 
 
@@ -49,6 +51,9 @@ KINDS: Mapping[Reason, ErrorKind] = {
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": ErrorKind(-32007, 400, "FAILED_PRECONDITION"),
     "EXTENSION_SUPPORT_REQUIRED": ErrorKind(-32008, 400, "FAILED_PRECONDITION"),
     "VERSION_NOT_SUPPORTED": ErrorKind(-32009, 400, "FAILED_PRECONDITION"),
+    # A2A has none of these: the server error of JSON-RPC, and codes of google.rpc.
+    "RESOURCE_EXHAUSTED": ErrorKind(-32000, 429, "RESOURCE_EXHAUSTED"),
+    "UNAVAILABLE": ErrorKind(-32000, 503, "UNAVAILABLE"),
 }
 
 

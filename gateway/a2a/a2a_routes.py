@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from email.utils import formatdate
@@ -58,6 +59,8 @@ from .task import (
 )
 from .task_server import Caller, TaskServer
 
+MAX_STREAMS = 100
+"""Of one client, at the same time."""
 CARD_AGE = 60
 """Seconds for which a card may be kept."""
 _JSON = "application/json"
@@ -72,6 +75,8 @@ class A2A:
     agent: Agent
     offered: Offered
     _tasks: TaskServer
+    _streams: Counter[str] = attrs.field(factory=Counter)
+    """How many are open, by the address of their client."""
     _started: float = attrs.field(factory=time)
     """The cards are as old as that, UTC seconds."""
 
@@ -212,13 +217,22 @@ class A2A:
         self, items: AsyncGenerator[StreamItem, None], write_item: Callable[[StreamItem], Any]
     ) -> Response:
         """The first item is there before the answer begins, so that a refusal is no stream."""
+        peer = request.remote_addr or ""
+        if self._streams[peer] >= MAX_STREAMS:
+            raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")
         first = await anext(items)
 
         async def events() -> AsyncGenerator[bytes, None]:
-            async with aclosing(items):
-                yield _event(write_item(first))
-                async for item in items:
-                    yield _event(write_item(item))
+            self._streams[peer] += 1
+            try:
+                async with aclosing(items):
+                    yield _event(write_item(first))
+                    async for item in items:
+                        yield _event(write_item(item))
+            finally:
+                self._streams.subtract([peer])
+                if not self._streams[peer]:
+                    del self._streams[peer]
 
         return stream_reply(StreamBody(events(), self.agent.draining, first.context or ""))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from ...actors.common.errors import AgentError, ErrorCode
+from ...actors.common.errors import AgentError
 from .a2a_errors import A2AError, Reason
 
-_REASONS: Mapping[ErrorCode, Reason] = {
+_REASONS: Mapping[str, Reason] = {
     "already_decided": "UNSUPPORTED_OPERATION",
     "approval_not_found": "INVALID_PARAMS",
     "conversation_completed": "UNSUPPORTED_OPERATION",
@@ -22,7 +22,9 @@ _REASONS: Mapping[ErrorCode, Reason] = {
     "invalid_request": "INVALID_PARAMS",
     "message_required": "INVALID_PARAMS",
     "not_waiting_for_credential": "UNSUPPORTED_OPERATION",
+    "queue_full": "RESOURCE_EXHAUSTED",
     "run_in_progress": "UNSUPPORTED_OPERATION",
+    "shutting_down": "UNAVAILABLE",
     "void": "UNSUPPORTED_OPERATION",
 }
 

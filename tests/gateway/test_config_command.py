@@ -106,7 +106,7 @@ def test_scripts_are_read_as_at_the_start(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr() == (
         "",
         "replies.yaml:2: a reply has no key `txt`; did you mean `text`?\n"
-        "replies.yaml:2: a reply needs `text`, `tool_calls` or `error`\n"
+        "replies.yaml:2: a reply needs `text`, `tool_calls`, `error` or `a2a`\n"
         f"there is no script {spare}; a relative path is relative to the agent file\n",
     )
     spare.parent.mkdir()
