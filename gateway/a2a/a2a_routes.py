@@ -127,7 +127,7 @@ class A2A:
         dialect = V1 if found.is_v1 else V03_HTTP
         try:
             check_version(_version())
-            body = await _body() if request.method == "POST" else {}
+            body = await _body(optional=True) if request.method == "POST" else {}
             params = {**request.args, **(body if isinstance(body, Mapping) else {}), **found.params}
             wanted = dialect.read(found.method, params if isinstance(body, Mapping) else body)
             return await self._respond(
@@ -276,13 +276,17 @@ def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
     )
 
 
-async def _body() -> Any:
-    """Raises `A2AError`; of `RequestError`, those that are no fault of the JSON."""
+async def _body(*, optional: bool = False) -> Any:
+    """`optional`: no body is an empty object, for clients send none where the path says it all.
+
+    Raises `A2AError`; of `RequestError`, those that are no fault of the JSON.
+    """
     media_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
     if media_type not in (_JSON, _A2A_JSON, _UNSAID):
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {_JSON}")
     try:
-        return parse_json(await read_body())
+        data = await read_body()
+        return {} if optional and not data else parse_json(data)
     except RequestError as error:
         if error.code != "invalid_request_body":
             raise
