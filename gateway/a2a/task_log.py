@@ -7,7 +7,7 @@ inbox is a task that is submitted, unless its task has begun already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, assert_never
 
 import attrs
@@ -141,10 +141,12 @@ class TaskLog:
         """The open questions, oldest first."""
         return tuple(self._pending.values())
 
-    def has_taken(self, key: str) -> bool:
-        """Whether the message with this key has left the inbox."""
+    def has_taken(self, key: str, decided: Set[str] = frozenset()) -> bool:
+        """Whether the message with this key has left the inbox, and none of the approvals that it decides is
+        open still: each is a command of its own."""
         begun = key in self.commands and key not in self._queued
-        return begun or key in self.decided or key in self.resumed
+        taken = begun or key in self.decided or key in self.resumed
+        return taken and decided.isdisjoint(self._pending)
 
     def is_live(self, id: str) -> bool:
         """Whether a run of the task has begun and has not ended."""

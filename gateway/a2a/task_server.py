@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Sequence, Set
 from contextlib import aclosing
 
 import attrs
@@ -122,7 +122,8 @@ class TaskServer:
         if told:
             yield with_notice(task, told)
             return
-        async with aclosing(self._follow(log, task, place.key)) as items:
+        decided = frozenset(self._decisions(place, send.message, caller))
+        async with aclosing(self._follow(log, task, place.key, decided)) as items:
             async for item in items:
                 yield item
 
@@ -206,8 +207,7 @@ class TaskServer:
         """None: done. A text: the message led to nothing. A message: the same, and there is no task."""
         log, message = place.log, send.message
         if place.key not in log.commands:
-            decisions = self._decisions(place, message, caller) if place.task in log.ids else None
-            if decisions:
+            if decisions := self._decisions(place, message, caller):
                 await self._decide(decisions, place, send, caller)
                 return None
             state = self._refuse(place, message, caller)
@@ -221,7 +221,10 @@ class TaskServer:
         return None
 
     def _decisions(self, place: _Place, message: Message, caller: Caller) -> Decisions:
+        """Those that a message brings; a message that begins a run brings none."""
         log = place.log
+        if place.key in log.commands or place.task not in log.ids:
+            return {}
         repeated = log.decided.get(place.key, ())
         pending = repeated or (log.pending if log.is_live(place.task) else ())
         named = named_decisions(message, pending)
@@ -348,12 +351,12 @@ class TaskServer:
                     return
 
     async def _follow(
-        self, read: TaskLog, known: Task, key: str | None = None
+        self, read: TaskLog, known: Task, key: str | None = None, decided: Set[str] = frozenset()
     ) -> AsyncGenerator[StreamItem, None]:
         """`known`, a task as it was after `read`, then what changed since. The stream stays open until the
-        conversation has taken the message with this key."""
+        conversation has taken the message with this key, and that is all the approvals that it decides."""
         yield known
-        if ends_stream(known.status.state) and (key is None or read.has_taken(key)):
+        if ends_stream(known.status.state) and (key is None or read.has_taken(key, decided)):
             return
         log = TaskLog(read.context, read.hitl)
         with as_a2a_error():
@@ -364,7 +367,7 @@ class TaskServer:
                             continue
                         match update:
                             case StatusUpdate(status=Status(state=state)) if ends_stream(state) and (
-                                key is None or log.has_taken(key)
+                                key is None or log.has_taken(key, decided)
                             ):
                                 yield attrs.evolve(update, final=True)
                                 return
