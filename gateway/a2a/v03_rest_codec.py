@@ -160,7 +160,9 @@ def write_item(item: StreamItem) -> Json:
 
 
 def write_error(error: A2AError) -> Json:
-    """The body of an error: that of 1.0, and beside it what clients of 0.3 look for: its name and message."""
+    """The body of an error: that of 1.0, and beside it what clients of 0.3 look for: its message, and its
+    name (a2a-sdk) or its number in JSON-RPC (@a2a-js/sdk)."""
     words = error.reason.removesuffix("_ERROR").split("_")
     name = "".join(word.capitalize() for word in words)
-    return {**http_error(error), "type": f"{name}Error", "message": str(error)}
+    named = {"type": f"{name}Error", "code": error.kind.code, "message": str(error)}
+    return {**http_error(error), **named}

@@ -97,6 +97,6 @@ UNKNOWN_TO_IT: set[Reason] = {"PARSE_ERROR", "RESOURCE_EXHAUSTED", "UNAVAILABLE"
 def test_codes_and_names_are_those_of_the_kit(reason: Reason) -> None:
     error = A2AError(reason, "no")
     written = v03_rest_codec.write_error(error)
-    assert NAMES[written["type"]] == error.kind.code
+    assert NAMES[written["type"]] == written["code"] == error.kind.code
     assert written["message"] == "no"
     assert written["error"] == http_error(error)["error"]
