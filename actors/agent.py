@@ -22,7 +22,7 @@ import trio
 from ..config.agent_config import AgentConfig
 from ..runtime.clock import WallClock, system_clock
 from ..runtime.journal.errors import BadCursor
-from ..runtime.journal.protocol import Event, Journal, NotAccepted, QuestionPage, QuestionState
+from ..runtime.journal.protocol import Event, Journal, NotAccepted, Notes, QuestionPage, QuestionState
 from ..runtime.journal.sqlite import open_sqlite
 from .approvals.kinds import Approval
 from .common import errors
@@ -61,6 +61,8 @@ class Agent:
     _cast: Cast
     _journal: Journal
     _sender: Sender
+    notes: Notes
+    """Small values that outlive the process, by kinds that the agent does not use itself."""
 
     @property
     def draining(self) -> trio.Event:
@@ -215,10 +217,7 @@ class Agent:
         return found
 
     async def log_end(self, id: str) -> LogEnd:
-        """How far `events` goes by now.
-
-        Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``.
-        """
+        """How far `events` goes by now. Raises what `events` raises."""
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
@@ -379,7 +378,7 @@ async def _run(
             if recorder is not None:
                 await nursery.start(recorder.run)
             nursery.start_soon(startup.resume_all, cast.services)
-            agent = Agent(config, cast, journal, Sender(cast.services))
+            agent = Agent(config, cast, journal, Sender(cast.services), journal)
             try:
                 yield agent
             except BaseException:

@@ -57,6 +57,13 @@ class ServerConfig:
             items=About("", pattern=_ORIGIN, meaning="scheme and host, such as https://agents.example"),
         ),
     )
+    push_to_private: bool = attrs.field(
+        default=False,
+        metadata=about(
+            "Whether A2A clients may have push notifications sent to addresses of private networks and of "
+            "this machine, as tests and clusters need it."
+        ),
+    )
 
 
 @attrs.frozen

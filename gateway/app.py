@@ -23,6 +23,7 @@ from ..runtime.journal.errors import JournalBroken
 from . import errors
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
+from .a2a.push import PushNotifier
 from .approval_routes import Approvals
 from .body import Request
 from .conversation_routes import Conversations
@@ -104,8 +105,11 @@ class Application(QuartTrio):
             return await self.handle_user_exception(error)
 
 
-def make_app(agent: Agent, offered: Offered = ALL_OFFERED) -> QuartTrio:
-    """Every route of the contract, and nothing that answers anything but JSON when it fails."""
+def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | None = None) -> QuartTrio:
+    """Every route of the contract, and nothing that answers anything but JSON when it fails.
+
+    Without `push`, A2A offers no push notifications.
+    """
     app = Application(__name__, static_folder=None)
     app.allowed = allowed_by(agent.config.server)
     # A redirect to a tidied path would be HTML.
@@ -127,7 +131,7 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED) -> QuartTrio:
             methods=[operation.method],
         )
 
-    A2A.of(agent, offered).add_to(app)
+    A2A.of(agent, offered, push).add_to(app)
 
     app.register_error_handler(AgentError, errors.on_agent_error)
     app.register_error_handler(errors.RequestError, errors.on_request_error)

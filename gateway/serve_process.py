@@ -23,6 +23,7 @@ from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock
 from ..runtime.errors import RestartLimitReached
 from ..runtime.journal.errors import JournalError
+from .a2a.push import open_push
 from .app import make_app
 from .http_server import BindError, Server, bind, open_server
 from .log_lines import configure
@@ -66,7 +67,8 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
             nursery.start_soon(shutdown.listen, signals)
             async with (
                 open_agent(config, record=record) as agent,
-                open_server(make_app(agent), sockets) as server,
+                open_push(agent) as push,
+                open_server(make_app(agent, push=push), sockets) as server,
             ):
                 _settle_memory()
                 _announce(config, server)

@@ -42,6 +42,7 @@ from .hitl import HITL
 from .http_paths import find
 from .json_rpc import Id, id_of, read_call, write_error, write_result
 from .output_modes import OutputModes
+from .push import PushNotifier
 from .task import (
     Answer,
     CancelTask,
@@ -75,14 +76,16 @@ class A2A:
     agent: Agent
     offered: Offered
     _tasks: TaskServer
+    _push: PushNotifier | None
     _streams: Counter[str] = attrs.field(factory=Counter)
     """How many are open, by the address of their client."""
     _started: float = attrs.field(factory=time)
     """The cards are as old as that, UTC seconds."""
 
     @classmethod
-    def of(cls, agent: Agent, offered: Offered) -> A2A:
-        return cls(agent, offered, TaskServer(agent))
+    def of(cls, agent: Agent, offered: Offered, push: PushNotifier | None = None) -> A2A:
+        offered = attrs.evolve(offered, push=offered.push and push is not None)
+        return cls(agent, offered, TaskServer(agent, push), push)
 
     def add_to(self, app: Quart) -> None:
         for path in ("/.well-known/agent-card.json", "/.well-known/agent.json"):
@@ -190,7 +193,8 @@ class A2A:
             case GetCard():
                 return card(self._about(), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
-                raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "the agent sends no push notifications")
+                assert self._push is not None  # `_check` saw to it
+                return await self._push.answer(wanted, is_v1=dialect.is_v1)
             case Subscribe():
                 raise AssertionError("it has a stream for an answer")
             case _:
@@ -273,6 +277,7 @@ def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
         token=headers.bearer(request.headers),
         hitl=HITL in extensions,
         continues=dialect is OLDER,
+        is_v1=dialect.is_v1,
     )
 
 

@@ -19,15 +19,13 @@ from contextlib import aclosing
 import attrs
 
 from ...actors.agent import Agent
-from ...actors.common.errors import AgentError, damage_as_agent_error
+from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
-from ...actors.log.event_json import decode
-from ...actors.log.events import Entry
-from ...runtime.journal.errors import Reading
 from ..responses import concerns
 from .a2a_errors import A2AError, invalid
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
+from .push import PushNotifier
 from .task import (
     TERMINAL,
     CancelTask,
@@ -45,6 +43,7 @@ from .task import (
     Text,
 )
 from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, word_of
+from .task_events import entries, known_task, read_tasks
 from .task_log import TaskLog
 from .task_page import context_of, ends_stream, matches, page_offset, with_history, with_notice
 
@@ -73,6 +72,8 @@ class Caller:
     """It activates the extension for approvals."""
     continues: bool = False
     """A message to a task that has ended continues it (the older dialect)."""
+    is_v1: bool = True
+    """It speaks version 1.0."""
 
 
 @attrs.frozen
@@ -96,10 +97,11 @@ class TaskServer:
     """Every method raises `A2AError`."""
 
     agent: Agent
+    push: PushNotifier | None = None
 
     async def send(self, send: Send, caller: Caller) -> Task | Message:
         place = await self._place(send.message, caller)
-        told = await self._carry_out(place, send, caller)
+        told = await self._begin(place, send, caller)
         if isinstance(told, Message):
             return told
         log = await self._read(place.context, caller.hitl)
@@ -109,7 +111,7 @@ class TaskServer:
     async def stream(self, send: Send, caller: Caller) -> AsyncGenerator[StreamItem, None]:
         """The task as it was before the message, then its updates, to the one that closes the stream."""
         place = await self._place(send.message, caller)
-        told = await self._carry_out(place, send, caller)
+        told = await self._begin(place, send, caller)
         if isinstance(told, Message):
             yield told
             return
@@ -202,6 +204,22 @@ class TaskServer:
         later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         task = log.commands.get(key) or (later if log.ids else context)
         return _Place(task, key, log, is_new)
+
+    async def _begin(self, place: _Place, send: Send, caller: Caller) -> str | Message | None:
+        """Carry it out; what it says of push notifications counts from before the message."""
+        config, push = send.push, self.push
+        if config is None or push is None:
+            return await self._carry_out(place, send, caller)
+        await push.check(config)
+        # The task has to be there first, and must not be over by then; with its key, the message is the same.
+        told = await self._carry_out(place, attrs.evolve(send, wait=False), caller)
+        if told is not None:
+            return told
+        log, config = place.log, attrs.evolve(config, task=place.task)
+        task = log.task(place.task) if log.has_taken(place.key) else None
+        is_over = task is not None and task.status.state in TERMINAL
+        await push.set(config, is_v1=caller.is_v1, after=log.last_seq, is_over=is_over)
+        return await self._carry_out(place, send, caller) if send.wait and not send.stream else None
 
     async def _carry_out(self, place: _Place, send: Send, caller: Caller) -> str | Message | None:
         """None: done. A text: the message led to nothing. A message: the same, and there is no task."""
@@ -325,30 +343,7 @@ class TaskServer:
 
     async def _fold(self, context: str, hitl: bool) -> TaskLog:
         """The tasks of a conversation as they are now."""
-        log = TaskLog(context, hitl)
-        with as_a2a_error():
-            # Before the events, for a command leaves the inbox in the commit of its first event.
-            queued = await self.agent.inbox(context)
-            async with aclosing(
-                self._entries(context, (await self.agent.log_end(context)).last_seq)
-            ) as found:
-                async for entry in found:
-                    log.apply(entry)
-        for received in queued:
-            log.queue(received)
-        return log
-
-    async def _entries(self, context: str, end: int | None = None) -> AsyncGenerator[Entry, None]:
-        """The events of a conversation, those that come included, or up to `end`."""
-        if end == 0:
-            return
-        async with aclosing(self.agent.events(context)) as events:
-            async for event in events:
-                with damage_as_agent_error(), Reading(context, f"event {event.seq}"):
-                    entry = decode(event)
-                yield entry
-                if event.seq == end:
-                    return
+        return await read_tasks(self.agent, context, hitl=hitl)
 
     async def _follow(
         self, read: TaskLog, known: Task, key: str | None = None, decided: Set[str] = frozenset()
@@ -360,8 +355,8 @@ class TaskServer:
             return
         log = TaskLog(read.context, read.hitl)
         with as_a2a_error():
-            async with aclosing(self._entries(read.context)) as entries:
-                async for entry in entries:
+            async with aclosing(entries(self.agent, read.context)) as found:
+                async for entry in found:
                     for update in log.apply(entry):
                         if entry.seq <= read.last_seq or update.task != known.id:
                             continue
@@ -375,10 +370,7 @@ class TaskServer:
                                 yield update
 
     def _known(self, log: TaskLog, id: str) -> Task:
-        task = log.task(id)
-        if task is None:
-            raise A2AError("TASK_NOT_FOUND", f"there is no task {id[:200]}")
-        return task
+        return known_task(log, id)
 
     async def _contexts(self) -> Sequence[str]:
         found: list[str] = []

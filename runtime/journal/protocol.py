@@ -243,7 +243,23 @@ class QuestionPage:
 # ---------------------------------------------------------------------- protocol
 
 
-class Journal(Protocol):
+class Notes(Protocol):
+    """Small objects by kind and key; no kind of theirs is another's."""
+
+    async def notes(self, kind: str) -> Mapping[str, Json | None]:
+        """All notes of a kind by key; None for one that cannot be read."""
+        ...
+
+    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+        """Keep these notes in one commit, each in the place of the one that its key had before.
+
+        Raises:
+            NoteTooLong
+        """
+        ...
+
+
+class Journal(Notes, Protocol):
     """See the module's docstring for the rules all of these keep."""
 
     async def deliver(
@@ -375,17 +391,5 @@ class Journal(Protocol):
 
         Raises:
             Fenced
-        """
-        ...
-
-    async def notes(self, kind: str) -> Mapping[str, Json | None]:
-        """All notes of a kind by key; None for one that cannot be read."""
-        ...
-
-    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
-        """Keep these notes in one commit, each in the place of the one that its key had before.
-
-        Raises:
-            NoteTooLong
         """
         ...

@@ -1,0 +1,324 @@
+"""Push notifications: what changes of a task, sent to addresses that its clients set.
+
+Each configuration of a live task has a follower. It folds the conversation's events and sends each update
+before it reads the next event: the journal is its queue, so a slow receiver costs no memory, loses nothing
+and holds up nobody else.
+
+Configurations are kept as notes, without the token and the credentials: these stay in memory. So after a
+restart a configuration is listed, and paused until a client sets it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+import trio
+
+from ...actors.agent import Agent
+from ...actors.common.errors import AgentError
+from .. import chunked_json
+from . import v03_codec, v1_codec
+from .a2a_errors import A2AError, invalid
+from .push_address import BadAddress, target_of
+from .push_post import NotDelivered, Post, Resolve, resolve
+from .task import (
+    INTERRUPTED,
+    TERMINAL,
+    DeletePush,
+    GetPush,
+    ListPush,
+    PushConfig,
+    SetPush,
+    StatusUpdate,
+    Task,
+    Update,
+)
+from .task_events import entries, known_task, read_tasks
+from .task_log import TaskLog
+from .task_page import context_of
+
+log = logging.getLogger(__name__)
+
+NOTES = "a2a.push"
+"""The kind of the notes. Their keys are numbers that are used again, so there are never more notes than
+configurations at one time."""
+MOST_CONFIGS = 1000
+"""In all. To make room, those of tasks that have ended are forgotten, then paused ones, the oldest first."""
+MOST_OF_A_TASK = 16
+LONGEST_ID = 128
+LONGEST_SECRET = 4096
+"""Characters of a token, and of credentials."""
+
+ATTEMPTS = 8
+"""For one update."""
+FIRST_PAUSE = 1.0
+"""Seconds after the first attempt. Each pause is twice the one before, and at random up to half shorter."""
+LONGEST_PAUSE = 60.0
+"""Seconds."""
+
+MEDIA_TYPE = "application/a2a+json"
+V03_MEDIA_TYPE = "application/json"
+
+_SCHEME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_SECRET = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+
+PushRequest: TypeAlias = SetPush | GetPush | ListPush | DeletePush
+
+
+@attrs.define(eq=False)
+class _Hook:
+    config: PushConfig
+    is_v1: bool
+    """It was set in version 1.0, which fixes what is sent."""
+    slot: str
+    """The key of its note."""
+    is_over: bool = False
+    """The task has ended, and all of it was sent."""
+    failing: bool = False
+    """The last update was given up."""
+    scope: trio.CancelScope | None = None
+    """Of its follower. None: it is paused or over."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.config.task, self.config.id
+
+
+@attrs.define(eq=False)
+class PushNotifier:
+    """Made by `open_push`. Methods raise `A2AError`."""
+
+    _agent: Agent
+    _nursery: trio.Nursery
+    _post: Post
+    _hooks: dict[tuple[str, str], _Hook] = attrs.field(factory=dict)
+    """By task and id, those set longest ago first."""
+    _writing: trio.Lock = attrs.field(factory=trio.Lock)
+
+    async def answer(self, request: PushRequest, *, is_v1: bool) -> PushConfig | Sequence[PushConfig] | None:
+        """A configuration that was read has neither token nor credentials: whoever knows a task may ask."""
+        id = request.config.task if isinstance(request, SetPush) else request.task
+        tasks = await read_tasks(self._agent, context_of(id))
+        task = known_task(tasks, id)
+        match request:
+            case SetPush(config=config):
+                await self.check(config)
+                is_over = task.status.state in TERMINAL
+                return await self.set(config, is_v1=is_v1, after=tasks.last_seq, is_over=is_over)
+            case GetPush():
+                return self._shown(self._find(request))
+            case ListPush():
+                return tuple(map(self._shown, self._of(request.task)))
+            case DeletePush():
+                async with self._writing:
+                    hook = self._hooks.get((request.task, request.id))
+                    if hook is not None:
+                        await self._forget(hook)
+                return None
+            case _:
+                assert_never(request)
+
+    async def check(self, config: PushConfig) -> None:
+        """Raises `A2AError` INVALID_PARAMS for what `set` must not be given."""
+        try:
+            await self._post.check(target_of(config.url))
+        except BadAddress as error:
+            raise invalid("url", str(error)) from error
+        if len(config.id) > LONGEST_ID or not config.id.isprintable():
+            raise invalid("id", f"must be printable and at most {LONGEST_ID} characters long")
+        if config.scheme is not None and not _SCHEME.fullmatch(config.scheme):
+            raise invalid("authentication.scheme", "is not the name of a scheme")
+        for field, secret in (("token", config.token), ("authentication.credentials", config.credentials)):
+            if secret is not None and not (len(secret) <= LONGEST_SECRET and _SECRET.fullmatch(secret)):
+                raise invalid(field, f"must be ASCII without controls, at most {LONGEST_SECRET} characters")
+
+    async def set(self, config: PushConfig, *, is_v1: bool, after: int, is_over: bool) -> PushConfig:
+        """Keep a configuration that passed `check`, in the place of the one with the same id, and send what
+        comes after the event `after`, unless the task `is_over`. The configuration, with its id."""
+        if not config.id:
+            # Clients of 0.3 that name none have one for each task.
+            config = attrs.evolve(config, id=str(uuid.uuid4()) if is_v1 else config.task)
+        async with self._writing:
+            hook = self._hooks.get((config.task, config.id))
+            if hook is None:
+                hook = _Hook(config, is_v1, await self._free_slot(config.task))
+            changed = attrs.evolve(hook, config=config, is_v1=is_v1, is_over=is_over and hook.scope is None)
+            await self._agent.notes.write_notes(NOTES, {hook.slot: _to_json(changed)})
+            hook.config, hook.is_v1, hook.is_over = config, is_v1, changed.is_over
+            hook.failing = False
+            self._hooks[hook.key] = hook
+            if hook.scope is None and not hook.is_over:
+                hook.scope = trio.CancelScope()
+                self._nursery.start_soon(self._follow, hook, hook.scope, after)
+        return config
+
+    async def load(self) -> None:
+        """Take in what was kept by the process before."""
+        notes = await self._agent.notes.notes(NOTES)
+        hooks = [hook for slot, note in notes.items() if (hook := _from_json(slot, note)) is not None]
+        self._hooks = {hook.key: hook for hook in hooks}
+        if paused := sum(not hook.is_over for hook in hooks):
+            log.warning(
+                "%d push notification configuration(s) paused: credentials are not kept over a restart, so "
+                "clients have to set them again",
+                paused,
+            )
+
+    # -------------------------------------------------------------------- keeping
+
+    def _find(self, request: GetPush) -> _Hook:
+        found = self._of(request.task)
+        hook = next((hook for hook in found if request.id in (None, hook.config.id)), None)
+        if hook is None:
+            raise A2AError("TASK_NOT_FOUND", "the task has no such push notification configuration")
+        return hook
+
+    def _of(self, task: str) -> Sequence[_Hook]:
+        return [hook for hook in self._hooks.values() if hook.config.task == task]
+
+    def _shown(self, hook: _Hook) -> PushConfig:
+        return attrs.evolve(hook.config, token=None, credentials=None)
+
+    async def _free_slot(self, task: str) -> str:
+        if len(self._of(task)) >= MOST_OF_A_TASK:
+            raise A2AError("UNSUPPORTED_OPERATION", f"a task has at most {MOST_OF_A_TASK} configurations")
+        if len(self._hooks) >= MOST_CONFIGS:
+            hooks = self._hooks.values()
+            idle = [hook for hook in hooks if hook.is_over] or [hook for hook in hooks if hook.scope is None]
+            if not idle:
+                raise A2AError("UNSUPPORTED_OPERATION", f"the agent has {MOST_CONFIGS} configurations")
+            await self._forget(idle[0])
+        used = {hook.slot for hook in self._hooks.values()}
+        return next(slot for slot in map(str, range(MOST_CONFIGS)) if slot not in used)
+
+    async def _forget(self, hook: _Hook) -> None:
+        """Call it with `_writing`."""
+        await self._agent.notes.write_notes(NOTES, {hook.slot: {}})
+        del self._hooks[hook.key]
+        if hook.scope is not None:
+            hook.scope.cancel()
+
+    # ------------------------------------------------------------------ following
+
+    async def _follow(self, hook: _Hook, scope: trio.CancelScope, after: int) -> None:
+        with scope:
+            try:
+                is_over = await self._send_updates(hook, after)
+            except AgentError as error:
+                is_over = False
+                log.warning("push notifications of a task ended: %s", error.message)
+            async with self._writing:
+                hook.scope = None
+                if is_over:
+                    hook.is_over = True
+                    await self._agent.notes.write_notes(NOTES, {hook.slot: _to_json(hook)})
+                elif not await self._exists(hook):
+                    await self._forget(hook)
+
+    async def _exists(self, hook: _Hook) -> bool:
+        try:
+            await self._agent.log_end(context_of(hook.config.task))
+        except AgentError as error:
+            return error.code != "conversation_not_found"
+        return True
+
+    async def _send_updates(self, hook: _Hook, after: int) -> bool:
+        """Whether the task has ended, not just its conversation or the agent."""
+        tasks = TaskLog(context_of(hook.config.task))
+        async with aclosing(entries(self._agent, tasks.context)) as found:
+            async for entry in found:
+                updates = [each for each in tasks.apply(entry) if each.task == hook.config.task]
+                if entry.seq <= after or not updates:
+                    continue
+                task = known_task(tasks, hook.config.task)
+                # Version 0.3 sends the task as it is after the event, so once.
+                for update in updates if hook.is_v1 else updates[-1:]:
+                    await self._deliver(hook, update, task)
+                if task.status.state in TERMINAL:
+                    return True
+        return False
+
+    async def _deliver(self, hook: _Hook, update: Update, task: Task) -> None:
+        """Send one update, or give it up. While a receiver fails, only what says that a task ended or waits
+        is worth more than one attempt: else a client would learn of that late."""
+        told = v1_codec.write_notification(update) if hook.is_v1 else v03_codec.write_notification(task)
+        media_type = MEDIA_TYPE if hook.is_v1 else V03_MEDIA_TYPE
+        body = chunked_json.encode(told)
+        attempts = 1 if hook.failing and not _matters(update) else ATTEMPTS
+        for pause in _pauses(attempts):
+            target = target_of(hook.config.url)
+            try:
+                await self._post.send(target, _headers(hook.config, media_type), body)
+            except NotDelivered as error:
+                if error.again and pause is not None:
+                    await trio.sleep(pause)
+                    continue
+                if not hook.failing:
+                    log.warning("a push notification to %s was given up: %s", target.origin, error)
+                hook.failing = True
+            else:
+                hook.failing = False
+            return
+
+
+@asynccontextmanager
+async def open_push(agent: Agent, *, resolve: Resolve = resolve) -> AsyncIterator[PushNotifier]:
+    """Send notifications for the length of the block. `resolve` is asked for the addresses of hosts."""
+    post = Post(agent.config.server.push_to_private, resolve)
+    try:
+        async with trio.open_nursery() as nursery:
+            notifier = PushNotifier(agent, nursery, post)
+            await notifier.load()
+            yield notifier
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await post.aclose()
+
+
+def _matters(update: Update) -> bool:
+    return isinstance(update, StatusUpdate) and update.status.state in TERMINAL | INTERRUPTED
+
+
+def _pauses(attempts: int) -> Sequence[float | None]:
+    """Seconds after each attempt; None: it is the last one."""
+    pauses = (min(FIRST_PAUSE * 2**number, LONGEST_PAUSE) for number in range(attempts - 1))
+    return [*(pause * random.uniform(0.5, 1.0) for pause in pauses), None]
+
+
+def _headers(config: PushConfig, media_type: str) -> Mapping[str, str]:
+    headers = {"Content-Type": media_type, "User-Agent": "agent-stop-and-go"}
+    if config.credentials is not None:
+        headers["Authorization"] = f"{config.scheme or 'Bearer'} {config.credentials}"
+    if config.token is not None:
+        headers["X-A2A-Notification-Token"] = config.token
+    return headers
+
+
+def _to_json(hook: _Hook) -> Mapping[str, Any]:
+    """What is kept of it."""
+    config = hook.config
+    kept = {"task": config.task, "id": config.id, "url": config.url, "scheme": config.scheme}
+    return {**kept, "is_v1": hook.is_v1, "is_over": hook.is_over}
+
+
+def _from_json(slot: str, note: Mapping[str, Any] | None) -> _Hook | None:
+    """None: nothing is kept there, or it cannot be read."""
+    match note:
+        case {
+            "task": str(task),
+            "id": str(id),
+            "url": str(url),
+            "scheme": str() | None as scheme,
+            "is_v1": bool(is_v1),
+            "is_over": bool(is_over),
+        }:
+            return _Hook(PushConfig(task=task, id=id, url=url, scheme=scheme), is_v1, slot, is_over)
+    return None

@@ -1,0 +1,123 @@
+"""To which addresses notifications may go. Pure.
+
+A client names the address, and the agent connects to it from inside its own network: without a check, a
+client could reach what only the agent can. Host names are checked by what they resolve to.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import attrs
+
+LONGEST_URL = 2048
+"""Characters."""
+
+Reach: TypeAlias = Literal["public", "private", "never"]
+
+_CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?")
+_PORTS = {"http": 80, "https": 443}
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class BadAddress(Exception):
+    """An address that nothing is sent to; the text says why, as the end of a sentence."""
+
+
+@attrs.frozen
+class Target:
+    """An address in parts, of which `host` is still to be resolved unless it is an IP address."""
+
+    scheme: str
+    host: str
+    """In lower case, without brackets."""
+    port: int
+    path: str
+    """With the query; it begins with a slash."""
+
+    @property
+    def is_literal(self) -> bool:
+        return _literal(self.host) is not None
+
+    @property
+    def host_header(self) -> str:
+        name = _bracketed(self.host)
+        return name if self.port == _PORTS[self.scheme] else f"{name}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """What may be logged: paths and queries of such addresses often hold a secret."""
+        return f"{self.scheme}://{self.host_header}"
+
+    def at(self, address: str) -> str:
+        """The same with an IP address in place of the name."""
+        return f"{self.scheme}://{_bracketed(address)}:{self.port}{self.path}"
+
+
+def target_of(url: str) -> Target:
+    """Raises `BadAddress`."""
+    if len(url) > LONGEST_URL:
+        raise BadAddress(f"is longer than {LONGEST_URL} characters")
+    if not _CHARACTERS.fullmatch(url):
+        raise BadAddress("has characters that no address has")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise BadAddress("is not an address") from None
+    if parts.scheme not in _PORTS:
+        raise BadAddress("must begin with https:// or http://")
+    if "@" in parts.netloc:
+        raise BadAddress("must not name a user; credentials belong into `authentication`")
+    host = parts.hostname or ""
+    if not (_HOST_NAME.fullmatch(host) or (_literal(host) and "%" not in host)) or port == 0:
+        raise BadAddress("must name a host")
+    path = parts.path or "/"
+    return Target(
+        parts.scheme, host, port or _PORTS[parts.scheme], f"{path}?{parts.query}" if parts.query else path
+    )
+
+
+def reach_of(address: str) -> Reach:
+    """Whose an IP address is: everybody's, that of a network or this machine, or nothing to send to.
+
+    Link-local addresses are among the last ones: in clouds, credentials of the machine are had there.
+    """
+    meant = _meant(ip_address(address))
+    if meant.is_loopback:
+        return "private"
+    if meant.is_multicast or meant.is_unspecified or meant.is_link_local or meant.is_reserved:
+        return "never"
+    if isinstance(meant, IPv6Address) and (meant.is_site_local or meant.teredo):
+        return "never"
+    return "public" if meant.is_global else "private"
+
+
+def is_allowed(address: str, *, to_private: bool) -> bool:
+    """`to_private`: addresses of networks and of this machine are allowed, too."""
+    reach = reach_of(address)
+    return reach == "public" or (to_private and reach == "private")
+
+
+def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Where packets arrive: addresses of IPv6 in which one of IPv4 is wrapped stand for that one."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _literal(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,51 @@
+"""Tasks, read from the events of the agent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from ...actors.agent import Agent
+from ...actors.common.errors import damage_as_agent_error
+from ...actors.log.event_json import decode
+from ...actors.log.events import Entry
+from ...runtime.journal.errors import Reading
+from .a2a_errors import A2AError
+from .as_a2a_error import as_a2a_error
+from .task import Task
+from .task_log import TaskLog
+
+
+async def read_tasks(agent: Agent, context: str, *, hitl: bool = False) -> TaskLog:
+    """The tasks of a conversation as they are now. Raises `A2AError`."""
+    log = TaskLog(context, hitl)
+    with as_a2a_error():
+        # Before the events, for a command leaves the inbox in the commit of its first event.
+        queued = await agent.inbox(context)
+        async with aclosing(entries(agent, context, (await agent.log_end(context)).last_seq)) as found:
+            async for entry in found:
+                log.apply(entry)
+    for received in queued:
+        log.queue(received)
+    return log
+
+
+async def entries(agent: Agent, context: str, end: int | None = None) -> AsyncGenerator[Entry, None]:
+    """The events of a conversation, those that come included, or up to `end`. Raises `AgentError`."""
+    if end == 0:
+        return
+    async with aclosing(agent.events(context)) as events:
+        async for event in events:
+            with damage_as_agent_error(), Reading(context, f"event {event.seq}"):
+                entry = decode(event)
+            yield entry
+            if event.seq == end:
+                return
+
+
+def known_task(log: TaskLog, id: str) -> Task:
+    """Raises `A2AError` TASK_NOT_FOUND."""
+    task = log.task(id)
+    if task is None:
+        raise A2AError("TASK_NOT_FOUND", f"there is no task {id[:200]}")
+    return task
