@@ -282,16 +282,18 @@ def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
 
 
 async def _body(*, optional: bool = False) -> Any:
-    """`optional`: no body is an empty object, for clients send none where the path says it all.
+    """`optional`: the path may say it all, and nothing stands for an empty object.
 
     Raises `A2AError`; of `RequestError`, those that are no fault of the JSON.
     """
+    data = await read_body()
+    if optional and not data.strip():
+        return {}
     media_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
     if media_type not in (_JSON, _A2A_JSON, _UNSAID):
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {_JSON}")
     try:
-        data = await read_body()
-        return {} if optional and not data else parse_json(data)
+        return parse_json(data)
     except RequestError as error:
         if error.code != "invalid_request_body":
             raise

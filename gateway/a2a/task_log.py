@@ -23,6 +23,7 @@ from ...actors.models.a2a_end import A2AEnd
 from . import artifact_parts
 from .hitl import HITL, request_of
 from .task import (
+    INTERRUPTED,
     Artifact,
     ArtifactUpdate,
     Data,
@@ -170,9 +171,10 @@ class TaskLog:
                 yield self._paused(entry, event)
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
                 yield from self._ended(entry, event)
+            case e.ConversationCompleted():
+                yield from self._closed(entry)
             case (
                 e.ConversationCreated()
-                | e.ConversationCompleted()
                 | e.StateSet()
                 | e.StepFinished()
                 | e.BatchFinished()
@@ -291,6 +293,13 @@ class TaskLog:
             artifact = Artifact(id=f"{self._live.run}:{ANSWER}", name=ANSWER, parts=(Text(answer),))
             yield self._artifact(artifact)
         yield self._status(entry, "completed")
+
+    def _closed(self, entry: e.Entry) -> Iterator[Update]:
+        """Nobody can answer the tasks any more that wait for a message, as a script says."""
+        for task in self._tasks.values():
+            if task.status.state in INTERRUPTED:
+                task.status = Status("canceled", entry.at)
+                yield StatusUpdate(task=task.id, context=self.context, status=task.status)
 
     @property
     def _live(self) -> _Task:

@@ -27,6 +27,7 @@ from .as_a2a_error import as_a2a_error
 from .message_text import text_of
 from .push import PushNotifier
 from .task import (
+    INTERRUPTED,
     TERMINAL,
     CancelTask,
     GetTask,
@@ -136,11 +137,16 @@ class TaskServer:
     async def cancel(self, request: CancelTask, *, hitl: bool) -> Task:
         context = context_of(request.id)
         log = await self._read(context, hitl)
-        if not log.is_live(request.id):
-            state = self._known(log, request.id).status.state
-            raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state}, and nothing of it is going on")
+        state = self._known(log, request.id).status.state
         with as_a2a_error():
-            await self.agent.cancel(context)
+            if log.is_live(request.id):
+                await self.agent.cancel(context)
+            elif state in INTERRUPTED:
+                # As a script says, for no run is going. That nobody will answer is on record only when the
+                # conversation takes no more messages.
+                await self.agent.complete(context)
+            else:
+                raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state}, and nothing of it is going on")
         task = self._known(await self._read(context, hitl), request.id)
         if task.status.state != "canceled":
             raise A2AError("TASK_NOT_CANCELABLE", f"the task is {task.status.state}")
@@ -349,9 +355,11 @@ class TaskServer:
         self, read: TaskLog, known: Task, key: str | None = None, decided: Set[str] = frozenset()
     ) -> AsyncGenerator[StreamItem, None]:
         """`known`, a task as it was after `read`, then what changed since. The stream stays open until the
-        conversation has taken the message with this key, and that is all the approvals that it decides."""
+        conversation has taken the message with this key, and that is all the approvals that it decides, and the
+        task gets to a state that ends the stream: one that waits for input already is worth following (section
+        3.1.6)."""
         yield known
-        if ends_stream(known.status.state) and (key is None or read.has_taken(key, decided)):
+        if key is not None and ends_stream(known.status.state) and read.has_taken(key, decided):
             return
         log = TaskLog(read.context, read.hitl)
         with as_a2a_error():
