@@ -354,10 +354,11 @@ class TaskServer:
     async def _follow(
         self, read: TaskLog, known: Task, key: str | None = None, decided: Set[str] = frozenset()
     ) -> AsyncGenerator[StreamItem, None]:
-        """`known`, a task as it was after `read`, then what changed since. The stream stays open until the
-        conversation has taken the message with this key, and that is all the approvals that it decides, and the
-        task gets to a state that ends the stream: one that waits for input already is worth following (section
-        3.1.6)."""
+        """`known`, a task as it was after `read`, then what changed since.
+
+        With a key, the stream stays open until the conversation has taken that message, and with it the
+        decisions about these approvals. Without one, a task that waits is worth following (section 3.1.6).
+        """
         yield known
         if key is not None and ends_stream(known.status.state) and read.has_taken(key, decided):
             return
