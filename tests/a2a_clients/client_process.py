@@ -62,6 +62,8 @@ class ClientProcess:
     kind: Kind
     _process: subprocess.Popen[str]
     _lines: queue.SimpleQueue[Json | None] = attrs.field(factory=queue.SimpleQueue)
+    _busy: bool = False
+    """An order has not come to its end, so that what comes next would not be of the next one."""
     _reader: threading.Thread = attrs.field(init=False)
 
     @classmethod
@@ -86,13 +88,16 @@ class ClientProcess:
     def begin(self, do: str, params: Json, *extensions: str) -> Iterator[Json]:
         """Give an order; the lines that come of it, as they come, with the last one."""
         assert self._process.stdin is not None
+        assert not self._busy, "an earlier order has not come to its end"
+        self._busy = True
         order = {"do": do, "params": params, "extensions": extensions}
         print(json.dumps(order), file=self._process.stdin, flush=True)
         while True:
             line = self._lines.get(timeout=PATIENCE)
             assert line is not None, "the client has ended"
+            self._busy = "item" in line
             yield line
-            if "item" not in line:
+            if not self._busy:
                 return
 
     def do(self, do: str, params: Json | None = None, *extensions: str) -> Heard:
@@ -101,11 +106,13 @@ class ClientProcess:
         return Heard([line["item"] for line in items], last)
 
     def close(self) -> None:
-        """It ends with its input."""
+        """It ends with its input, unless a test has failed in the middle of an order."""
         assert self._process.stdin is not None
+        if self._busy:
+            self._process.kill()
         self._process.stdin.close()
         try:
-            assert self._process.wait(PATIENCE) == 0
+            assert self._process.wait(PATIENCE) == 0 or self._busy
         finally:
             self._process.kill()
             self._reader.join(PATIENCE)

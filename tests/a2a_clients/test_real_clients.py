@@ -274,8 +274,13 @@ def test_a_stream_goes_on_after_the_line_broke(
     gate.touch()
     *following, last = again
     assert "end" in last
-    (asked,) = pending(following[-1]["item"]["statusUpdate"]["status"])
-    assert state(following[-1]["item"]) == ASKS
+    # All that happened after the snapshot: the call had a result, a question was put, nothing else was left.
+    result, put, waits = (line["item"] for line in following)
+    (part,) = result["artifactUpdate"]["artifact"]["parts"]
+    assert part["data"] == {"result": "the gate is open"}
+    assert [state(put), state(waits)] == [WORKING, ASKS]
+    (asked,) = pending(waits["statusUpdate"]["status"])
+    assert pending(put["statusUpdate"]["status"]) == [asked]
     assert [approval["uuid"] for approval in served.conversation(task)["pending_approvals"]] == [asked["id"]]
 
     # The question is there for whoever comes later, too, and the answer is to the same task.
