@@ -15,7 +15,7 @@ from .a2a_errors import A2AError
 from .error_json import http_error
 from .json_rpc import Call
 from .object_codec import Json
-from .task import Answer, Request, StreamItem
+from .task import Answer, Request, Send, StreamItem
 
 VERSION_HEADER = "A2A-Version"
 EXTENSION_HEADERS = ("A2A-Extensions", "X-A2A-Extensions")
@@ -50,8 +50,15 @@ V03_HTTP = Dialect(
 )
 
 
+_NO_ID = secrets.token_hex(16)
+
+
 def _read_older(method: str, params: Any) -> Request:
-    return older_codec.read_request(method, params, message_id=secrets.token_hex(16))
+    """A message that has no id gets an empty one: a new one would make every repeat another message."""
+    wanted = older_codec.read_request(method, params, message_id=_NO_ID)
+    if isinstance(wanted, Send) and wanted.message.id == _NO_ID:
+        return attrs.evolve(wanted, message=attrs.evolve(wanted.message, id=""))
+    return wanted
 
 
 OLDER = Dialect(_read_older, older_codec.write_answer, v03_codec.write_item)

@@ -231,7 +231,12 @@ class TaskServer:
         """None: done. A text: the message led to nothing. A message: the same, and there is no task."""
         log, message = place.log, send.message
         if place.key not in log.commands:
-            if decisions := self._decisions(place, message, caller):
+            if place.key in log.resumed:
+                return await self._resume(place, send, caller)
+            decisions = self._decisions(place, message, caller)
+            if {asked.id for asked in log.decided.get(place.key, ())} - decisions.keys():
+                raise A2AError("INVALID_PARAMS", "this key came with another message before")
+            if decisions:
                 await self._decide(decisions, place, send, caller)
                 return None
             state = self._refuse(place, message, caller)
@@ -285,7 +290,7 @@ class TaskServer:
                     session_id=caller.session_id,
                     token=caller.token,
                     wait=send.wait and not send.stream,
-                    message_id=message.id,
+                    message_id=message.id or None,
                 )
             else:
                 if place.is_new:
@@ -297,7 +302,7 @@ class TaskServer:
                     token=caller.token,
                     wait=send.wait and not send.stream,
                     task=None if place.task == context else place.task,
-                    message_id=message.id,
+                    message_id=message.id or None,
                 )
         return turn.result
 

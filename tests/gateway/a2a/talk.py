@@ -13,7 +13,7 @@ import trio
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.models.a2a_end import A2AEnd, TextArtifact
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolResult
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http_server import bind, open_server
@@ -83,17 +83,21 @@ async def _obey(request: ModelRequest) -> ModelReply:
             return attrs.evolve(say("so it ends"), a2a=A2AEnd(end, TextArtifact(("one ", "two"))))
         case ["tell", *_] if not results:
             return use(call("files"), text="I look for files.")
+        case ["first", name, *_] if request.call == 1:
+            return use(_call(name))
+        case ["first", _, "then", name] if request.call == 2:
+            return use(_call(name))
         case ["use", *names] if not results:
-            return use(*(call(*_named(name)[:1], **_named(name)[1]) for name in names))
+            return use(*map(_call, names))
         case _ if results:
             return say(f"it says: {' and '.join(results)}")
         case _:
             return say(f"you said {request.user}")
 
 
-def _named(name: str) -> tuple[str, dict[str, str]]:
+def _call(name: str) -> ToolCall:
     tool, _, label = name.partition(":")
-    return tool, {"name": label} if label else {}
+    return call(tool, name=label) if label else call(tool)
 
 
 @attrs.define

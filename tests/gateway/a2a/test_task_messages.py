@@ -1,0 +1,269 @@
+"""What messages bring to the agent, which of them are repeats, and how tasks are listed."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.gateway.a2a.message_text import MAX_FILE
+from stopgo.gateway.body import MAX_BODY
+
+from .talk import GIVEN, Talk
+from .tongues import IDEMPOTENCY, OLDER, TONGUES, V03_HTTP, V1, V1_HTTP, Ask, Json, Tongue
+
+in_every_tongue = pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
+
+KEY: Any = {"Idempotency_Key": "k"}
+EXTENDED: Any = {"A2A_Extensions": IDEMPOTENCY}
+
+
+def file(content: bytes, media_type: str | None = "text/plain", name: str | None = "a.txt") -> Json:
+    part = {"raw": base64.b64encode(content).decode(), "mediaType": media_type, "filename": name}
+    return {name: value for name, value in part.items() if value is not None}
+
+
+# ------------------------------------------------------------------------- parts
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (["a", "b"], "a\n\nb"),
+        ([{"data": {"n": 1, "é": [True]}}], '{"n": 1, "é": [true]}'),
+        (["see", file("hé".encode())], "see\n\na.txt:\nhé"),
+        ([file(b"[1]", "application/json", None)], "file:\n[1]"),
+        (
+            [{"url": "http://127.0.0.1:1/x", "filename": "x.pdf", "mediaType": "application/pdf"}],
+            "File x.pdf at http://127.0.0.1:1/x",
+        ),
+    ],
+)
+@in_every_tongue
+async def test_parts_are_text_to_the_agent(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, parts: list[Any], text: str
+) -> None:
+    task = await talk.told(tongue.send(*parts))
+    assert (await talk.conversation(task.id))["messages"][1]["content"] == text
+    assert [request.user for request in talk.world.requests] == [text]
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        (file(b"\x89PNG", "image/png"), -32005),
+        (file(b"text", None), -32005),
+        (file(b"\xff", "text/plain"), -32005),
+        (file(b"x" * (MAX_FILE + 1)), -32005),
+        (" \n", -32602),
+    ],
+)
+@in_every_tongue
+async def test_what_is_no_text_is_refused(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, part: Any, code: int
+) -> None:
+    refused = await talk.refused(tongue.send(part))
+    assert refused.code == (400 if tongue.is_http else code)
+    assert (await talk.rest.get("/conversations")).json()["conversations"] == []
+    task = await talk.told(tongue.send("hi", context="c") if tongue is not OLDER else tongue.send("hi"))
+    again = (
+        tongue.send(part, context=task.context) if tongue is not OLDER else tongue.send(part, task=task.id)
+    )
+    assert (await talk.refused(again)).code == refused.code
+    assert (await talk.get(task.id)).history == ["hi"]
+
+
+async def test_a_file_of_the_largest_size(talk: Talk, autojump_clock: MockClock) -> None:
+    task = await talk.told(V1.send(file(b"x" * MAX_FILE)))
+    assert len((await talk.get(task.id)).history[0]) == MAX_FILE + len("a.txt:\n")
+
+
+@pytest.mark.parametrize("tongue", [V1, V1_HTTP])
+async def test_a_body_is_bounded(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> None:
+    response = await talk.raw(tongue.send("x" * MAX_BODY))
+    assert response.status_code == 413
+    assert (await talk.rest.get("/conversations")).json()["conversations"] == []
+
+
+# ------------------------------------------------------------------ output modes
+
+
+@pytest.mark.parametrize(
+    ("modes", "given"),
+    [
+        (["text/plain"], [1, 5]),
+        (["application/json"], [4]),
+        (["text"], [1, 3, 5]),
+        (["data", "image/png"], [0, 4]),
+        (["text/plain; charset=utf-8", "image/*"], [0, 1, 5]),
+        (["*/*"], [0, 1, 2, 3, 4, 5]),
+    ],
+)
+@pytest.mark.parametrize("tongue", [V1, V03_HTTP], ids=lambda tongue: tongue.name)
+async def test_only_what_the_client_takes_is_sent(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, modes: list[str], given: list[int]
+) -> None:
+    parts = [*GIVEN, {"text": "it says: two files"}]
+    if tongue is V03_HTTP:
+        parts = [{"text": part["text"]} if "text" in part else part for part in parts]
+    expected = [parts[number] for number in given]
+    assert (await talk.told(tongue.send("tell", modes=modes))).given == expected
+    streamed = await talk.all_of(tongue.send("tell", modes=modes, stream=True))
+    assert [part for item in streamed for part in item.given] == expected
+    assert streamed[-1].state == "completed"
+
+
+async def test_a_client_that_takes_nothing_is_told_first(talk: Talk, autojump_clock: MockClock) -> None:
+    for stream in False, True:
+        refused = await talk.refused(V1.send("hi", modes=["image/png"], stream=stream))
+        assert refused.code == -32005
+    assert (await talk.rest.get("/conversations")).json()["conversations"] == []
+
+
+# ----------------------------------------------------------------------- repeats
+
+
+@pytest.mark.parametrize("name", [KEY, EXTENDED], ids=["header", "extension"])
+@in_every_tongue
+async def test_a_repeat_is_carried_out_once(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, name: Any
+) -> None:
+    if tongue is OLDER and name is EXTENDED:
+        return  # its messages have no ids
+    first = await talk.told(tongue.send("hi"), **name)
+    again = await talk.told(tongue.send("hi"), **name)
+    assert again == first
+    assert len(talk.world.requests) == 1
+    other = await talk.refused(tongue.send("ho"), **name)
+    assert other.code == (400 if tongue.is_http else -32602)
+    if tongue is not OLDER:
+        [snapshot] = await talk.all_of(tongue.send("hi", stream=True), **name)
+        assert (snapshot.kind, snapshot.id, snapshot.state) == ("task", first.id, "completed")
+    assert len((await talk.rest.get("/conversations")).json()["conversations"]) == 1
+
+
+async def test_ids_of_messages_mean_nothing_by_themselves(talk: Talk, autojump_clock: MockClock) -> None:
+    first = await talk.told(V1.send("hi", id="m"))
+    second = await talk.told(V1.send("hi", id="m"))
+    third = await talk.told(V1.send("hi", id="m", context=second.context))
+    assert len({first.id, second.id, third.id}) == 3
+
+
+@pytest.mark.parametrize("name", [KEY, EXTENDED], ids=["header", "extension"])
+async def test_repeats_in_a_context(talk: Talk, autojump_clock: MockClock, name: Any) -> None:
+    for context in "new", "new", (await talk.told(V1.send("hi"))).context:
+        first = await talk.told(V1.send("hi", context=context), **name)
+        assert await talk.told(V1.send("hi", context=context), **name) == first
+        assert (await talk.refused(V1.send("ho", context=context), **name)).code == -32602
+    assert len(talk.world.requests) == 3
+
+
+@pytest.mark.parametrize("by", ["data", "yes"])
+@pytest.mark.parametrize("name", [KEY, EXTENDED], ids=["header", "extension"])
+@pytest.mark.parametrize("then", ["", " then wipe:b"])
+async def test_repeats_of_an_answer(
+    talk: Talk, autojump_clock: MockClock, name: Any, by: str, then: str
+) -> None:
+    """They never answer the question that came next."""
+    task = await talk.waiting(f"first wipe:a{then}")
+    [item] = task.pending
+    answer: Any = {"data": {"id": item["id"], "approved": True}} if by == "data" else by
+    done = await talk.told(V1.send(answer, task=task.id), **name)
+    assert done.state == ("input-required" if then else "completed")
+    assert await talk.told(V1.send(answer, task=task.id), **name) == done
+    [snapshot] = await talk.all_of(V1.send(answer, task=task.id, stream=True), **name)
+    assert snapshot == done
+    others: list[Any] = ["no", "why?", {"data": {"id": item["id"], "approved": False}}]
+    others += [{"data": {"id": each["id"], "approved": True}} for each in done.pending]
+    for other in others:
+        assert (await talk.refused(V1.send(other, task=task.id), **name)).code == -32602
+    assert await talk.get(task.id) == done
+    assert talk.world.called("wipe") == 1
+
+
+async def test_a_repeat_while_the_first_one_runs(talk: Talk, autojump_clock: MockClock) -> None:
+    answers = []
+
+    async def send(wanted: Ask) -> None:
+        answers.append(await talk.told(wanted, **KEY))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(send, V1.send("rest"))
+    assert [answer.answer for answer in answers] == ["rested"] * 5
+    assert len({answer.id for answer in answers}) == 1
+
+
+async def test_a_repeat_of_a_token(talk: Talk, autojump_clock: MockClock) -> None:
+    task = await talk.told(V1.send("use locked"))
+    for _ in range(2):
+        done = await talk.told(V1.send("go", task=task.id), **KEY, Authorization="Bearer good")
+        assert done.state == "completed"
+
+
+# ------------------------------------------------------------------------- lists
+
+
+def listing(tongue: Tongue, **params: Any) -> Ask:
+    if tongue.is_http:
+        return Ask("GET", "/a2a/tasks" if tongue is V1_HTTP else "/a2a/v1/tasks", params=params)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": params}
+    return Ask("POST", "/a2a", body, {"A2A-Version": "1.0"})
+
+
+async def listed(talk: Talk, tongue: Tongue, **params: Any) -> Json:
+    body = (await talk.raw(listing(tongue, **params))).json()
+    found: Json = body["result"] if "jsonrpc" in body else body
+    assert "error" not in found, found
+    return found
+
+
+async def listed_ids(talk: Talk, tongue: Tongue = V1, **params: Any) -> list[str]:
+    return [task["id"] for task in (await listed(talk, tongue, **params))["tasks"]]
+
+
+@pytest.mark.parametrize("tongue", [V1, V1_HTTP, V03_HTTP], ids=lambda tongue: tongue.name)
+async def test_lists(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> None:
+    empty = await listed(talk, tongue)
+    assert (empty["tasks"], empty.get("nextPageToken", ""), empty.get("totalSize", 0)) == ([], "", 0)
+    ids: list[str] = []
+    for number, text in enumerate(["hi", "use wipe:a", "fail", "tell", "ho"]):
+        await trio.sleep(1)
+        context = ids[0] if number == 4 else None
+        ids.append((await talk.told(V1.send(text, context=context))).id)
+
+    async def found(**params: Any) -> list[str]:
+        return await listed_ids(talk, tongue, **params)
+
+    assert await found() == ids[::-1]
+    assert await found(contextId=ids[0]) == [ids[4], ids[0]]
+    assert await found(contextId="none") == []
+    assert await found(status="TASK_STATE_INPUT_REQUIRED") == [ids[1]]
+    assert await found(status="TASK_STATE_COMPLETED", contextId=ids[1]) == []
+    pages: list[list[str]] = []
+    token = ""
+    while not pages or token:
+        page = await listed(talk, tongue, pageSize=2, pageToken=token)
+        pages.append([task["id"] for task in page["tasks"]])
+        token = page.get("nextPageToken", "")
+        assert tongue.version == "0.3" or (page["pageSize"], page["totalSize"]) == (2, 5)
+    assert pages == [[ids[4], ids[3]], [ids[2], ids[1]], [ids[0]]]
+    for wrong in {"pageSize": 101}, {"pageSize": 0}, {"pageToken": "x"}, {"status": "DONE"}:
+        assert (await talk.refused(listing(tongue, **wrong))).code in (400, -32602)
+    about = {task["id"]: task for task in (await listed(talk, tongue, contextId=ids[3]))["tasks"]}
+    assert "artifacts" not in about[ids[3]]
+    [whole] = (await listed(talk, tongue, contextId=ids[3], includeArtifacts="true"))["tasks"]
+    assert len(whole["artifacts"]) == 2
+    [bare] = (await listed(talk, tongue, contextId=ids[3], historyLength=0))["tasks"]
+    assert "history" not in bare or tongue.version == "0.3"
+
+
+async def test_a_list_names_what_is_queued(talk: Talk, autojump_clock: MockClock) -> None:
+    first = await talk.told(V1.send("rest", wait=False))
+    await trio.sleep(1)
+    second = await talk.told(V1.send("hi", context=first.context, wait=False))
+    states = {task["id"]: task["status"]["state"] for task in (await listed(talk, V1))["tasks"]}
+    assert states == {first.id: "TASK_STATE_WORKING", second.id: "TASK_STATE_SUBMITTED"}
