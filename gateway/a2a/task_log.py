@@ -2,7 +2,7 @@
 
 A conversation is a context. Each of its runs belongs to a task: the one that `run.started` names, else the
 first, which has the id of the conversation. The newest run of a task decides its state. A message in the
-inbox is a task that is submitted, unless its task has begun already.
+inbox is a task that is submitted, unless a run of its task is going on.
 """
 
 from __future__ import annotations
@@ -100,12 +100,13 @@ class TaskLog:
             return
         id = self.commands[received.key] = task or self.context
         self._queued.add(received.key)
-        if id not in self._tasks:
+        if not self.is_live(id):
             self.submit(id, text, message_id or received.key, received.at)
 
     def submit(self, id: str, text: str, message_id: str, at: float | None = None) -> None:
-        """Begin a task whose message is in the inbox."""
-        self._tasks[id] = _Task(id, status=Status("submitted", at))
+        """Begin a task whose message is in the inbox, or go on with one whose run has ended."""
+        task = self._tasks.setdefault(id, _Task(id))
+        task.status, task.end = Status("submitted", at), None
         self._add_message(id, text, message_id)
 
     @property

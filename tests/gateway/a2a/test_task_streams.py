@@ -1,0 +1,190 @@
+"""Streams of tasks: a snapshot, then what happens, to the event that closes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.gateway.event_stream import HEARTBEAT
+
+from .talk import GIVEN, SLOW, Talk
+from .tongues import OLDER, STREAMING, V03, V03_HTTP, V1, Ask, Told, Tongue
+
+in_every_tongue = pytest.mark.parametrize("tongue", STREAMING, ids=lambda tongue: tongue.name)
+
+
+def told(items: Sequence[Told]) -> list[str]:
+    """In short."""
+    return [item.state or item.kind for item in items]
+
+
+def sum_of(items: Sequence[Told]) -> tuple[str, list[object]]:
+    """What a client knows that puts the items together: the state, and the parts of the artifacts."""
+    parts: dict[str, list[object]] = {}
+    for item in items:
+        for artifact in item.artifacts:
+            before = parts.get(artifact["artifactId"], []) if item.body.get("append") else []
+            parts[artifact["artifactId"]] = before + artifact["parts"]
+    state = [item.state for item in items if item.state][-1]
+    return state, [part for each in parts.values() for part in each]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hi", ["submitted", "working", "artifact-update", "completed"]),
+        ("use wipe:a", ["submitted", "working", "working", "input-required"]),
+        ("tell", ["submitted", "working", "working", "artifact-update", "artifact-update", "completed"]),
+        ("fail", ["submitted", "working", "failed"]),
+        ("end failed", ["submitted", "working", "artifact-update", "artifact-update", "failed"]),
+    ],
+)
+@in_every_tongue
+async def test_a_stream_tells_what_get_tells_and_ends(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, text: str, expected: list[str]
+) -> None:
+    items = await talk.all_of(tongue.send(text, stream=True))
+    assert told(items) == expected
+    assert {(item.id, item.context) for item in items} == {(items[0].id, items[0].id)}
+    task = await talk.get(items[0].id, tongue)
+    assert sum_of(items) == (task.state, task.given)
+    assert items[-1].parts == task.parts
+    # Version 1.0 has no such field: there the end of the stream says it.
+    assert [item.final for item in items] == [False] * (len(items) - 1) + [tongue.version == "0.3"]
+
+
+async def test_what_does_not_stop_everything_is_named_while_it_works(
+    talk: Talk, autojump_clock: MockClock
+) -> None:
+    async with talk.stream(V1.send("use wipe:a slow", stream=True)) as items:
+        seen = [await anext(items) for _ in range(3)]
+        assert told(seen) == ["submitted", "working", "working"]
+        [item] = seen[-1].pending
+        working = await talk.get(seen[0].id)
+        assert (working.state, working.pending) == ("working", [item])
+        done = await talk.told(V1.send("yes", task=seen[0].id))  # nobody has to wait for the slow call
+        assert done.state == "completed"
+        assert [item.state async for item in items][-1] == "completed"
+
+
+@in_every_tongue
+async def test_it_stays_open_while_a_token_is_missing(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    async with talk.stream(tongue.send("use locked", stream=True)) as items:
+        seen = [await anext(items) for _ in range(3)]
+        assert (seen[-1].state, seen[-1].final) == ("auth-required", False)
+        await trio.sleep(10 * HEARTBEAT)
+        async with talk.stream(tongue.subscribe(seen[0].id)) as others:
+            assert (await anext(others)).state == "auth-required"
+            await talk.told(tongue.send("go", task=seen[0].id), Authorization="Bearer good")
+            rest = [item async for item in items]
+            assert told(rest) == ["working", "artifact-update", "completed"]
+            assert [item async for item in others] == rest
+
+
+@pytest.mark.parametrize("answer", ["yes", "data"])
+@in_every_tongue
+async def test_an_answer_is_followed_to_the_end(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, answer: str
+) -> None:
+    task = await talk.waiting("use wipe:a")
+    words = {"data": {"id": task.pending[0]["id"], "approved": True}} if answer == "data" else answer
+    items = await talk.all_of(tongue.send(words, task=task.id, stream=True))
+    assert told(items) == ["input-required", "working", "artifact-update", "completed"]
+
+
+@in_every_tongue
+async def test_what_decides_nothing_is_one_item(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    task = await talk.waiting("use wipe:a wipe:b")
+    [item] = await talk.all_of(tongue.send("why?", task=task.id, stream=True))
+    assert (item.state, item.pending) == ("input-required", (await talk.get(task.id, tongue)).pending)
+    assert item.text.startswith("The message decides nothing")
+    half = await talk.all_of(
+        tongue.send({"data": {"id": item.pending[0]["id"], "approved": True}}, task=task.id, stream=True)
+    )
+    assert told(half) == ["input-required", "input-required"]
+    assert [each["id"] for each in half[-1].pending] == [item.pending[1]["id"]]
+
+
+async def test_a_queued_message_is_followed(talk: Talk, autojump_clock: MockClock) -> None:
+    first = await talk.told(V1.send("rest", wait=False))
+    items = await talk.all_of(V03.send("hi", context=first.context, stream=True))
+    assert told(items) == ["submitted", "working", "artifact-update", "completed"]
+    assert items[0].id != first.id
+
+
+async def test_updates_of_a_task_that_goes_on_are_marked(talk: Talk, autojump_clock: MockClock) -> None:
+    task = await talk.told(OLDER.send("hi"))
+    again = await talk.told(OLDER.send("rest", task=task.id, wait=False))
+    assert (again.id, again.state) == (task.id, "submitted")
+    continued = await talk.all_of(V03.subscribe(task.id))
+    assert told(continued) == ["submitted", "working", "artifact-update", "completed"]
+    assert continued[1].metadata == {"continued": True}
+
+
+@pytest.mark.parametrize("dropped", range(1, 4))
+@pytest.mark.parametrize("late", [False, True])
+@in_every_tongue
+async def test_a_dropped_connection_loses_nothing(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, dropped: int, late: bool
+) -> None:
+    """The client comes back at once, or when something has happened."""
+    async with talk.stream(tongue.send("first files then slow", stream=True)) as items:
+        seen = [await anext(items) for _ in range(dropped)]
+    if late:
+        await trio.sleep(SLOW / 2)
+    again = await talk.all_of(tongue.subscribe(seen[0].id))
+    task = await talk.get(seen[0].id, tongue)
+    assert sum_of(again) == (task.state, task.given)
+    assert len(again) == len({str(item) for item in again})
+    assert (task.state, task.given[-1]) == ("completed", {"text": "it says: slept"})
+
+
+async def test_all_who_follow_get_the_same(talk: Talk, autojump_clock: MockClock) -> None:
+    got: list[list[Told]] = []
+
+    async def follow(wanted: Ask) -> None:
+        got.append(await talk.all_of(wanted))
+
+    async with trio.open_nursery() as nursery:
+        task = await talk.told(V1.send("use slow files", wait=False))
+        for _ in range(3):
+            nursery.start_soon(follow, V1.subscribe(task.id))
+    assert got[0] == got[1] == got[2]
+    state, parts = sum_of(got[0])
+    assert (state, parts[:-1]) == ("completed", GIVEN)
+
+
+@in_every_tongue
+async def test_to_subscribe_where_nothing_comes(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    task = await talk.told(V1.send("hi"))
+    code = -32004
+    for id in task.id, "none":
+        response = await talk.raw(tongue.subscribe(id))
+        if tongue.is_http:
+            assert response.status_code == {-32004: 400, -32001: 404}[code]
+        else:
+            assert response.status_code == 200
+            # Version 0.3 knows errors only as events.
+            assert response.headers["Content-Type"].startswith("text/" if tongue is V03 else "application/")
+            assert f'"code":{code}' in response.text
+        code = -32001
+    waiting = await talk.waiting("use wipe:a")
+    [item] = await talk.all_of(tongue.subscribe(waiting.id))
+    assert item.state == "input-required"
+
+
+async def test_a_stream_ends_with_the_server(talk: Talk, autojump_clock: MockClock) -> None:
+    async with talk.stream(V03_HTTP.send("rest", stream=True)) as items:
+        assert (await anext(items)).state == "submitted"
+        await trio.sleep(1)
+        await talk.agent.drain(0)
+        assert told([item async for item in items]) in (["working"], [])
