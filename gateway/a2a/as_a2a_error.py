@@ -34,5 +34,19 @@ def as_a2a_error() -> Iterator[None]:
     try:
         yield
     except AgentError as error:
-        text = error.message if error.hint is None else f"{error.message}. {error.hint}"
+        said = f"{error.message}{_decided(error)}"
+        text = said if error.hint is None else f"{said}. {error.hint}"
         raise A2AError(_REASONS.get(error.code, "INTERNAL_ERROR"), text) from error
+
+
+def _decided(error: AgentError) -> str:
+    """How, if that is why."""
+    if error.code != "already_decided":
+        return ""
+    match error.details["approval"].decision:
+        case {"approved": bool(approved)}:
+            return ": it was approved" if approved else ": it was rejected"
+        case {"action": str(action)}:
+            return f': the answer was "{action}"'
+        case _:
+            return ""

@@ -257,7 +257,8 @@ class TaskServer:
         repeated = log.decided.get(place.key, ())
         pending = repeated or (log.pending if log.is_live(place.task) else ())
         named = named_decisions(message, pending)
-        if named and (pending or log.asked.keys() & named.keys()):  # else it is data like any other
+        of_another = {asked.id for asked in log.pending if asked not in pending}
+        if named and (pending or log.asked.keys() & named.keys() - of_another):  # else it is like any other
             return named
         if len(pending) != 1 or caller.hitl:
             return {}
@@ -315,15 +316,18 @@ class TaskServer:
                 raise
 
     async def _decide(self, decisions: Decisions, place: _Place, send: Send, caller: Caller) -> None:
-        """All but the last are not waited for: the run goes on when all are there."""
-        last = list(decisions)[-1]
-        unknown = next((id for id in decisions if id not in place.log.asked), None)
-        if unknown is not None:
-            raise invalid("message.parts", f"the task has no approval {unknown[:64]}")
+        """None of several, if one is no decision. All but the last are not waited for: the run goes on when
+        all are there."""
+        asked, pending = place.log.asked, {each.id for each in place.log.pending}
+        if unknown := decisions.keys() - asked.keys():
+            raise invalid("message.parts", f"the task has no approval {min(unknown)[:64]}")
+        ids = sorted(decisions, key=pending.__contains__)  # what stands is told before anything is done
         with as_a2a_error():
-            for id, words in decisions.items():
-                wait = send.wait and not send.stream and id == last
-                await self.agent.decide(id, words, key=f"{place.key}:{id}", token=caller.token, wait=wait)
+            for id in ids if len(ids) > 1 else ():
+                await asked[id].checked(asked[id].parse(decisions[id]), pending=id in pending)
+            for id in ids:
+                key, wait = f"{place.key}:{id}", send.wait and not send.stream and id == ids[-1]
+                await self.agent.decide(id, decisions[id], key=key, token=caller.token, wait=wait)
 
     async def _resume(self, place: _Place, send: Send, caller: Caller) -> str | None:
         """A message to a task that needs a token brings one, and is no message of its own."""
@@ -336,7 +340,7 @@ class TaskServer:
 
     async def _not_begun(self, place: _Place, text: str) -> str | Message:
         log = await self._read(place.context, False)
-        if place.task in log.ids:
+        if log.is_live(place.task):
             return UNDECIDED
         waiting = tuple(id for id in log.ids if log.is_live(id))
         parts = (Text(text),)

@@ -172,8 +172,8 @@ async def _items(response: httpx2.Response) -> AsyncGenerator[Told, None]:
 
 
 @asynccontextmanager
-async def talking(world: World) -> AsyncIterator[Talk]:
-    """One life of the agent."""
+async def talking(world: World, host: str = "127.0.0.1") -> AsyncIterator[Talk]:
+    """One life of the agent, which listens at `host`."""
     async with (
         world.agent() as agent,
         open_server(make_app(agent), bind("127.0.0.1", 0)) as server,

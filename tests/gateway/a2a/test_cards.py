@@ -1,0 +1,111 @@
+"""The cards, over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from a2a.client.card_resolver import parse_agent_card
+from trio.testing import MockClock
+
+from tests.actors.world import DESTRUCTIVE, READ_ONLY, World
+
+from .talk import Talk, furnish, talking
+from .tongues import V03, V1_HTTP, Ask
+
+PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+
+
+async def card(talk: Talk, path: str = PATHS[0]) -> Any:
+    return (await talk.client.get(path)).json()
+
+
+async def relist(talk: Talk) -> None:
+    talk.world.relist("tools")
+    await trio.testing.wait_all_tasks_blocked()
+
+
+def addresses(card: Any) -> set[str]:
+    own = [each["url"] for each in (*card["supportedInterfaces"], *card["additionalInterfaces"])]
+    return {card["url"], *own}
+
+
+async def test_the_kit_reads_it(talk: Talk, autojump_clock: MockClock) -> None:
+    found = await card(talk)
+    assert await card(talk, PATHS[1]) == found
+    parsed = parse_agent_card(found)
+    assert parsed.name == found["name"] == "agent"
+    assert {(each.protocol_binding, each.protocol_version) for each in parsed.supported_interfaces} == {
+        (binding, version) for binding in ("JSONRPC", "HTTP+JSON") for version in ("1.0", "0.3")
+    }
+    assert parsed.capabilities.streaming
+    assert parsed.capabilities.extended_agent_card
+
+
+async def test_it_is_cached_until_it_changes(talk: Talk, autojump_clock: MockClock) -> None:
+    for path in PATHS:
+        first = await talk.client.get(path)
+        assert first.headers["Cache-Control"] == "public, max-age=60"
+        assert first.headers["Last-Modified"]
+        etag = first.headers["ETag"]
+        for known in etag, f"W/{etag}", f'"other", {etag}', "*":
+            again = await talk.client.get(path, headers={"If-None-Match": known})
+            assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", etag)
+        talk.world.tool(f"more{path[-6:-5]}", READ_ONLY)
+        await relist(talk)
+        changed = await talk.client.get(path, headers={"If-None-Match": etag})
+        assert changed.status_code == 200
+        assert changed.headers["ETag"] != etag
+
+
+async def test_skills_are_the_tools_there_are_now(talk: Talk, autojump_clock: MockClock) -> None:
+    def names(card: Any) -> set[str]:
+        return {skill["id"] for skill in card["skills"]}
+
+    before = await card(talk)
+    assert names(before) == {"wipe", "slow", "files", "locked"}
+    [wipe] = [skill for skill in before["skills"] if skill["id"] == "wipe"]
+    assert wipe == {"id": "wipe", "name": "wipe", "description": "Wipe something.", "tags": ["tools"]}
+    talk.world.tool("burn", DESTRUCTIVE)
+    await relist(talk)
+    assert names(await card(talk)) == names(before) | {"burn"}
+    for wanted in (
+        Ask("GET", "/a2a/extendedAgentCard"),
+        Ask("GET", "/a2a/v1/card"),
+        Ask("POST", "/a2a", {"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}),
+    ):
+        body = (await talk.raw(wanted)).json()
+        tags = {skill["id"]: skill["tags"] for skill in body.get("result", body)["skills"]}
+        assert tags["burn"] == ["tools", "needs approval"]
+        assert tags["files"] == ["tools", "runs at once"]
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "base"),
+    [
+        ("127.0.0.1", None, "{own}"),
+        ("0.0.0.0", None, "{own}"),
+        ("0.0.0.0", "https://agents.test/one/", "https://agents.test/one"),
+    ],
+)
+async def test_addresses(
+    tmp_path: Path, autojump_clock: MockClock, host: str, public_url: str | None, base: str
+) -> None:
+    world = furnish(World(tmp_path))
+    if public_url is not None:
+        world.settings["server"] = {"public_url": public_url}
+    async with talking(world, host) as talk:
+        own = str(talk.client.base_url).rstrip("/")
+        for path in PATHS:
+            assert addresses(await card(talk, path)) == {f"{base.format(own=own)}/a2a"}
+
+
+async def test_an_agent_without_tools_has_a_skill(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with talking(World(tmp_path)) as talk:
+        [skill] = (await card(talk))["skills"]
+        assert skill["id"] == "talk"
+        # Its addresses are those it answers at.
+        for tongue in V1_HTTP, V03:
+            assert (await talk.told(tongue.send("hi"))).state == "completed"
