@@ -42,7 +42,7 @@ from .hitl import HITL
 from .http_paths import find
 from .json_rpc import Id, id_of, read_call, write_error, write_result
 from .output_modes import OutputModes
-from .push import PushNotifier
+from .push import PushNotifier, SetBy
 from .task import (
     Answer,
     CancelTask,
@@ -194,7 +194,7 @@ class A2A:
                 return card(self._about(), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
                 assert self._push is not None  # `_check` saw to it
-                return await self._push.answer(wanted, is_v1=dialect.is_v1)
+                return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, _peer()))
             case Subscribe():
                 raise AssertionError("it has a stream for an answer")
             case _:
@@ -221,7 +221,7 @@ class A2A:
         self, items: AsyncGenerator[StreamItem, None], write_item: Callable[[StreamItem], Any]
     ) -> Response:
         """The first item is there before the answer begins, so that a refusal is no stream."""
-        peer = request.remote_addr or ""
+        peer = _peer()
         if self._streams[peer] >= MAX_STREAMS:
             raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")
         first = await anext(items)
@@ -278,7 +278,12 @@ def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
         hitl=HITL in extensions,
         continues=dialect is OLDER,
         is_v1=dialect.is_v1,
+        peer=_peer(),
     )
+
+
+def _peer() -> str:
+    return request.remote_addr or ""
 
 
 async def _body(*, optional: bool = False) -> Any:

@@ -23,6 +23,7 @@ import trio
 
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
+from ...runtime.journal.errors import JournalError
 from .. import chunked_json
 from . import v03_codec, v1_codec
 from .a2a_errors import A2AError, invalid
@@ -52,6 +53,8 @@ configurations at one time."""
 MOST_CONFIGS = 1000
 """In all. To make room, those of tasks that have ended are forgotten, then paused ones, the oldest first."""
 MOST_OF_A_TASK = 16
+MOST_OF_A_PEER = 250
+"""Live ones that were set from one address: nobody takes the room of all others."""
 LONGEST_ID = 128
 LONGEST_SECRET = 4096
 """Characters of a token, and of credentials."""
@@ -62,6 +65,8 @@ FIRST_PAUSE = 1.0
 """Seconds after the first attempt. Each pause is twice the one before, and at random up to half shorter."""
 LONGEST_PAUSE = 60.0
 """Seconds."""
+CLOSING = 1.0
+"""Seconds in which connections have to be closed."""
 
 MEDIA_TYPE = "application/a2a+json"
 V03_MEDIA_TYPE = "application/json"
@@ -72,11 +77,22 @@ _SECRET = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 PushRequest: TypeAlias = SetPush | GetPush | ListPush | DeletePush
 
 
+@attrs.frozen
+class SetBy:
+    """The request that set a configuration; it fixes what is sent."""
+
+    is_v1: bool
+    """In version 1.0, which sends what has changed; 0.3 sends tasks."""
+    hitl: bool = False
+    """With the extension for approvals."""
+    peer: str = ""
+    """The address it came from."""
+
+
 @attrs.define(eq=False)
 class _Hook:
     config: PushConfig
-    is_v1: bool
-    """It was set in version 1.0, which fixes what is sent."""
+    by: SetBy
     slot: str
     """The key of its note."""
     is_over: bool = False
@@ -99,10 +115,10 @@ class PushNotifier:
     _nursery: trio.Nursery
     _post: Post
     _hooks: dict[tuple[str, str], _Hook] = attrs.field(factory=dict)
-    """By task and id, those set longest ago first."""
+    """By task and id, the oldest first."""
     _writing: trio.Lock = attrs.field(factory=trio.Lock)
 
-    async def answer(self, request: PushRequest, *, is_v1: bool) -> PushConfig | Sequence[PushConfig] | None:
+    async def answer(self, request: PushRequest, by: SetBy) -> PushConfig | Sequence[PushConfig] | None:
         """A configuration that was read has neither token nor credentials: whoever knows a task may ask."""
         id = request.config.task if isinstance(request, SetPush) else request.task
         tasks = await read_tasks(self._agent, context_of(id))
@@ -111,7 +127,7 @@ class PushNotifier:
             case SetPush(config=config):
                 await self.check(config)
                 is_over = task.status.state in TERMINAL
-                return await self.set(config, is_v1=is_v1, after=tasks.last_seq, is_over=is_over)
+                return await self.set(config, by, after=tasks.last_seq, is_over=is_over)
             case GetPush():
                 return self._shown(self._find(request))
             case ListPush():
@@ -139,22 +155,24 @@ class PushNotifier:
             if secret is not None and not (len(secret) <= LONGEST_SECRET and _SECRET.fullmatch(secret)):
                 raise invalid(field, f"must be ASCII without controls, at most {LONGEST_SECRET} characters")
 
-    async def set(self, config: PushConfig, *, is_v1: bool, after: int, is_over: bool) -> PushConfig:
+    async def set(self, config: PushConfig, by: SetBy, *, after: int, is_over: bool) -> PushConfig:
         """Keep a configuration that passed `check`, in the place of the one with the same id, and send what
         comes after the event `after`, unless the task `is_over`. The configuration, with its id."""
         if not config.id:
             # Clients of 0.3 that name none have one for each task.
-            config = attrs.evolve(config, id=str(uuid.uuid4()) if is_v1 else config.task)
+            config = attrs.evolve(config, id=str(uuid.uuid4()) if by.is_v1 else config.task)
         async with self._writing:
             hook = self._hooks.get((config.task, config.id))
+            is_live = hook is not None and hook.scope is not None
+            if not is_live and not is_over:
+                self._check_peer(by.peer)
             if hook is None:
-                hook = _Hook(config, is_v1, await self._free_slot(config.task))
-            changed = attrs.evolve(hook, config=config, is_v1=is_v1, is_over=is_over and hook.scope is None)
+                hook = _Hook(config, by, await self._free_slot(config.task))
+            changed = attrs.evolve(hook, config=config, by=by, is_over=is_over and not is_live)
             await self._agent.notes.write_notes(NOTES, {hook.slot: _to_json(changed)})
-            hook.config, hook.is_v1, hook.is_over = config, is_v1, changed.is_over
-            hook.failing = False
+            hook.config, hook.by, hook.is_over, hook.failing = config, by, changed.is_over, False
             self._hooks[hook.key] = hook
-            if hook.scope is None and not hook.is_over:
+            if not is_live and not is_over:
                 hook.scope = trio.CancelScope()
                 self._nursery.start_soon(self._follow, hook, hook.scope, after)
         return config
@@ -186,6 +204,13 @@ class PushNotifier:
     def _shown(self, hook: _Hook) -> PushConfig:
         return attrs.evolve(hook.config, token=None, credentials=None)
 
+    def _check_peer(self, peer: str) -> None:
+        live = sum(hook.scope is not None and hook.by.peer == peer for hook in self._hooks.values())
+        if live >= MOST_OF_A_PEER:
+            raise A2AError(
+                "UNSUPPORTED_OPERATION", f"one address has at most {MOST_OF_A_PEER} live configurations"
+            )
+
     async def _free_slot(self, task: str) -> str:
         if len(self._of(task)) >= MOST_OF_A_TASK:
             raise A2AError("UNSUPPORTED_OPERATION", f"a task has at most {MOST_OF_A_TASK} configurations")
@@ -214,6 +239,12 @@ class PushNotifier:
             except AgentError as error:
                 is_over = False
                 log.warning("push notifications of a task ended: %s", error.message)
+            except JournalError:
+                raise
+            except Exception:
+                # One task that cannot be followed must not end the process for all others.
+                is_over = False
+                log.exception("push notifications of a task ended")
             async with self._writing:
                 hook.scope = None
                 if is_over:
@@ -234,12 +265,13 @@ class PushNotifier:
         tasks = TaskLog(context_of(hook.config.task))
         async with aclosing(entries(self._agent, tasks.context)) as found:
             async for entry in found:
+                tasks.hitl = hook.by.hitl
                 updates = [each for each in tasks.apply(entry) if each.task == hook.config.task]
                 if entry.seq <= after or not updates:
                     continue
                 task = known_task(tasks, hook.config.task)
                 # Version 0.3 sends the task as it is after the event, so once.
-                for update in updates if hook.is_v1 else updates[-1:]:
+                for update in updates if hook.by.is_v1 else updates[-1:]:
                     await self._deliver(hook, update, task)
                 if task.status.state in TERMINAL:
                     return True
@@ -248,8 +280,8 @@ class PushNotifier:
     async def _deliver(self, hook: _Hook, update: Update, task: Task) -> None:
         """Send one update, or give it up. While a receiver fails, only what says that a task ended or waits
         is worth more than one attempt: else a client would learn of that late."""
-        told = v1_codec.write_notification(update) if hook.is_v1 else v03_codec.write_notification(task)
-        media_type = MEDIA_TYPE if hook.is_v1 else V03_MEDIA_TYPE
+        told = v1_codec.write_notification(update) if hook.by.is_v1 else v03_codec.write_notification(task)
+        media_type = MEDIA_TYPE if hook.by.is_v1 else V03_MEDIA_TYPE
         body = chunked_json.encode(told)
         attempts = 1 if hook.failing and not _matters(update) else ATTEMPTS
         for pause in _pauses(attempts):
@@ -279,7 +311,7 @@ async def open_push(agent: Agent, *, resolve: Resolve = resolve) -> AsyncIterato
             yield notifier
             nursery.cancel_scope.cancel()
     finally:
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(CLOSING, shield=True):
             await post.aclose()
 
 
@@ -306,7 +338,7 @@ def _to_json(hook: _Hook) -> Mapping[str, Any]:
     """What is kept of it."""
     config = hook.config
     kept = {"task": config.task, "id": config.id, "url": config.url, "scheme": config.scheme}
-    return {**kept, "is_v1": hook.is_v1, "is_over": hook.is_over}
+    return {**kept, "is_v1": hook.by.is_v1, "is_over": hook.is_over}
 
 
 def _from_json(slot: str, note: Mapping[str, Any] | None) -> _Hook | None:
@@ -320,5 +352,6 @@ def _from_json(slot: str, note: Mapping[str, Any] | None) -> _Hook | None:
             "is_v1": bool(is_v1),
             "is_over": bool(is_over),
         }:
-            return _Hook(PushConfig(task=task, id=id, url=url, scheme=scheme), is_v1, slot, is_over)
+            config = PushConfig(task=task, id=id, url=url, scheme=scheme)
+            return _Hook(config, SetBy(is_v1), slot, is_over)
     return None

@@ -25,7 +25,7 @@ from ..responses import concerns
 from .a2a_errors import A2AError, invalid
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
-from .push import PushNotifier
+from .push import PushNotifier, SetBy
 from .task import (
     INTERRUPTED,
     TERMINAL,
@@ -75,6 +75,8 @@ class Caller:
     """A message to a task that has ended continues it (the older dialect)."""
     is_v1: bool = True
     """It speaks version 1.0."""
+    peer: str = ""
+    """The address that it came from."""
 
 
 @attrs.frozen
@@ -224,7 +226,8 @@ class TaskServer:
         log, config = place.log, attrs.evolve(config, task=place.task)
         task = log.task(place.task) if log.has_taken(place.key) else None
         is_over = task is not None and task.status.state in TERMINAL
-        await push.set(config, is_v1=caller.is_v1, after=log.last_seq, is_over=is_over)
+        by = SetBy(caller.is_v1, caller.hitl, caller.peer)
+        await push.set(config, by, after=log.last_seq, is_over=is_over)
         return await self._carry_out(place, send, caller) if send.wait and not send.stream else None
 
     async def _carry_out(self, place: _Place, send: Send, caller: Caller) -> str | Message | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,95 +14,38 @@ import attrs
 import httpx2
 import pytest
 import trio
+import trio.testing
+from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent, open_agent
 from stopgo.config.load import load_config
-from stopgo.gateway.a2a.push import PushNotifier, open_push
+from stopgo.gateway.a2a import push as push_module
+from stopgo.gateway.a2a.push import ATTEMPTS, MOST_OF_A_TASK, NOTES, PushNotifier, SetBy, open_push
+from stopgo.gateway.a2a.push_post import TIMEOUT
+from stopgo.gateway.a2a.task import PushConfig
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http_server import bind, open_server
-from tests.waiting import until
+from stopgo.runtime.journal.memory import MemoryJournal
+from tests.gateway.a2a.receiver import OK, Receiver, answer, open_receiver, resolving, until_blocked
+from tests.waiting import PATIENCE, until
 
 REPLIES = """
 replies:
-  - when: {user: 'add (?P<name>\\S+)', call: 1}
-    text: let me see
-    tool_calls: [{name: resources_add, arguments: {name: '${name}', value: 1}}]
-  - when: {tool_result: '"name": "(?P<name>[^"]+)"'}
-    text: added ${name}
+  - when: {user: 'ask *(?P<what>.*)'}
+    text: which ${what}?
+    a2a: {state: input-required}
+  - when: {user: slow}
+    text: at last
+    delay: 1000
   - when: {user: '(?P<what>.*)'}
     text: you said ${what}
 """
-SERVER = (
-    "mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]\n"
-)
-OK = b"HTTP/1.1 204 No Content\r\n\r\n"
 SECRET = "s3cr3t-credentials"
-
-
-@attrs.frozen
-class Got:
-    head: str
-    body: Any
-
-    def header(self, name: str) -> str | None:
-        for line in self.head.splitlines()[1:]:
-            if line.lower().startswith(f"{name.lower()}:"):
-                return line.partition(":")[2].strip()
-        return None
-
-
-@attrs.define(eq=False)
-class Receiver:
-    """An HTTP server that answers what it is told to, the last answer again and again."""
-
-    port: int
-    answers: list[bytes] = attrs.field(factory=lambda: [OK])
-    got: list[Got] = attrs.field(factory=list)
-    hold: trio.Event | None = None
-    """What answers wait for."""
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook?key=1"
-
-    async def serve(self, stream: trio.SocketStream) -> None:
-        async with stream:
-            read = b""
-            while b"\r\n\r\n" not in read:
-                piece = await stream.receive_some()
-                if not piece:
-                    return
-                read += piece
-            head, _, body = read.partition(b"\r\n\r\n")
-            found = Got(head.decode(), None)
-            length = int(found.header("Content-Length") or 0)
-            while len(body) < length:
-                body += await stream.receive_some()
-            self.got.append(attrs.evolve(found, body=json.loads(body)))
-            if self.hold is not None:
-                await self.hold.wait()
-            try:
-                await stream.send_all(self.answers[0] if len(self.answers) == 1 else self.answers.pop(0))
-            except trio.BrokenResourceError:
-                return
-
-    @property
-    def states(self) -> list[str]:
-        """Those that were sent, in both versions."""
-        statuses = [
-            (got.body.get("statusUpdate") or got.body).get("status")
-            for got in self.got
-            if "artifactUpdate" not in got.body
-        ]
-        return [status["state"].removeprefix("TASK_STATE_").lower() for status in statuses]
 
 
 @pytest.fixture
 async def receiver(nursery: trio.Nursery) -> Receiver:
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    found = Receiver(listeners[0].socket.getsockname()[1])
-    nursery.start_soon(trio.serve_listeners, found.serve, listeners)
-    return found
+    return await open_receiver(nursery)
 
 
 @attrs.frozen
@@ -127,6 +72,12 @@ class Client:
     async def set(self, task: str, url: str, **more: Any) -> Any:
         return await self.call("CreateTaskPushNotificationConfig", {"taskId": task, "url": url, **more})
 
+    async def noted(self, condition: Callable[[list[Any]], bool]) -> None:
+        """Wait until this holds for what is kept."""
+        with trio.fail_after(PATIENCE):
+            while not condition(list((await self.agent.notes.notes(NOTES)).values())):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
     async def listed(self, task: str) -> Any:
         return (await self.call("ListTaskPushNotificationConfigs", {"taskId": task}))["configs"]
 
@@ -141,13 +92,10 @@ async def opened(tmp_path: Path) -> Open:
 
     @asynccontextmanager
     async def open_it(
-        *, private: bool = True, tools: bool = False, pushes: bool = True, journal: Any = None, **options: Any
+        *, private: bool = True, pushes: bool = True, journal: Any = None, **options: Any
     ) -> AsyncIterator[Client]:
         text = f"name: a\nllm: {{model: 'script:replies.yaml'}}\nserver: {{push_to_private: {private}}}\n"
         (tmp_path / "agent.yaml").write_text(text.replace("True", "true").replace("False", "false"))
-        if tools:
-            with (tmp_path / "agent.yaml").open("a") as file:
-                file.write(SERVER)
         config = load_config(tmp_path / "agent.yaml", environ={}, data_dir=tmp_path / "data")
         async with AsyncExitStack() as stack:
             agent = await stack.enter_async_context(open_agent(config, journal=journal))
@@ -161,6 +109,10 @@ async def opened(tmp_path: Path) -> Open:
             yield Client(http, push, agent)
 
     return open_it
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == push_module.__name__]
 
 
 # -------------------------------------------------------------------- what is sent
@@ -177,16 +129,417 @@ async def test_each_update_of_a_new_task_is_sent_in_order(opened: Open, receiver
         task = await client.send("hello", config)
         await until(lambda: receiver.states[-1:] == ["completed"])
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        [listed] = await client.listed(task["id"])
+        assert listed["id"] == "c1"
     first = receiver.got[0]
     assert first.head.splitlines()[0] == "POST /hook?key=1 HTTP/1.1"
     assert first.header("Host") == f"127.0.0.1:{receiver.port}"
     assert first.header("Content-Type") == "application/a2a+json"
     assert first.header("Authorization") == f"Basic {SECRET}"
     assert first.header("X-A2A-Notification-Token") == "t0ken"
-    assert [list(got.body) for got in receiver.got] == [
-        ["statusUpdate"],
-        ["artifactUpdate"],
-        ["statusUpdate"],
-    ]
+    kinds = [next(iter(got.body)) for got in receiver.got]
+    assert kinds == ["statusUpdate", "artifactUpdate", "statusUpdate"]
     assert receiver.states == ["working", "completed"]
     assert {got.body[next(iter(got.body))]["taskId"] for got in receiver.got} == {task["id"]}
+
+
+async def test_version_0_3_is_sent_the_task_once_for_each_event(opened: Open, receiver: Receiver) -> None:
+    message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hello"}]}
+    config = {"url": receiver.url, "authentication": {"schemes": ["Bearer"], "credentials": SECRET}}
+    async with opened() as client:
+        params = {"message": message, "configuration": {"pushNotificationConfig": config}}
+        task = await client.call("message/send", params)
+        await until(lambda: receiver.states[-1:] == ["completed"])
+        one = await client.call("tasks/pushNotificationConfig/get", {"id": task["id"]})
+        all_of_them = await client.call("tasks/pushNotificationConfig/list", {"id": task["id"]})
+    assert receiver.states == ["working", "completed"]
+    last = receiver.got[-1]
+    assert last.body == task
+    assert last.header("Content-Type") == "application/json"
+    assert last.header("Authorization") == f"Bearer {SECRET}"
+    shown = {"url": receiver.url, "id": task["id"], "authentication": {"schemes": ["Bearer"]}}
+    assert one == {"taskId": task["id"], "pushNotificationConfig": shown}
+    assert all_of_them == [one]
+
+
+async def test_a_task_is_followed_over_its_turns_until_it_ends(opened: Open, receiver: Receiver) -> None:
+    async with opened() as client:
+        task = await client.send("ask colour")
+        assert await client.set(task["id"], receiver.url)
+        await client.send("red", taskId=task["id"])
+        await until(lambda: receiver.states[-1:] == ["completed"])
+        # In the same context there is a task that nobody set anything for.
+        other = await client.send("ask size", contextId=task["contextId"])
+        assert other["id"] != task["id"]
+        third = await client.send("hello", {"url": receiver.url}, contextId=task["contextId"])
+        await until(lambda: receiver.states[2:] == ["working", "completed"])
+    ids = [next(iter(got.body.values()))["taskId"] for got in receiver.got]
+    assert ids == [task["id"]] * 3 + [third["id"]] * 3
+
+
+async def test_a_stream_and_notifications_tell_the_same(opened: Open, receiver: Receiver) -> None:
+    config = {"taskPushNotificationConfig": {"url": receiver.url}}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+    body = {"message": message, "configuration": config}
+    async with opened() as client:
+        response = await client.http.post("/a2a/message:stream", json=body, headers={"A2A-Version": "1.0"})
+        lines = [line for line in response.text.splitlines() if line]
+        streamed = [json.loads(line.removeprefix("data: ")) for line in lines]
+        await until(lambda: receiver.states[-1:] == ["completed"])
+    assert list(streamed[0]) == ["task"]
+    sent = [got.body for got in receiver.got]
+    # A stream that begins later has the first updates in its task.
+    assert streamed[1:] == sent[len(sent) - len(streamed[1:]) :]
+    assert receiver.states[0] == "working"
+
+
+async def test_a_task_that_has_ended_takes_configurations_and_sends_nothing(
+    opened: Open, receiver: Receiver
+) -> None:
+    async with opened() as client:
+        task = await client.send("hello")
+        config = await client.set(task["id"], receiver.url, id="late")
+        assert config == {"id": "late", "taskId": task["id"], "url": receiver.url}
+        assert await client.listed(task["id"]) == [config]
+        await client.send("again", {"url": receiver.url})
+        await until(lambda: receiver.states[-1:] == ["completed"])
+    assert task["id"] not in [next(iter(got.body.values()))["taskId"] for got in receiver.got]
+
+
+# ------------------------------------------------------------------ configurations
+
+
+async def test_configurations_are_set_shown_and_deleted(opened: Open, receiver: Receiver) -> None:
+    async with opened() as client:
+        task = (await client.send("ask colour"))["id"]
+        given = {"token": "t", "authentication": {"scheme": "Bearer", "credentials": SECRET}}
+        first = await client.set(task, receiver.url, id="a", **given)
+        assert first == {"taskId": task, "id": "a", "url": receiver.url, **given}
+        second = await client.set(task, receiver.url)
+        third = await client.set(task, receiver.url)
+        assert len({"a", second["id"], third["id"]}) == 3
+        shown = await client.call("GetTaskPushNotificationConfig", {"taskId": task, "id": "a"})
+        assert shown == {
+            "taskId": task,
+            "id": "a",
+            "url": receiver.url,
+            "authentication": {"scheme": "Bearer"},
+        }
+        assert [each["id"] for each in await client.listed(task)] == ["a", second["id"], third["id"]]
+        for _ in range(2):
+            assert await client.call("DeleteTaskPushNotificationConfig", {"taskId": task, "id": "a"}) is None
+        assert await client.call("GetTaskPushNotificationConfig", {"taskId": task, "id": "a"}) == -32001
+        assert await client.call("ListTaskPushNotificationConfigs", {"taskId": "no-such-task"}) == -32001
+        assert await client.set("no-such-task", receiver.url) == -32001
+        url = f"/a2a/tasks/{task}/pushNotificationConfigs"
+        over_http = (await client.http.get(url, headers={"A2A-Version": "1.0"})).json()
+        assert [each["id"] for each in over_http["configs"]] == [second["id"], third["id"]]
+
+
+async def test_one_that_is_set_again_sends_to_its_new_address(opened: Open, receiver: Receiver) -> None:
+    async with opened() as client:
+        task = (await client.send("ask colour"))["id"]
+        await client.set(task, "http://127.0.0.1:9/", id="a")
+        await client.set(task, receiver.url, id="a", token="new")
+        await client.send("red", taskId=task)
+        await until(lambda: receiver.states[-1:] == ["completed"])
+        assert len(await client.listed(task)) == 1
+    assert receiver.states == ["working", "completed"]
+    assert receiver.got[0].header("X-A2A-Notification-Token") == "new"
+
+
+async def test_nothing_is_sent_after_one_was_deleted(opened: Open, receiver: Receiver) -> None:
+    async with opened() as client:
+        task = (await client.send("ask colour"))["id"]
+        await client.set(task, f"{receiver.url}&deleted", id="a")
+        await client.set(task, receiver.url, id="b")
+        await client.call("DeleteTaskPushNotificationConfig", {"taskId": task, "id": "a"})
+        await client.send("red", taskId=task)
+        await until(lambda: receiver.states[-1:] == ["completed"])
+    assert not any("deleted" in got.head for got in receiver.got)
+
+
+async def test_they_go_with_their_conversation(opened: Open, receiver: Receiver) -> None:
+    async with opened() as client:
+        task = (await client.send("ask colour"))["id"]
+        await client.set(task, receiver.url, id="a")
+        await client.agent.delete(task)
+        await client.noted(lambda notes: not any(notes))
+        assert await client.call("ListTaskPushNotificationConfigs", {"taskId": task}) == -32001
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"url": "ftp://hooks.example/"},
+        {"url": "http://169.254.169.254/latest/meta-data"},
+        {"id": "a" * 129},
+        {"id": "a\nb"},
+        {"token": "a\r\nX: y"},
+        {"token": "a" * 4097},
+        {"authentication": {"scheme": "Bearer x\r\n", "credentials": "c"}},
+        {"authentication": {"scheme": "Bearer", "credentials": "a\nb"}},
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_and_the_message_with_it(opened: Open, wrong: Any) -> None:
+    async with opened() as client:
+        task = (await client.send("ask colour"))["id"]
+        config = {"url": "http://127.0.0.1:9/", **wrong}
+        assert await client.set(task, **config) == -32602
+        assert await client.send("red", config, taskId=task) == -32602
+        assert await client.listed(task) == []
+        assert len((await client.call("GetTask", {"id": task}))["history"]) == 1
+
+
+async def test_their_number_is_bounded(
+    opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(journal=MemoryJournal()) as client:
+        done = (await client.send("hello"))["id"]
+        tasks = [(await client.send(f"ask {word}"))["id"] for word in ("colour", "size")]
+        for number in range(MOST_OF_A_TASK):
+            assert "id" in await client.set(done, receiver.url, id=f"{number}")
+        assert await client.set(done, receiver.url, id="more") == -32004
+        assert "id" in await client.set(done, receiver.url, id="0")
+        # Those of tasks that have ended make room; live ones do not.
+        monkeypatch.setattr(push_module, "MOST_CONFIGS", MOST_OF_A_TASK)
+        for number in range(MOST_OF_A_TASK):
+            assert "id" in await client.set(tasks[number % 2], receiver.url, id=f"{number}")
+        assert await client.listed(done) == []
+        assert await client.set(done, receiver.url, id="more") == -32004
+        assert len(await client.agent.notes.notes(NOTES)) == MOST_OF_A_TASK
+
+
+async def test_one_address_does_not_take_the_room_of_all(
+    opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_module, "MOST_OF_A_PEER", 2)
+    async with opened(journal=MemoryJournal()) as client:
+        task = (await client.send("ask colour"))["id"]
+        assert "id" in await client.set(task, receiver.url, id="a")
+        assert "id" in await client.set(task, receiver.url, id="b")
+        assert await client.set(task, receiver.url, id="c") == -32004
+        assert "id" in await client.set(task, receiver.url, id="b")
+        config, by = PushConfig(task=task, id="c", url=receiver.url), SetBy(True, peer="192.0.2.1")
+        await client.push.set(config, by, after=0, is_over=False)
+
+
+async def test_without_a_notifier_none_are_offered(opened: Open) -> None:
+    async with opened(pushes=False) as client:
+        card = (await client.http.get("/.well-known/agent-card.json")).json()
+        assert card["capabilities"]["pushNotifications"] is False
+        assert await client.send("hello", {"url": "http://127.0.0.1:9/"}) == -32003
+        assert await client.set("t", "http://127.0.0.1:9/") == -32003
+    async with opened() as client:
+        card = (await client.http.get("/.well-known/agent-card.json")).json()
+        assert card["capabilities"]["pushNotifications"] is True
+
+
+# ----------------------------------------------------------------------- restarts
+
+
+async def test_after_a_restart_they_are_listed_and_paused_until_set_again(
+    opened: Open, receiver: Receiver, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    given = {"id": "a", "token": "t0ken", "authentication": {"scheme": "Bearer", "credentials": SECRET}}
+    async with opened() as client:
+        done = (await client.send("hello", {"url": receiver.url}))["id"]
+        await until(lambda: receiver.states == ["working", "completed"])
+        await client.noted(lambda notes: any(note["is_over"] for note in notes))
+        task = (await client.send("ask colour"))["id"]
+        await client.set(task, receiver.url, **given)
+        assert SECRET not in str(await client.agent.notes.notes(NOTES))
+    receiver.got.clear()
+    with caplog.at_level(logging.WARNING, logger=push_module.__name__):
+        async with opened() as client:
+            [line] = warned(caplog)
+            assert line.startswith("1 push notification configuration(s) paused")
+            shown = {"taskId": task, "id": "a", "url": receiver.url, "authentication": {"scheme": "Bearer"}}
+            assert await client.listed(task) == [shown]
+            assert len(await client.listed(done)) == 1
+            await client.send("ask shade", taskId=task)
+            await client.set(task, receiver.url, **given)
+            await client.send("red", taskId=task)
+            await until(lambda: receiver.states[-1:] == ["completed"])
+    assert receiver.states == ["working", "completed"]
+    assert receiver.got[0].header("Authorization") == f"Bearer {SECRET}"
+    assert not any(
+        word in path.read_bytes()
+        for path in (tmp_path / "data").rglob("*")
+        if path.is_file()
+        for word in (SECRET.encode(), b"t0ken")
+    )
+
+
+async def test_damaged_notes_are_passed_over(opened: Open, receiver: Receiver) -> None:
+    journal = MemoryJournal()
+    await journal.write_notes(NOTES, {"0": {"task": 1}, "1": {}, "2": {"task": "t", "id": "a", "url": None}})
+    async with opened(journal=journal) as client:
+        task = (await client.send("ask colour"))["id"]
+        await client.set(task, receiver.url, id="a")
+        notes = await journal.notes(NOTES)
+        assert notes["0"] == {
+            "task": task,
+            "id": "a",
+            "url": receiver.url,
+            "scheme": None,
+            "is_v1": True,
+            "is_over": False,
+        }
+
+
+# ------------------------------------------------------------------------ retries
+
+
+@attrs.frozen
+class Waiting:
+    """A client with a task that waits, in virtual time, which passes when nothing else goes on.
+
+    Tests have to ask for the clock themselves: else it is not that of the test.
+    """
+
+    client: Client
+    task: str
+    clock: MockClock
+
+    async def set(self, url: str) -> None:
+        assert self.client.push is not None
+        config = PushConfig(task=self.task, id="a", url=url)
+        end = (await self.client.agent.log_end(self.task)).last_seq
+        await self.client.push.set(config, SetBy(True), after=end, is_over=False)
+
+    async def answer(self) -> None:
+        """What the task waits for, so that it goes on and ends."""
+        await self.client.agent.send(self.task, "red")
+
+    async def passes_until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(10_000):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            if condition():
+                return
+            self.clock.jump(0.25)
+        raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+async def waiting(opened: Open, mock_clock: MockClock) -> AsyncIterator[Waiting]:
+    async with opened(journal=MemoryJournal()) as client:
+        yield Waiting(client, (await client.send("ask colour"))["id"], mock_clock)
+
+
+@pytest.mark.parametrize("status", [500, 503, 408, 429])
+async def test_an_update_is_sent_again_with_growing_pauses(
+    waiting: Waiting, mock_clock: MockClock, receiver: Receiver, status: int
+) -> None:
+    receiver.answers = [*[answer(status)] * 4, OK]
+    await waiting.set(receiver.url)
+    await waiting.answer()
+    await waiting.passes_until(lambda: receiver.states[-1:] == ["completed"])
+    assert receiver.states == ["working"] * 5 + ["completed"]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(receiver.at[:5])]
+    for number, pause in enumerate(pauses):
+        assert 0.5 * 2**number <= pause <= 2**number + 0.5
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 400, 401, 404, 410])
+async def test_a_refusal_ends_the_delivery_of_the_update(
+    waiting: Waiting, mock_clock: MockClock, receiver: Receiver, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answers = [answer(status, f"Location: {receiver.url}&redirected\r\n"), OK]
+    await waiting.set(receiver.url)
+    begun = trio.current_time()
+    await waiting.answer()
+    await until_blocked(lambda: receiver.states[-1:] == ["completed"])
+    assert trio.current_time() == begun
+    assert receiver.states == ["working", "completed"]
+    assert not any("redirected" in got.head for got in receiver.got)
+    host = f"http://127.0.0.1:{receiver.port}"
+    assert warned(caplog) == [f"a push notification to {host} was given up: it answered {status}"]
+
+
+async def test_a_receiver_that_fails_is_given_up_and_told_the_end_all_the_same(
+    waiting: Waiting, mock_clock: MockClock, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answers = [*[answer(500)] * (2 * ATTEMPTS), OK]
+    await waiting.set(receiver.url)
+    await waiting.answer()
+    await waiting.passes_until(lambda: len(receiver.got) == 2 * ATTEMPTS + 1)
+    # The artifact is worth one attempt while the receiver fails, the end of the task as many as ever.
+    kinds = ["artifact" if "artifactUpdate" in got.body else "status" for got in receiver.got]
+    assert kinds == ["status"] * ATTEMPTS + ["artifact"] + ["status"] * ATTEMPTS
+    assert receiver.states[ATTEMPTS:] == ["completed"] * ATTEMPTS
+    assert receiver.at[-1] - receiver.at[0] < 5 * 60
+    assert len(warned(caplog)) == 1
+
+
+async def test_a_receiver_that_does_not_answer_is_left_after_a_while(
+    waiting: Waiting, mock_clock: MockClock, receiver: Receiver
+) -> None:
+    receiver.hold = trio.Event()
+    await waiting.set(receiver.url)
+    await waiting.answer()
+    await waiting.passes_until(lambda: len(receiver.got) == 2)
+    assert TIMEOUT <= receiver.at[1] - receiver.at[0] <= TIMEOUT + 2
+    receiver.hold.set()
+    await waiting.passes_until(lambda: receiver.states[-1:] == ["completed"])
+
+
+async def test_what_a_receiver_says_is_not_read(
+    waiting: Waiting, mock_clock: MockClock, receiver: Receiver
+) -> None:
+    receiver.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"a" * 10_000]
+    await waiting.set(receiver.url)
+    begun = trio.current_time()
+    await waiting.answer()
+    await until_blocked(lambda: receiver.states[-1:] == ["completed"])
+    assert trio.current_time() == begun
+
+
+async def test_one_receiver_does_not_hold_up_another(
+    waiting: Waiting, mock_clock: MockClock, receiver: Receiver
+) -> None:
+    """Both of one task; the first is never reached."""
+    await waiting.set("http://127.0.0.1:9/")
+    await waiting.client.set(waiting.task, receiver.url, id="b")
+    begun = trio.current_time()
+    await waiting.answer()
+    await until_blocked(lambda: receiver.states[-1:] == ["completed"])
+    assert trio.current_time() == begun
+
+
+# ---------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{}/", "http://[::ffff:127.0.0.1]:{}/", "http://127.1:{}/"])
+async def test_this_machine_is_reached_only_when_the_configuration_allows_it(
+    opened: Open, receiver: Receiver, url: str
+) -> None:
+    url = url.format(receiver.port)
+    async with opened(private=False) as client:
+        task = (await client.send("ask colour"))["id"]
+        assert await client.set(task, url) == -32602
+        assert await client.send("hello", {"url": url}) == -32602
+        assert await client.listed(task) == []
+    assert receiver.got == []
+
+
+@pytest.mark.parametrize("first", [["8.8.8.8"], []])
+async def test_a_name_that_changes_its_address_is_checked_each_time(
+    opened: Open, receiver: Receiver, caplog: pytest.LogCaptureFixture, first: list[str]
+) -> None:
+    asked: list[str] = []
+    resolve = resolving(first, ["127.0.0.1"], asked=asked)
+    async with opened(private=False, resolve=resolve) as client:
+        task = (await client.send("ask colour"))["id"]
+        await client.set(task, f"http://hooks.example:{receiver.port}/secret")
+        assert asked == ["hooks.example"]
+        await client.send("red", taskId=task)
+        await client.noted(lambda notes: any(note["is_over"] for note in notes))
+    # One look-up for each of three updates: none is repeated, for it would be refused again.
+    assert asked == ["hooks.example"] * 4
+    assert receiver.got == []
+    [line] = warned(caplog)
+    assert (
+        f"to http://hooks.example:{receiver.port} was given up: its address is of a private network" in line
+    )
+    assert "secret" not in line
