@@ -36,6 +36,8 @@ def as_a2a_error() -> Iterator[None]:
     except AgentError as error:
         said = f"{error.message}{_decided(error)}"
         text = said if error.hint is None else f"{said}. {error.hint}"
+        if error.code == "conversation_not_found":  # of which clients know nothing
+            text = "Task not found"
         raise A2AError(_REASONS.get(error.code, "INTERNAL_ERROR"), text) from error
 
 

@@ -47,5 +47,5 @@ def known_task(log: TaskLog, id: str) -> Task:
     """Raises `A2AError` TASK_NOT_FOUND."""
     task = log.task(id)
     if task is None:
-        raise A2AError("TASK_NOT_FOUND", f"there is no task {id[:200]}")
+        raise A2AError("TASK_NOT_FOUND", "Task not found")
     return task

@@ -192,7 +192,8 @@ class TaskServer:
                 return _Place(context, key, TaskLog(context, caller.hitl))
             return await self._new_task(message, key, caller.hitl)
         context = context_of(message.task)
-        if message.context not in (None, context):
+        # Section 3.4.3; version 0.3 says nothing of a context that is not that of the task.
+        if caller.is_v1 and message.context not in (None, context):
             raise invalid("message.contextId", "is not that of the task")
         log = await self._read(context, caller.hitl)
         self._known(log, message.task)

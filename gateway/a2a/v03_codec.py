@@ -75,6 +75,19 @@ def data_from_object(data: Mapping[str, Any], metadata: Mapping[str, Any] | None
     return Data(data["value"], metadata=rest or None)
 
 
+def read_data(fields: Fields, metadata: Mapping[str, Any] | None) -> Data:
+    """The field `data`: an object, as the specification has it, or a list, as clients send it, too."""
+    data = fields.value("data")
+    match data:
+        case None:
+            raise fields.refusal("data", "is required")
+        case Mapping():
+            return data_from_object(data, metadata)
+        case list():
+            return Data(data, metadata=metadata)
+    raise fields.refusal("data", "must be an object or a list")
+
+
 def _read_part(fields: Fields) -> Part:
     metadata = fields.struct("metadata")
     kind = fields.text("kind") or next(filter(fields.has, ("text", "file", "data")), None)
@@ -87,10 +100,7 @@ def _read_part(fields: Fields) -> Part:
         case "file":
             return read_file(fields.needed_child("file"), metadata, content="bytes", address="uri")
         case "data":
-            data = fields.struct("data")
-            if data is None:
-                raise fields.refusal("data", "is required")
-            return data_from_object(data, metadata)
+            return read_data(fields, metadata)
     raise fields.refusal("kind", "must be one of text, file, data")
 
 
@@ -102,7 +112,11 @@ def read_file(fields: Fields, metadata: Mapping[str, Any] | None, *, content: st
         "metadata": metadata,
     }
     found = fields.base64(content)
-    return Link(fields.needed(address), **about) if found is None else File(found, **about)
+    if found is not None:
+        return File(found, **about)
+    # Clients call it `url`, too, as the next version does.
+    url = None if fields.has(address) else fields.text("url")
+    return Link(url or fields.needed(address), **about)
 
 
 OBJECTS = ObjectCodec(

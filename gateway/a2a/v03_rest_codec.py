@@ -34,9 +34,9 @@ from .task import (
 )
 from .v03_codec import (
     about_file,
-    data_from_object,
     data_in_object,
     history_length,
+    read_data,
     read_file,
     read_push,
     write_push,
@@ -70,7 +70,7 @@ def _read_part(fields: Fields) -> Part:
     if file is not None:
         return read_file(file, metadata, content="fileWithBytes", address="fileWithUri")
     if data is not None:
-        return data_from_object(data.struct("data") or {}, metadata)
+        return read_data(data, metadata) if data.has("data") else Data({}, metadata=metadata)
     raise fields.refusal("text", "is required, or file, or data")
 
 
