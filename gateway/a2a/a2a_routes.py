@@ -41,6 +41,7 @@ from .dialect import (
 from .hitl import HITL
 from .http_paths import find
 from .json_rpc import Id, id_of, read_call, write_error, write_result
+from .message_delivery import Caller
 from .output_modes import OutputModes
 from .push import PushNotifier, SetBy
 from .task import (
@@ -58,7 +59,7 @@ from .task import (
     StreamItem,
     Subscribe,
 )
-from .task_server import Caller, TaskServer
+from .task_server import TaskServer
 
 MAX_STREAMS = 100
 """Of one client, at the same time."""

@@ -10,6 +10,7 @@ from ...actors.common.errors import damage_as_agent_error
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
+from ..responses import concerns
 from .a2a_errors import A2AError
 from .as_a2a_error import as_a2a_error
 from .task import Task
@@ -27,6 +28,13 @@ async def read_tasks(agent: Agent, context: str, *, hitl: bool = False) -> TaskL
                 log.apply(entry)
     for received in queued:
         log.queue(received)
+    return log
+
+
+async def read_own_tasks(agent: Agent, context: str, *, hitl: bool = False) -> TaskLog:
+    """The same for the conversation that the current request is about. Raises `A2AError`."""
+    log = await read_tasks(agent, context, hitl=hitl)
+    concerns(context, log.session_id)
     return log
 
 

@@ -177,9 +177,6 @@ async def test_to_subscribe_where_nothing_comes(
             assert response.headers["Content-Type"].startswith("text/" if tongue is V03 else "application/")
             assert f'"code":{code}' in response.text
         code = -32001
-    waiting = await talk.waiting("use wipe:a")
-    [item] = await talk.all_of(tongue.subscribe(waiting.id))
-    assert item.state == "input-required"
 
 
 async def test_a_stream_ends_with_the_server(talk: Talk, autojump_clock: MockClock) -> None:

@@ -1,0 +1,249 @@
+"""A message of a client on its way to its conversation: what it is a part of, and what it becomes.
+
+It begins a run, or decides questions, or brings a token. Whatever it becomes is a command with the key of the
+message, so a message that comes again with its key is the same command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+
+import attrs
+
+from ...actors.agent import Agent
+from ...actors.common.errors import AgentError
+from ...actors.conversation.result import Result
+from ..responses import concerns
+from .a2a_errors import A2AError, invalid
+from .as_a2a_error import as_a2a_error
+from .message_text import text_of
+from .push import PushNotifier, SetBy
+from .task import TERMINAL, Message, Send, State, Text
+from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, word_of
+from .task_events import known_task, read_own_tasks
+from .task_log import TaskLog
+from .task_page import context_of
+
+CONTEXT = re.compile(r"[A-Za-z0-9._-]{1,128}")
+"""A context that a client may name; a conversation of that id is made when there is none."""
+
+_NAMESPACE = uuid.UUID("0b7c9f56-5f5e-4e5b-8f57-6a0f8c1d2e4a")
+"""Of contexts that are derived from a key."""
+
+UNDECIDED = "The message decides nothing and is not kept. The task still waits:"
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """What a request says beside its parameters."""
+
+    session_id: str
+    key: str | None = None
+    """The message is a repetition of the one that came with this key before."""
+    token: str | None = attrs.field(default=None, repr=False)
+    """A bearer token for the calls of the turn."""
+    hitl: bool = False
+    """It activates the extension for approvals."""
+    continues: bool = False
+    """A message to a task that has ended continues it (the older dialect)."""
+    is_v1: bool = True
+    """It speaks version 1.0."""
+    peer: str = ""
+    """The address that it came from."""
+
+
+@attrs.frozen
+class Delivery:
+    """Made by `deliver_to`. Methods raise `A2AError`."""
+
+    _agent: Agent
+    _push: PushNotifier | None
+    _send: Send
+    _caller: Caller
+    task: str
+    key: str
+    """Of the command that the message becomes."""
+    log: TaskLog
+    """The tasks of the context as they were before."""
+    _is_new: bool = False
+    """There is no such context yet."""
+
+    async def carry_out(self) -> str | Message | None:
+        """None: done. A text: the message led to nothing. A message: the same, and there is no task.
+
+        What it says of push notifications counts from before the message.
+        """
+        config, push = self._send.push, self._push
+        if config is None or push is None:
+            return await self._carry_out()
+        await push.check(config)
+        # The task has to be there first, and must not be over by then; with its key, the message is the same.
+        told = await attrs.evolve(self, send=attrs.evolve(self._send, wait=False))._carry_out()
+        if told is not None:
+            return told
+        log, config = self.log, attrs.evolve(config, task=self.task)
+        task = log.task(self.task) if log.has_taken(self.key) else None
+        is_over = task is not None and task.status.state in TERMINAL
+        by = SetBy(self._caller.is_v1, self._caller.hitl, self._caller.peer)
+        await push.set(config, by, after=log.last_seq, is_over=is_over)
+        return await self._carry_out() if self._waits else None
+
+    async def _carry_out(self) -> str | Message | None:
+        log, message = self.log, self._send.message
+        if self.key not in log.commands:
+            if self.key in log.resumed:
+                return await self._resume()
+            decisions = self.decisions()
+            if {asked.id for asked in log.decided.get(self.key, ())} - decisions.keys():
+                raise A2AError("INVALID_PARAMS", "this key came with another message before")
+            if decisions:
+                await self._decide(decisions)
+                return None
+            state = self._refuse()
+            if state == "input-required" and log.is_live(self.task):
+                return UNDECIDED
+            if state == "auth-required" and log.is_live(self.task):
+                return await self._resume()
+        result = await self._say(text_of(message))
+        if result is not None and result.code == "waiting_approval" and result.state == "waiting":
+            return await self._not_begun(result.response)
+        return None
+
+    def decisions(self) -> Decisions:
+        """Those that a message brings; a message that begins a run brings none."""
+        log, message = self.log, self._send.message
+        if self.key in log.commands or self.task not in log.ids:
+            return {}
+        repeated = log.decided.get(self.key, ())
+        pending = repeated or (log.pending if log.is_live(self.task) else ())
+        named = named_decisions(message, pending)
+        of_another = {asked.id for asked in log.pending if asked not in pending}
+        if named and (pending or log.asked.keys() & named.keys() - of_another):  # else it is like any other
+            return named
+        if len(pending) != 1 or self._caller.hitl:
+            return {}
+        words = decision_in_words(message, pending[0])
+        return {pending[0].id: words} if words is not None else {}
+
+    def _refuse(self) -> State | None:
+        """The state of the task, None: it is new. Raises `A2AError` when it takes no message."""
+        task = self.log.task(self.task)
+        if task is None:
+            return None
+        state = task.status.state
+        if state in TERMINAL and not self._caller.continues:
+            raise A2AError(
+                "UNSUPPORTED_OPERATION", f"the task is {state}; a message without its id begins another"
+            )
+        late = self.log.asked and not self.log.pending and is_yes_or_no(word_of(self._send.message) or "")
+        if late and self.log.is_live(self.task):
+            raise A2AError("UNSUPPORTED_OPERATION", "the task has no open question; all have been answered")
+        return state
+
+    async def _say(self, text: str) -> Result | None:
+        message, context = self._send.message, self.log.context
+        with as_a2a_error():
+            if message.task is None and message.context is None:
+                turn = await self._agent.start_conversation(
+                    text,
+                    id=context,
+                    key=self.key,
+                    session_id=self._caller.session_id,
+                    token=self._caller.token,
+                    wait=self._waits,
+                    message_id=message.id or None,
+                )
+            else:
+                if self._is_new:
+                    await self._make_context()
+                turn = await self._agent.send(
+                    context,
+                    text,
+                    key=self.key,
+                    token=self._caller.token,
+                    wait=self._waits,
+                    task=None if self.task == context else self.task,
+                    message_id=message.id or None,
+                )
+        return turn.result
+
+    async def _make_context(self) -> None:
+        """So that a message to a context is the same command whether it came first or not."""
+        context = self.log.context
+        try:
+            await self._agent.start_conversation(
+                id=context, key=f"{context}:context", session_id=self._caller.session_id
+            )
+        except AgentError as error:
+            if error.code != "idempotency_key_reused":  # another client has just made it
+                raise
+
+    async def _decide(self, decisions: Decisions) -> None:
+        """None of several, if one is no decision. All but the last are not waited for: the run goes on when
+        all are there."""
+        asked, pending = self.log.asked, {each.id for each in self.log.pending}
+        if unknown := decisions.keys() - asked.keys():
+            raise invalid("message.parts", f"the task has no approval {min(unknown)[:64]}")
+        ids = sorted(decisions, key=pending.__contains__)  # what stands is told before anything is done
+        with as_a2a_error():
+            for id in ids if len(ids) > 1 else ():
+                await asked[id].checked(asked[id].parse(decisions[id]), pending=id in pending)
+            for id in ids:
+                key, wait = f"{self.key}:{id}", self._waits and id == ids[-1]
+                await self._agent.decide(id, decisions[id], key=key, token=self._caller.token, wait=wait)
+
+    async def _resume(self) -> str | None:
+        """A message to a task that needs a token brings one, and is no message of its own."""
+        if self._caller.token is None:
+            return UNDECIDED
+        with as_a2a_error():
+            wait = self._waits
+            await self._agent.resume(self.log.context, token=self._caller.token, key=self.key, wait=wait)
+        return None
+
+    async def _not_begun(self, text: str) -> str | Message:
+        log = await read_own_tasks(self._agent, self.log.context)
+        if log.is_live(self.task):
+            return UNDECIDED
+        waiting = tuple(id for id in log.ids if log.is_live(id))
+        parts = (Text(text),)
+        return Message(
+            id=str(uuid.uuid4()), role="agent", parts=parts, context=log.context, references=waiting
+        )
+
+    @property
+    def _waits(self) -> bool:
+        """For the end of the run, or until it needs its client."""
+        return self._send.wait and not self._send.stream
+
+
+async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller: Caller) -> Delivery:
+    """Find where a message goes. Raises `A2AError`."""
+    message, key = send.message, caller.key or str(uuid.uuid4())
+    if message.task is not None:
+        context = context_of(message.task)
+        # Section 3.4.3; version 0.3 says nothing of a context that is not that of the task.
+        if caller.is_v1 and message.context not in (None, context):
+            raise invalid("message.contextId", "is not that of the task")
+        log = await read_own_tasks(agent, context, hitl=caller.hitl)
+        known_task(log, message.task)
+        return Delivery(agent, push, send, caller, message.task, key, log)
+    if caller.key is None and message.context is None:  # there can be no such context yet
+        context = str(uuid.uuid4())
+        concerns(context, caller.session_id)
+        return Delivery(agent, push, send, caller, context, key, TaskLog(context, caller.hitl))
+    context = message.context or str(uuid.uuid5(_NAMESPACE, key))
+    if not CONTEXT.fullmatch(context):
+        raise invalid("message.contextId", "has other characters than letters, digits, '.', '_' and '-'")
+    is_new = False
+    try:
+        log = await read_own_tasks(agent, context, hitl=caller.hitl)
+    except A2AError as error:
+        if error.reason != "TASK_NOT_FOUND":
+            raise
+        log, is_new = TaskLog(context, caller.hitl), True
+    later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    task = log.commands.get(key) or (later if log.ids else context)
+    return Delivery(agent, push, send, caller, task, key, log, is_new)
