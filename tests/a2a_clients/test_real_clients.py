@@ -129,6 +129,11 @@ def pending(status: Json) -> Sequence[Json]:
     return found
 
 
+def sent(items: Sequence[Json]) -> Sequence[Json]:
+    """The artifacts of a stream."""
+    return [item["artifactUpdate"]["artifact"] for item in items if "artifactUpdate" in item]
+
+
 def texts(artifacts: Sequence[Json]) -> Sequence[str]:
     return [part["text"] for artifact in artifacts for part in artifact["parts"]]
 
@@ -197,8 +202,7 @@ def test_a_stream_is_answered_by_a_data_part(client: ClientProcess, served: Serv
     rest = client.do("stream", message(answer, task))
     assert "end" in rest.last
     assert rest.items[0]["task"]["id"] == task["id"]
-    answers = [item["artifactUpdate"]["artifact"] for item in rest.items if "artifactUpdate" in item]
-    assert texts(answers) == ["Operation cancelled by user.\n\nThen not."]
+    assert texts(sent(rest.items)) == ["Operation cancelled by user.\n\nThen not."]
     assert state(rest.items[-1]) == DONE
     # A task that somebody refused to carry out has ended well; that it was refused is told beside the state.
     assert rest.items[-1]["statusUpdate"]["metadata"] == {"rejected": True}
@@ -283,11 +287,14 @@ def test_a_stream_goes_on_after_the_line_broke(
     assert pending(put["statusUpdate"]["status"]) == [asked]
     assert [approval["uuid"] for approval in served.conversation(task)["pending_approvals"]] == [asked["id"]]
 
-    # The question is there for whoever comes later, too, and the answer is to the same task.
-    late = client.do("subscribe", {"id": task["id"]})
-    assert pending(late.items[0]["task"]["status"]) == [asked]
-    done = client.do("send", message({"id": asked["id"], "approved": True}, task)).only["task"]
-    assert (done["id"], done["status"]["state"]) == (task["id"], DONE)
+    # Whoever comes later is asked, too, and then sees what an answer by another way leads to.
+    late = client.begin("subscribe", {"id": task["id"]})
+    assert pending(next(late)["item"]["task"]["status"]) == [asked]
+    served.server.post(f"/approvals/{asked['id']}", {"approved": True})
+    *following, last = (line.get("item") or line for line in late)
+    assert "end" in last
+    assert texts(sent(following)) == ["Added."]
+    assert (following[-1]["statusUpdate"]["taskId"], state(following[-1])) == (task["id"], DONE)
     assert served.added(name) == 1
     ended = client.do("subscribe", {"id": task["id"]})
     assert is_refused(ended, "UnsupportedOperation")
