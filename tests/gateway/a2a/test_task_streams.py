@@ -179,6 +179,20 @@ async def test_to_subscribe_where_nothing_comes(
         code = -32001
 
 
+@in_every_tongue
+async def test_who_follows_a_task_that_waits_hears_of_its_answer(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    task = await talk.waiting("first wipe:a then wipe:b")
+    async with talk.stream(tongue.subscribe(task.id)) as items:
+        assert (await anext(items)).pending == task.pending
+        await trio.sleep(10 * HEARTBEAT)
+        asked = await talk.told(V1.send("yes", task=task.id))
+        rest = [item async for item in items]
+        assert told(rest) == ["working", "working", "input-required"]
+        assert rest[-1].pending == asked.pending != task.pending
+
+
 async def test_a_stream_ends_with_the_server(talk: Talk, autojump_clock: MockClock) -> None:
     async with talk.stream(V03_HTTP.send("rest", stream=True)) as items:
         assert (await anext(items)).state == "submitted"
