@@ -34,11 +34,11 @@ def as_a2a_error() -> Iterator[None]:
     try:
         yield
     except AgentError as error:
+        reason = _REASONS.get(error.code, "INTERNAL_ERROR")
         said = f"{error.message}{_decided(error)}"
         text = said if error.hint is None else f"{said}. {error.hint}"
-        if error.code == "conversation_not_found":  # of which clients know nothing
-            text = "Task not found"
-        raise A2AError(_REASONS.get(error.code, "INTERNAL_ERROR"), text) from error
+        # Clients know nothing of conversations.
+        raise A2AError(reason, "Task not found" if reason == "TASK_NOT_FOUND" else text) from error
 
 
 def _decided(error: AgentError) -> str:

@@ -56,6 +56,7 @@ MOST_OF_A_TASK = 16
 MOST_OF_A_PEER = 250
 """Live ones that were set from one address: nobody takes the room of all others."""
 LONGEST_ID = 128
+DEFAULT_ID = "default"
 LONGEST_SECRET = 4096
 """Characters of a token, and of credentials."""
 
@@ -159,8 +160,8 @@ class PushNotifier:
         """Keep a configuration that passed `check`, in the place of the one with the same id, and send what
         comes after the event `after`, unless the task `is_over`. The configuration, with its id."""
         if not config.id:
-            # Clients of 0.3 that name none have one for each task.
-            config = attrs.evolve(config, id=str(uuid.uuid4()) if by.is_v1 else config.task)
+            # Clients of 0.3 that name none have one for each task, and may ask for the default one.
+            config = attrs.evolve(config, id=str(uuid.uuid4()) if by.is_v1 else DEFAULT_ID)
         async with self._writing:
             hook = self._hooks.get((config.task, config.id))
             is_live = hook is not None and hook.scope is not None
