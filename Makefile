@@ -15,7 +15,7 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs providers crash simulate mutants bench build lock npm npm-servers conformance setup clean
+.PHONY: help run test check docs providers crash simulate mutants bench build lock npm npm-servers conformance a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -31,6 +31,7 @@ help:
 	@echo "make npm          tests with public tool servers and A2A clients (needs node)"
 	@echo "make npm-servers  public tool servers and an A2A client into build/npm, for the tests (needs node)"
 	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
+	@echo "make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
 	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "make clean        remove what was built; keeps data/ and .venv/"
 
@@ -96,6 +97,15 @@ build/npm-conformance/.installed: testdata/npm-conformance/package.json testdata
 	@mkdir -p build/npm-conformance
 	@cp testdata/npm-conformance/package.json testdata/npm-conformance/package-lock.json build/npm-conformance/
 	@npm ci --prefix build/npm-conformance --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
+a2a-tck: $(SETUP) build/a2a-tck/.installed
+	@test -n "$(A2A_KITS)" || { echo "A2A_KITS must name the folder with the archives of the A2A test kits" >&2; exit 1; }
+	@"$(BIN)/python" -m tests.a2a_tck.run_kits $(ARGS)
+
+build/a2a-tck/.installed: testdata/a2a-tck/kit-requirements.txt
+	@$(PYTHON) -m venv build/a2a-tck/venv
+	@build/a2a-tck/venv/bin/python -m pip install --quiet -r testdata/a2a-tck/kit-requirements.txt
 	@touch $@
 
 lock: $(SETUP)
