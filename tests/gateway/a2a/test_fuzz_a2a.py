@@ -72,7 +72,7 @@ def fields(value: Any, path: str = "") -> Iterator[str]:
     """Where something can be put in, as `changed` takes it."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        place = f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}" if path else key
+        place = f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}" if path else str(key)
         yield place
         yield from fields(inner, place)
 

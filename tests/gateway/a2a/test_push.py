@@ -157,7 +157,7 @@ async def test_version_0_3_is_sent_the_task_once_for_each_event(opened: Open, re
     assert last.body == task
     assert last.header("Content-Type") == "application/json"
     assert last.header("Authorization") == f"Bearer {SECRET}"
-    shown = {"url": receiver.url, "id": task["id"], "authentication": {"schemes": ["Bearer"]}}
+    shown = {"url": receiver.url, "id": "default", "authentication": {"schemes": ["Bearer"]}}
     assert one == {"taskId": task["id"], "pushNotificationConfig": shown}
     assert all_of_them == [one]
 
