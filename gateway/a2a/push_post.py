@@ -141,7 +141,7 @@ class Post:
             from ...actors.common.tls import trusted
 
             limits = httpx2.Limits(max_connections=MOST_AT_ONCE, max_keepalive_connections=0)
-            self._transport = httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False, limits=limits)
+            self._transport = httpx2.AsyncHTTPTransport(verify=trusted(), limits=limits)
         return self._transport
 
     async def aclose(self) -> None:

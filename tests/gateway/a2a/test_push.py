@@ -36,7 +36,7 @@ replies:
     a2a: {state: input-required}
   - when: {user: slow}
     text: at last
-    delay: 1000
+    delay: 1
   - when: {user: '(?P<what>.*)'}
     text: you said ${what}
 """
@@ -166,6 +166,7 @@ async def test_a_task_is_followed_over_its_turns_until_it_ends(opened: Open, rec
     async with opened() as client:
         task = await client.send("ask colour")
         assert await client.set(task["id"], receiver.url)
+        await client.send("hello", contextId=task["contextId"])  # another task
         await client.send("red", taskId=task["id"])
         await until(lambda: receiver.states[-1:] == ["completed"])
         # In the same context there is a task that nobody set anything for.
@@ -391,6 +392,16 @@ async def test_damaged_notes_are_passed_over(opened: Open, receiver: Receiver) -
 # ------------------------------------------------------------------------ retries
 
 
+async def passes_until(clock: MockClock, condition: Callable[[], bool]) -> None:
+    """Let time pass whenever nothing else goes on."""
+    for _ in range(10_000):
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        if condition():
+            return
+        clock.jump(0.25)
+    raise AssertionError("it did not happen")
+
+
 @attrs.frozen
 class Waiting:
     """A client with a task that waits, in virtual time, which passes when nothing else goes on.
@@ -413,12 +424,7 @@ class Waiting:
         await self.client.agent.send(self.task, "red")
 
     async def passes_until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(10_000):
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            if condition():
-                return
-            self.clock.jump(0.25)
-        raise AssertionError("it did not happen")
+        await passes_until(self.clock, condition)
 
 
 @pytest.fixture
@@ -493,6 +499,19 @@ async def test_what_a_receiver_says_is_not_read(
     await waiting.answer()
     await until_blocked(lambda: receiver.states[-1:] == ["completed"])
     assert trio.current_time() == begun
+
+
+async def test_updates_come_while_the_client_waits(opened: Open, receiver: Receiver) -> None:
+    answered: list[Any] = []
+    async with opened() as client, trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def ask() -> None:
+            answered.append(await client.send("slow", {"url": receiver.url}))
+
+        await until(lambda: receiver.states == ["working"])
+        assert not answered
+        await until(lambda: bool(answered) and receiver.states[-1:] == ["completed"])
 
 
 async def test_one_receiver_does_not_hold_up_another(
