@@ -266,7 +266,8 @@ def scrubbed(value: Any) -> Any:
             # What is asked at the same moment comes in any order.
             return "\n\n".join(sorted(NUMBER.sub("", UUID.sub("#", value)).split("\n\n")))
         case Mapping():
-            return {key: scrubbed(each) for key, each in value.items() if not str(key).startswith("unknown ")}
+            known = {key: each for key, each in value.items() if not str(key).startswith("unknown ")}
+            return {UUID.sub("#", str(key)): scrubbed(each) for key, each in known.items()}
         case list() | tuple():
             return [scrubbed(each) for each in value]
         case _:
