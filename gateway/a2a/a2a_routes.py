@@ -191,6 +191,10 @@ class A2A:
                 return await self._tasks.cancel(wanted, hitl=hitl)
             case ListTasks():
                 return await self._tasks.list(wanted, hitl=hitl)
+            case GetCard() if not dialect.is_v1:
+                raise A2AError(
+                    "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "there is no card for authenticated clients"
+                )
             case GetCard():
                 return card(self._about(), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():

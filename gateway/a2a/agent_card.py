@@ -79,7 +79,8 @@ def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
             "additionalInterfaces": [
                 {"url": url, "transport": binding} for url, binding in _interfaces(endpoint, "0.3")
             ],
-            "supportsAuthenticatedExtendedCard": offered.extended_card,
+            # That of 0.3 is for clients that have authenticated, and there is no authentication.
+            "supportsAuthenticatedExtendedCard": False,
         }
     return body
 

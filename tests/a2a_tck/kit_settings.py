@@ -48,9 +48,7 @@ SETTINGS = (
     Setting("1.0", "all-offered", Offered(versions=("1.0",)), 177),
     Setting("1.0", "nothing-offered", Offered(False, False, False, versions=("1.0",)), 135),
     Setting("1.0", "required-extension", Offered(True, True, True, REQUIRED, ("1.0",)), 2, REFUSED),
-    # The extended card of 0.3 is for clients that have authenticated. The kit wants others to be refused, and
-    # there is no authentication.
-    Setting("0.3", "no-extended-card", Offered(extended_card=False), 198),
+    Setting("0.3", "all-offered", Offered(), 198),
 )
 
 KNOWN_FAILURES: Mapping[tuple[Kit, str], str] = {
