@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 import trio
-from quart import Request, Response, Websocket, has_request_context, request, websocket
+from quart import Request, Response, Websocket, has_request_context, has_websocket_context, request, websocket
 from quart.wrappers.response import ResponseBody
 
 from . import chunked_json
@@ -57,7 +57,10 @@ def _made(key: str | None) -> str:
 
 
 def concerns(conversation: str, session_id: str) -> None:
-    """The current request is about this conversation: its id and stored session go to the log and back."""
+    """The current request, if there is one, is about this conversation: its id and stored session go to the
+    log and back."""
+    if not (has_request_context() or has_websocket_context()):
+        return
     known = facts()
     known["conversation"] = conversation
     if session_id:

@@ -71,15 +71,17 @@ async def test_skills_are_the_tools_there_are_now(talk: Talk, autojump_clock: Mo
     talk.world.tool("burn", DESTRUCTIVE)
     await relist(talk)
     assert names(await card(talk)) == names(before) | {"burn"}
+    extended = (await talk.raw(Ask("GET", "/a2a/extendedAgentCard"))).json()
+    tags = {skill["id"]: skill["tags"] for skill in extended["skills"]}
+    assert tags["burn"] == ["tools", "needs approval"]
+    assert tags["files"] == ["tools", "runs at once"]
+    # That of 0.3 is for authenticated clients.
     for wanted in (
-        Ask("GET", "/a2a/extendedAgentCard"),
         Ask("GET", "/a2a/v1/card"),
         Ask("POST", "/a2a", {"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}),
     ):
-        body = (await talk.raw(wanted)).json()
-        tags = {skill["id"]: skill["tags"] for skill in body.get("result", body)["skills"]}
-        assert tags["burn"] == ["tools", "needs approval"]
-        assert tags["files"] == ["tools", "runs at once"]
+        refused = (await talk.raw(wanted)).json()
+        assert "there is no card for authenticated clients" in str(refused)
 
 
 @pytest.mark.parametrize(
