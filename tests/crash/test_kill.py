@@ -146,12 +146,16 @@ def servers() -> Iterator[Servers]:
     servers.stop_all()
 
 
+def write_agent(folder: Path) -> Path:
+    (folder / "replies.yaml").write_text(REPLIES)
+    text = AGENT.format(python=sys.executable, server=ECHO_SERVER, ledger=folder / "ledger.jsonl")
+    (folder / "agent.yaml").write_text(text)
+    return folder / "agent.yaml"
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    (tmp_path / "replies.yaml").write_text(REPLIES)
-    text = AGENT.format(python=sys.executable, server=ECHO_SERVER, ledger=tmp_path / "ledger.jsonl")
-    (tmp_path / "agent.yaml").write_text(text)
-    return tmp_path / "agent.yaml"
+    return write_agent(tmp_path)
 
 
 def test_the_turn_is_the_one_that_is_expected(servers: Servers, config: Path, tmp_path: Path) -> None:
