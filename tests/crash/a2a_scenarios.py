@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
@@ -68,23 +68,25 @@ class Peer:
     async def _at_rest(self, id: str) -> Task:
         while (task := await self._get(id)).status.state in ("submitted", "working"):
             with suppress(A2AError):  # it may have ended meanwhile
-                await self._hear(self.tasks.subscribe(Subscribe(id), hitl=False))
+                await self._hear(self.tasks.subscribe(Subscribe(id), hitl=False), subscribed=True)
         return task
 
     async def _get(self, id: str) -> Task:
         return await self.tasks.get(GetTask(id), hitl=False)
 
-    async def _hear(self, stream: Any) -> str:
-        """To its end; the id of the task."""
-        items = []
-        async with aclosing(stream) as found:
-            async for item in found:
+    async def _hear(self, stream: AsyncGenerator[StreamItem, None], *, subscribed: bool = False) -> str:
+        """To its end; a subscription, which outlasts a question, until the task waits. The id of the task."""
+        items: list[StreamItem] = []
+        async with aclosing(stream):
+            async for item in stream:
                 items.append(item)
                 self.heard.append(item)
-        assert isinstance(items[0], Task)
-        last = items[-1].status.state if isinstance(items[-1], Task | StatusUpdate) else ""
-        assert last in (*TERMINAL, "input-required")
-        return items[0].id
+                if subscribed and _rests(item):
+                    break
+        first = items[0]
+        assert isinstance(first, Task)
+        assert _rests(items[-1]), "the stream was cut"
+        return first.id
 
     async def turn(self) -> None:
         """Say "go", approve what is asked, all at once, and tell of lost calls what the ledger knows."""
@@ -110,6 +112,10 @@ class Peer:
         tool, label = item["tool"], item["arguments"]["name"]
         action = self.client.policy(self.client.world.times(label))
         return {"action": action, **({"result": result_of(tool, label)} if action == "done" else {})}
+
+
+def _rests(item: StreamItem) -> bool:
+    return isinstance(item, Task | StatusUpdate) and item.status.state in (*TERMINAL, "input-required")
 
 
 _PEERS: WeakKeyDictionary[Client, Peer] = WeakKeyDictionary()
