@@ -9,11 +9,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
-import pytest
 
 from stopgo.actors.log.event_json import decode
-from stopgo.gateway.a2a import task_server
 from stopgo.gateway.a2a.a2a_errors import A2AError
+from stopgo.gateway.a2a.message_delivery import Caller
 from stopgo.gateway.a2a.task import (
     TERMINAL,
     Data,
@@ -28,7 +27,7 @@ from stopgo.gateway.a2a.task import (
     Text,
 )
 from stopgo.gateway.a2a.task_log import TaskLog
-from stopgo.gateway.a2a.task_server import Caller, TaskServer
+from stopgo.gateway.a2a.task_server import TaskServer
 
 from .client import Client
 from .scenario_parts import ONE, call_of, ran_once
@@ -123,9 +122,7 @@ _PEERS: WeakKeyDictionary[Client, Peer] = WeakKeyDictionary()
 
 async def _talk(streams: bool, client: Client) -> None:
     peer = _PEERS.setdefault(client, Peer(client, streams))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_server, "concerns", lambda *_: None)  # there is no request, and no access log
-        await peer.turn()
+    await peer.turn()
 
 
 def _agrees(story: Story) -> None:
