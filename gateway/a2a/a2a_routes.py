@@ -271,15 +271,18 @@ class A2A:
 
 
 def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
-    key = request.headers.get("Idempotency-Key")
-    if key is not None:
+    """Raises `A2AError`."""
+    try:
+        token = headers.bearer(request.headers)
         key = headers.idempotency_key(request.headers, "POST", "/a2a")
-    elif IDEMPOTENCY in extensions and send.message.id:
+    except RequestError as error:
+        raise A2AError("INVALID_PARAMS", error.message) from error
+    if key is None and IDEMPOTENCY in extensions and send.message.id:
         key = hashlib.sha256(f"{IDEMPOTENCY}\n{send.message.id}".encode()).hexdigest()
     return Caller(
         session_id=session_id(key),
         key=key,
-        token=headers.bearer(request.headers),
+        token=token,
         hitl=HITL in extensions,
         continues=dialect is OLDER,
         is_v1=dialect.is_v1,

@@ -13,7 +13,7 @@ from stopgo.gateway.a2a.message_text import MAX_FILE
 from stopgo.gateway.body import MAX_BODY
 
 from .talk import GIVEN, Talk
-from .tongues import IDEMPOTENCY, OLDER, TONGUES, V03_HTTP, V1, V1_HTTP, Ask, Json, Tongue
+from .tongues import IDEMPOTENCY, OLDER, TONGUES, V03_HTTP, V1, V1_HTTP, Ask, Json, Refused, Tongue
 
 in_every_tongue = pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
 
@@ -85,6 +85,17 @@ async def test_a_file_of_the_largest_size(talk: Talk, autojump_clock: MockClock)
 async def test_a_body_is_bounded(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> None:
     response = await talk.raw(tongue.send("x" * MAX_BODY))
     assert response.status_code == 413
+    assert (await talk.rest.get("/conversations")).json()["conversations"] == []
+
+
+@pytest.mark.parametrize("tongue", [V1, V1_HTTP])
+@pytest.mark.parametrize("header", [{"Idempotency_Key": ""}, {"Authorization": "Bearer a b"}])
+async def test_a_header_that_cannot_be_used_is_refused(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, header: dict[str, str]
+) -> None:
+    refused = await talk.ask(tongue.send("hi"), **header)
+    assert isinstance(refused, Refused)
+    assert refused.code == (400 if tongue.is_http else -32602)
     assert (await talk.rest.get("/conversations")).json()["conversations"] == []
 
 

@@ -1,0 +1,125 @@
+"""What a message decides, of questions of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from stopgo.actors.approvals.asked import Asked
+from stopgo.gateway.a2a.a2a_errors import A2AError
+from stopgo.gateway.a2a.hitl import HITL, request_of
+from stopgo.gateway.a2a.task import Data, Message, Part, Text
+from stopgo.gateway.a2a.task_answer import decision_in_words, named_decisions
+from tests.questions import asked
+
+YES, NO = {"approved": True}, {"approved": False}
+
+
+def message(*parts: Part, metadata: Mapping[str, Any] | None = None) -> Message:
+    return Message(id="m", role="user", parts=parts, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "decision"),
+    [
+        *(("tool", word, YES) for word in ("yes", "Y", "true", "approve", "approved", " OK\n", "confirm")),
+        *(("tool", word, NO) for word in ("no", "n", "FALSE", "reject", "rejected")),
+        ("checkpoint", "yes", YES),
+        ("elicitation", "decline", {"action": "decline"}),
+        ("outcome_unknown", "Retry", {"action": "retry"}),
+        *(("tool", words, None) for words in ("", "yes please", "yes.", "not approved", "accept", "ja")),
+        ("elicitation", "yes", None),
+        ("outcome_unknown", "approved", None),
+    ],
+)
+def test_the_whole_text_is_one_word(kind: str, words: str, decision: Mapping[str, Any] | None) -> None:
+    question = asked(kind)
+    assert decision_in_words(message(Text(words)), question) == decision
+    assert decision_in_words(message(Text(words), Data({})), question) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "decisions"),
+    [
+        ({"id": "q", "approved": True}, {"q": YES}),
+        ({"approval_id": "q", "decision": "approved"}, {"q": {"action": "approved"}}),
+        ({"uuid": "q", "action": "done", "result": "5"}, {"q": {"action": "done", "result": "5"}}),
+        ({"approval": {"id": "q"}, "approved": False, "reason": "r"}, {"q": {**NO, "reason": "r"}}),
+        (
+            {"approvals": [{"id": "q", "approved": True}, {"id": "p", "approved": False}]},
+            {"q": YES, "p": NO},
+        ),
+        *(
+            (data, {})
+            for data in ({"id": "q"}, {"approved": True}, {"id": 5, "approved": True}, [1], "q", None)
+        ),
+    ],
+)
+def test_data_names_what_it_decides(data: Any, decisions: Any) -> None:
+    assert named_decisions(message(Text("see"), Data(data)), [asked()]) == decisions
+
+
+OTHER = asked("outcome_unknown", id="o")
+TOOLS = [asked(id="a", tool_args={"n": 1}), asked("checkpoint", id="b"), OTHER]
+
+
+def test_tools_are_asked_for_first() -> None:
+    assert request_of(TOOLS, "Go on?") == {
+        "type": "tool_approval_request",
+        "hint": "Go on?",
+        "tools": [
+            {"id": "a", "call_id": "1/", "name": "t", "args": {"n": 1}},
+            {"id": "b", "call_id": "1/", "name": "n", "args": {}},
+        ],
+    }
+    question = {"question": "?", "choices": ["done", "failed", "retry"], "multiple": False}
+    assert request_of([OTHER], "") == {"type": "ask_user_request", "id": "o", "questions": [question]}
+    assert request_of([], "") is None
+
+
+def tools(*approvals: Any) -> Mapping[str, Any]:
+    return {"type": "tool_approval_response", "approvals": list(approvals)}
+
+
+A, B = {"id": "a", "approved": True}, {"id": "b", "approved": False, "rejection_reason": "r"}
+ACTION = {"type": "ask_user_response", "id": "o", "answers": [{"answer": ["done"]}]}
+
+
+@pytest.mark.parametrize(
+    ("response", "decisions"),
+    [
+        (tools(A, B), {"a": YES, "b": {**NO, "reason": "r"}}),
+        (tools(A, B, {"id": "c", "approved": True}), {"a": YES, "b": {**NO, "reason": "r"}, "c": YES}),
+        (ACTION, {"o": {"action": "done"}}),
+    ],
+)
+def test_a_response_decides_all_that_was_asked(response: Mapping[str, Any], decisions: Any) -> None:
+    kind, rest = response["type"], {name: each for name, each in response.items() if name != "type"}
+    for said in (
+        message(Text("no"), metadata={HITL: response}),
+        message(Data(response)),
+        message(Data({kind: rest})),
+    ):
+        assert named_decisions(said, TOOLS) == decisions
+
+
+@pytest.mark.parametrize(
+    ("response", "mistake"),
+    [
+        (tools(A), "approvals: must decide b, too"),
+        (tools(A, B, A), "approvals: must hold each id once, with `approved` true or false"),
+        (tools(A, {"id": "b"}), "approvals: must hold each id once, with `approved` true or false"),
+        ({"type": "tool_approval_response"}, "approvals: must be a list"),
+        (
+            {**ACTION, "answers": []},
+            "answers: must hold one answer of one choice, beside the id of the request",
+        ),
+    ],
+)
+def test_what_a_response_must_not_be(response: Mapping[str, Any], mistake: str) -> None:
+    pending: Sequence[Asked[Any]] = TOOLS
+    with pytest.raises(A2AError) as raised:
+        named_decisions(message(metadata={HITL: response}), pending)
+    assert (raised.value.reason, str(raised.value)) == ("INVALID_PARAMS", mistake)
