@@ -4,7 +4,7 @@ Rules:
 
 1. A response of the extension `HITL` decides what it names.
 2. Else a data part decides the approval that it names: ``{"id", ...words}``, or a list of these under
-   ``approvals``.
+   ``approvals``. One that decides an open question twice, or in two ways, is refused.
 3. Else the whole text may be one word that decides, where exactly one question is pending and the extension
    is not active.
 4. Any other message decides nothing.
@@ -12,11 +12,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.yes_or_no import YesOrNo
+from .a2a_errors import invalid
 from .hitl import actions_of, decisions_of, response_in
 from .task import Data, Message, Text
 
@@ -26,6 +27,8 @@ Decisions = Mapping[str, Mapping[str, Any]]
 _YES = frozenset({"yes", "y", "true", "approve", "approved", "ok", "confirm"})
 _NO = frozenset({"no", "n", "false", "reject", "rejected"})
 _NAMES = ("id", "approval_id", "uuid")
+_OTHER_FIELDS = frozenset({"approved", "action", "answer"})
+"""Fields that say yes or no, besides `decision`, which is read as `action`."""
 
 
 def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decisions:
@@ -37,8 +40,18 @@ def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decision
     response = response_in(message)
     if response is not None:
         return decisions_of(response, pending)
-    data = [part.data for part in message.parts if isinstance(part, Data)]
-    return dict(each for value in data for each in _structured(value))
+    ids = {asked.id for asked in pending}
+    found: dict[str, Mapping[str, Any]] = {}
+    for value in (part.data for part in message.parts if isinstance(part, Data)):
+        for names, words in _structured(value):
+            id = next(iter(names & ids), None) or min(names)
+            contradicts = (
+                len(names) > 1 or id in found or ("decision" in words and words.keys() & _OTHER_FIELDS)
+            )
+            if id in ids and contradicts:
+                raise invalid("message.parts", f"must decide {id} once, in one field")
+            found[id] = {"action" if name == "decision" else name: each for name, each in words.items()}
+    return found
 
 
 def decision_in_words(message: Message, asked: Asked[Any]) -> Mapping[str, Any] | None:
@@ -61,7 +74,8 @@ def is_yes_or_no(word: str) -> bool:
     return word in _YES or word in _NO
 
 
-def _structured(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _structured(value: Any) -> Iterator[tuple[Set[str], Mapping[str, Any]]]:
+    """What may be decisions: the ids that each names, and its words."""
     match value:
         case {"approvals": list(approvals)}:
             for each in approvals:
@@ -73,12 +87,10 @@ def _structured(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from _one(value)
 
 
-def _one(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _one(value: Any) -> Iterator[tuple[Set[str], Mapping[str, Any]]]:
     if not isinstance(value, Mapping):
         return
-    id = next((value[name] for name in _NAMES if isinstance(value.get(name), str)), None)
+    names = {value[name] for name in _NAMES if isinstance(value.get(name), str)}
     words = {name: each for name, each in value.items() if name not in _NAMES}
-    if isinstance(decision := words.pop("decision", None), str):
-        words["action"] = decision
-    if id is not None and words:
-        yield id, words
+    if names and words:
+        yield names, words

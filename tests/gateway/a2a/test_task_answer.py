@@ -61,6 +61,25 @@ def test_data_names_what_it_decides(data: Any, decisions: Any) -> None:
     assert named_decisions(message(Text("see"), Data(data)), [asked()]) == decisions
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{"id": "q", **NO}, {"id": "q", **YES}],
+        [{"approvals": [{"id": "q", **NO}, {"id": "q", **YES}]}],
+        [{"id": "q", "decision": "approved", **NO}],
+        [{"id": "q", "decision": "approved", "action": "reject"}],
+        [{"id": "q", "decision": False, **YES}],
+        [{"id": "q", "approval_id": "p", **YES}],
+    ],
+)
+def test_a_contradiction_decides_nothing(data: Sequence[Any]) -> None:
+    said = message(*map(Data, data))
+    with pytest.raises(A2AError) as refused:
+        named_decisions(said, [asked(id="q")])
+    assert refused.value.reason == "INVALID_PARAMS"
+    named_decisions(said, [])  # where nothing is open, it is data like any other
+
+
 OTHER = asked("outcome_unknown", id="o")
 TOOLS = [asked(id="a", tool_args={"n": 1}), asked("checkpoint", id="b"), OTHER]
 
