@@ -184,7 +184,8 @@ class Delivery:
         """None of several, if one is no decision. All but the last are not waited for: the run goes on when
         all are there."""
         asked, pending = self.log.asked, {each.id for each in self.log.pending}
-        if unknown := decisions.keys() - asked.keys():
+        of_others = frozenset() if self.log.is_live(self.task) else pending
+        if unknown := decisions.keys() - (asked.keys() - of_others):
             raise invalid("message.parts", f"the task has no approval {min(unknown)[:64]}")
         ids = sorted(decisions, key=pending.__contains__)  # what stands is told before anything is done
         with as_a2a_error():

@@ -138,6 +138,19 @@ async def test_a_task_that_has_ended_takes_no_answer_of_another(
     assert (await talk.get(second.id)).pending == [item]
 
 
+async def test_a_repeat_decides_nothing_of_another_task(talk: Talk, autojump_clock: MockClock) -> None:
+    """The same key, beside a decision that stands already."""
+    ended = await talk.waiting("use wipe:a")
+    [old] = ended.pending
+    await talk.told(V1.send(answer(old["id"]), task=ended.id), Idempotency_Key="k")
+    other = await talk.told(V1.send("use wipe:b", context=ended.context))
+    [open_one] = other.pending
+    both = V1.send(answer(old["id"]), answer(open_one["id"]), task=ended.id)
+    assert (await talk.refused(both, Idempotency_Key="k")).code == -32602
+    assert (await talk.get(other.id)).state == "input-required"
+    assert talk.world.called("wipe") == 1
+
+
 async def test_an_answer_to_a_question_of_another_conversation(talk: Talk, autojump_clock: MockClock) -> None:
     first, second = [await talk.waiting("use wipe:a") for _ in range(2)]
     stray = V1.send(answer(second.pending[0]["id"]), task=first.id)
