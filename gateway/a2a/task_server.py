@@ -46,7 +46,7 @@ MOST_LISTED = 1000
 
 @attrs.frozen
 class TaskServer:
-    """Every method raises `A2AError`."""
+    """Every method raises `A2AError`; a stream, only before its first item."""
 
     agent: Agent
     push: PushNotifier | None = None
@@ -68,10 +68,10 @@ class TaskServer:
             yield told
             return
         log = delivery.log
-        if delivery.task not in log.ids:
-            log.submit(delivery.task, text_of(send.message), send.message.id)
-        elif told or log.has_taken(delivery.key):
+        if told or log.has_taken(delivery.key):
             log = await read_own_tasks(self.agent, delivery.log.context, hitl=caller.hitl)
+        elif delivery.task not in log.ids:
+            log.submit(delivery.task, text_of(send.message), send.message.id)
         task = with_history(known_task(log, delivery.task), send.history_length)
         if told:
             yield with_notice(task, told)
@@ -139,25 +139,25 @@ class TaskServer:
 
         With a key, the stream stays open until the conversation has taken that message, and with it the
         decisions about these approvals. Without one, a task that waits is worth following (section 3.1.6).
+        Raises `AgentError` after the first item, when the conversation is deleted, for example.
         """
         yield known
         if key is not None and ends_stream(known.status.state) and read.has_taken(key, decided):
             return
         log = TaskLog(read.context, read.hitl)
-        with as_a2a_error():
-            async with aclosing(entries(self.agent, read.context)) as found:
-                async for entry in found:
-                    for update in log.apply(entry):
-                        if entry.seq <= read.last_seq or update.task != known.id:
-                            continue
-                        match update:
-                            case StatusUpdate(status=Status(state=state)) if ends_stream(state) and (
-                                key is None or log.has_taken(key, decided)
-                            ):
-                                yield attrs.evolve(update, final=True)
-                                return
-                            case _:
-                                yield update
+        async with aclosing(entries(self.agent, read.context)) as found:
+            async for entry in found:
+                for update in log.apply(entry):
+                    if entry.seq <= read.last_seq or update.task != known.id:
+                        continue
+                    match update:
+                        case StatusUpdate(status=Status(state=state)) if ends_stream(state) and (
+                            key is None or log.has_taken(key, decided)
+                        ):
+                            yield attrs.evolve(update, final=True)
+                            return
+                        case _:
+                            yield update
 
     async def _contexts(self) -> Sequence[str]:
         found: list[str] = []
