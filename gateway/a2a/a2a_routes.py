@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from email.utils import formatdate
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -17,7 +17,7 @@ from quart import Quart, Response, request
 from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from ...actors.agent import Agent
-from .. import chunked_json, headers
+from .. import chunked_json, headers, sse
 from ..body import parse_json, read_body
 from ..errors import RequestError
 from ..event_stream import StreamBody, stream_reply
@@ -229,21 +229,31 @@ class A2A:
         peer = _peer()
         if self._streams[peer] >= MAX_STREAMS:
             raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")
-        first = await anext(items)
+        with self._counted(peer):
+            first = await anext(items)
+        if request.method == "HEAD":
+            await items.aclose()
+            return http_answer(b"", sse.CONTENT_TYPE)
 
         async def events() -> AsyncGenerator[bytes, None]:
-            self._streams[peer] += 1
-            try:
+            with self._counted(peer):
                 async with aclosing(items):
                     yield _event(write_item(first))
                     async for item in items:
                         yield _event(write_item(item))
-            finally:
-                self._streams.subtract([peer])
-                if not self._streams[peer]:
-                    del self._streams[peer]
 
         return stream_reply(StreamBody(events(), self.agent.draining, first.context or ""))
+
+    @contextmanager
+    def _counted(self, peer: str) -> Iterator[None]:
+        """Count a stream of this client while the block runs."""
+        self._streams[peer] += 1
+        try:
+            yield
+        finally:
+            self._streams.subtract([peer])
+            if not self._streams[peer]:
+                del self._streams[peer]
 
     # ----------------------------------------------------------------------- cards
 

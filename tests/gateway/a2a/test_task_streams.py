@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.log.events import Entry
+from stopgo.gateway.a2a import a2a_routes, task_events, task_server
 from stopgo.gateway.event_stream import HEARTBEAT
 
 from .talk import GIVEN, SLOW, Talk
@@ -199,3 +203,55 @@ async def test_a_stream_ends_with_the_server(talk: Talk, autojump_clock: MockClo
         await trio.sleep(1)
         await talk.agent.drain(0)
         assert told([item async for item in items]) in (["working"], [])
+
+
+async def test_a_conversation_that_is_deleted_ends_its_streams(
+    talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also one that has not begun to follow the events."""
+
+    async def late(*args: Any) -> AsyncGenerator[Entry, None]:
+        await trio.sleep(1)
+        async for entry in task_events.entries(*args):
+            yield entry
+
+    monkeypatch.setattr(task_server, "entries", late)
+    task = await talk.told(V1.send("rest", wait=False))
+    with caplog.at_level(logging.ERROR):
+        async with talk.stream(V1.subscribe(task.id)) as items:
+            assert (await anext(items)).id == task.id
+            await talk.agent.delete(task.context)
+            assert [item async for item in items] == []
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_a_stream_counts_while_its_first_item_is_on_the_way(
+    talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(*args: Any, **options: Any) -> Any:
+        await trio.sleep(1)
+        return await task_events.read_own_tasks(*args, **options)
+
+    monkeypatch.setattr(a2a_routes, "MAX_STREAMS", 2)
+    task = await talk.told(V1.send("rest", wait=False))
+    monkeypatch.setattr(task_server, "read_own_tasks", slow)
+    kinds: list[str] = []
+
+    async def subscribe() -> None:
+        async with talk.client.stream(**V1.subscribe(task.id).of_client()) as response:
+            kinds.append(response.headers["Content-Type"])
+            await trio.sleep(3)
+
+    for _ in range(2):  # the streams before have left their places
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(subscribe)
+    assert kinds.count("text/event-stream") == 4
+
+
+async def test_head_of_a_stream_does_not_wait_for_it(talk: Talk, autojump_clock: MockClock) -> None:
+    task = await talk.told(V1.send("rest", wait=False))
+    before = trio.current_time()
+    response = await talk.client.head(f"/a2a/tasks/{task.id}:subscribe")
+    assert response.headers["Content-Type"] == "text/event-stream"
+    assert trio.current_time() == before
