@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from .a2a_errors import A2AError, invalid
@@ -166,5 +167,7 @@ class Fields:
         return f"{self._path}.{name}" if self._path else name
 
 
+@cache
 def _snake(name: str) -> str:
+    """Of the names that the codecs ask for, which are few."""
     return _CAPITAL.sub(lambda capital: f"_{capital[0].lower()}", name)

@@ -29,10 +29,16 @@ _KINDS = {"text": "text/*", "data": "application/json", "file": "*/*"}
 """What older clients say instead of a media type."""
 
 
+def _normal(modes: Sequence[str]) -> frozenset[str]:
+    normal = (_KINDS.get(mode, mode).partition(";")[0].strip().lower() for mode in modes)
+    return frozenset("*" if mode.partition("/")[0] == "*" else mode for mode in normal)
+
+
 @attrs.frozen
 class OutputModes:
-    modes: Sequence[str]
-    """None: all."""
+    _modes: frozenset[str] = attrs.field(converter=_normal)
+    """In lower case, without parameters, a wildcard always as `*`; none: all. A set, for a client may send as
+    many as a body holds."""
 
     def check(self) -> None:
         """Raises `A2AError` CONTENT_TYPE_NOT_SUPPORTED when the client takes nothing that the agent says."""
@@ -59,13 +65,8 @@ class OutputModes:
         return attrs.evolve(artifact, parts=parts) if parts else None
 
     def _takes(self, media_type: str) -> bool:
-        return not self.modes or any(_covers(mode, media_type) for mode in self.modes)
-
-
-def _covers(mode: str, media_type: str) -> bool:
-    mode = _KINDS.get(mode, mode).partition(";")[0].strip().lower()
-    kind, _, rest = mode.partition("/")
-    return kind == "*" or mode == media_type or (rest == "*" and media_type.startswith(f"{kind}/"))
+        kind = media_type.partition("/")[0]
+        return not self._modes or not self._modes.isdisjoint(("*", f"{kind}/*", media_type))
 
 
 def _type_of(part: Part) -> str:
