@@ -237,9 +237,9 @@ class PushNotifier:
         with scope:
             try:
                 is_over = await self._send_updates(hook, after)
-            except AgentError as error:
+            except (AgentError, A2AError) as error:
                 is_over = False
-                log.warning("push notifications of a task ended: %s", error.message)
+                log.warning("push notifications of a task ended: %s", error)
             except JournalError:
                 raise
             except Exception:
@@ -263,18 +263,24 @@ class PushNotifier:
 
     async def _send_updates(self, hook: _Hook, after: int) -> bool:
         """Whether the task has ended, not just its conversation or the agent."""
-        tasks = TaskLog(context_of(hook.config.task))
+        id = hook.config.task
+        tasks = TaskLog(context_of(id))
+        end: int | None = None
+        """The event after which the task is over."""
         async with aclosing(entries(self._agent, tasks.context)) as found:
             async for entry in found:
                 tasks.hitl = hook.by.hitl
-                updates = [each for each in tasks.apply(entry) if each.task == hook.config.task]
-                if entry.seq <= after or not updates:
-                    continue
-                task = known_task(tasks, hook.config.task)
-                # Version 0.3 sends the task as it is after the event, so once.
-                for update in updates if hook.by.is_v1 else updates[-1:]:
-                    await self._deliver(hook, update, task)
-                if task.status.state in TERMINAL:
+                updates = [each for each in tasks.apply(entry) if each.task == id]
+                if entry.seq > after and updates:
+                    task = known_task(tasks, id)
+                    # Version 0.3 sends the task as it is after the event, so once.
+                    for update in updates if hook.by.is_v1 else updates[-1:]:
+                        await self._deliver(hook, update, task)
+                    if task.status.state in TERMINAL:
+                        # A message in the inbox continues the task with another run.
+                        now = await read_tasks(self._agent, tasks.context)
+                        end = now.last_seq if known_task(now, id).status.state in TERMINAL else None
+                if end is not None and entry.seq >= end:
                     return True
         return False
 

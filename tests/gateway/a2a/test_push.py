@@ -118,6 +118,23 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 # -------------------------------------------------------------------- what is sent
 
 
+async def test_a_message_that_waited_in_the_inbox_is_told_of_to_its_end(
+    opened: Open, receiver: Receiver
+) -> None:
+    """The run before it ends the task, for a moment."""
+    at_once = {"returnImmediately": True}
+    async with opened() as client:
+        parts = {"role": "ROLE_USER", "parts": [{"text": "slow"}]}
+        message = {"messageId": "1", **parts}
+        first = await client.call("SendMessage", {"message": message, "configuration": at_once})
+        second = {"messageId": "2", "taskId": first["task"]["id"], **parts}
+        options = {**at_once, "taskPushNotificationConfig": {"url": receiver.url}}
+        await client.call("SendMessage", {"message": second, "configuration": options})
+        await until(lambda: receiver.states.count("completed") == 2)
+        assert receiver.states[-3:] == ["completed", "working", "completed"]
+        await client.noted(lambda notes: [note["is_over"] for note in notes] == [True])
+
+
 async def test_each_update_of_a_new_task_is_sent_in_order(opened: Open, receiver: Receiver) -> None:
     config = {
         "id": "c1",
