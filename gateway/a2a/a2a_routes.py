@@ -135,7 +135,10 @@ class A2A:
             params = {**request.args, **(body if isinstance(body, Mapping) else {}), **found.params}
             wanted = dialect.read(found.method, params if isinstance(body, Mapping) else body)
             return await self._respond(
-                wanted, dialect, lambda answer: dialect.write_answer(wanted, answer), dialect.write_item
+                wanted,
+                dialect,
+                lambda answer: {} if answer is None else dialect.write_answer(wanted, answer),
+                dialect.write_item,
             )
         except A2AError as error:
             return _http_reply(dialect.write_error(error), error.kind.http)

@@ -162,7 +162,7 @@ METHODS = frozenset(_READERS)
 
 
 def write_answer(request: Request, answer: Answer) -> Any:
-    """The result of a request; None has no content (null in JSON-RPC, an empty object in HTTP+JSON)."""
+    """The result of a request; None is null in JSON-RPC, and an empty object in HTTP+JSON."""
     match answer:
         case Task() if not isinstance(request, Send):
             return OBJECTS.task(answer)
