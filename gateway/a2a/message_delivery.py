@@ -79,14 +79,16 @@ class Delivery:
         if config is None or push is None:
             return await self._carry_out()
         await push.check(config)
+        log, config = self.log, attrs.evolve(config, task=self.task)
+        by = SetBy(self._caller.is_v1, self._caller.hitl, self._caller.peer)
+        if not log.has_taken(self.key):
+            push.check_room(config, by)
         # The task has to be there first, and must not be over by then; with its key, the message is the same.
         told = await attrs.evolve(self, send=attrs.evolve(self._send, wait=False))._carry_out()
         if told is not None:
             return told
-        log, config = self.log, attrs.evolve(config, task=self.task)
         task = log.task(self.task) if log.has_taken(self.key) else None
         is_over = task is not None and task.status.state in TERMINAL
-        by = SetBy(self._caller.is_v1, self._caller.hitl, self._caller.peer)
         await push.set(config, by, after=log.last_seq, is_over=is_over)
         return await self._carry_out() if self._waits else None
 

@@ -156,6 +156,14 @@ class PushNotifier:
             if secret is not None and not (len(secret) <= LONGEST_SECRET and _SECRET.fullmatch(secret)):
                 raise invalid(field, f"must be ASCII without controls, at most {LONGEST_SECRET} characters")
 
+    def check_room(self, config: PushConfig, by: SetBy) -> None:
+        """Raises `A2AError` UNSUPPORTED_OPERATION when `set` would have no room for a live configuration."""
+        hook = self._hooks.get((config.task, config.id or DEFAULT_ID))
+        if hook is None or hook.scope is None:
+            self._check_peer(by.peer)
+        if hook is None:
+            self._replaceable(config.task)
+
     async def set(self, config: PushConfig, by: SetBy, *, after: int, is_over: bool) -> PushConfig:
         """Keep a configuration that passed `check`, in the place of the one with the same id, and send what
         comes after the event `after`, unless the task `is_over`. The configuration, with its id."""
@@ -212,15 +220,22 @@ class PushNotifier:
                 "UNSUPPORTED_OPERATION", f"one address has at most {MOST_OF_A_PEER} live configurations"
             )
 
-    async def _free_slot(self, task: str) -> str:
+    def _replaceable(self, task: str) -> _Hook | None:
+        """What is forgotten for a new configuration of the task; None: nothing has to be."""
         if len(self._of(task)) >= MOST_OF_A_TASK:
             raise A2AError("UNSUPPORTED_OPERATION", f"a task has at most {MOST_OF_A_TASK} configurations")
-        if len(self._hooks) >= MOST_CONFIGS:
-            hooks = self._hooks.values()
-            idle = [hook for hook in hooks if hook.is_over] or [hook for hook in hooks if hook.scope is None]
-            if not idle:
-                raise A2AError("UNSUPPORTED_OPERATION", f"the agent has {MOST_CONFIGS} configurations")
-            await self._forget(idle[0])
+        if len(self._hooks) < MOST_CONFIGS:
+            return None
+        hooks = self._hooks.values()
+        idle = [hook for hook in hooks if hook.is_over] or [hook for hook in hooks if hook.scope is None]
+        if not idle:
+            raise A2AError("UNSUPPORTED_OPERATION", f"the agent has {MOST_CONFIGS} configurations")
+        return idle[0]
+
+    async def _free_slot(self, task: str) -> str:
+        replaceable = self._replaceable(task)
+        if replaceable is not None:
+            await self._forget(replaceable)
         used = {hook.slot for hook in self._hooks.values()}
         return next(slot for slot in map(str, range(MOST_CONFIGS)) if slot not in used)
 

@@ -342,6 +342,28 @@ async def test_one_address_does_not_take_the_room_of_all(
         await client.push.set(config, by, after=0, is_over=False)
 
 
+async def test_a_message_is_refused_where_there_is_no_room_for_its_configuration(
+    opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is carried out: who hears of an error may send it again."""
+    monkeypatch.setattr(push_module, "MOST_OF_A_PEER", 1)
+    async with opened(journal=MemoryJournal()) as client:
+        await client.send("ask colour", {"url": receiver.url})
+        assert await client.send("hello", {"url": receiver.url}) == -32004
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (await client.call("ListTasks", {}))["totalSize"] == 1
+
+
+async def test_to_delete_is_answered_with_an_empty_object(opened: Open, receiver: Receiver) -> None:
+    async with opened() as client:
+        task = (await client.send("ask colour"))["id"]
+        for version in "", "/v1":
+            await client.set(task, receiver.url, id="a")
+            answered = await client.http.delete(f"/a2a{version}/tasks/{task}/pushNotificationConfigs/a")
+            assert answered.json() == {}
+            assert await client.listed(task) == []
+
+
 async def test_without_a_notifier_none_are_offered(opened: Open) -> None:
     async with opened(pushes=False) as client:
         card = (await client.http.get("/.well-known/agent-card.json")).json()
