@@ -26,7 +26,7 @@ from .task_events import known_task, read_own_tasks
 from .task_log import TaskLog
 from .task_page import context_of
 
-CONTEXT = re.compile(r"[A-Za-z0-9._-]{1,128}")
+CONTEXT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """A context that a client may name; a conversation of that id is made when there is none."""
 
 _NAMESPACE = uuid.UUID("0b7c9f56-5f5e-4e5b-8f57-6a0f8c1d2e4a")
@@ -239,7 +239,10 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
         return Delivery(agent, push, send, caller, context, key, TaskLog(context, caller.hitl))
     context = message.context or str(uuid.uuid5(_NAMESPACE, key))
     if not CONTEXT.fullmatch(context):
-        raise invalid("message.contextId", "has other characters than letters, digits, '.', '_' and '-'")
+        raise invalid(
+            "message.contextId",
+            "must be 1 to 128 letters, digits, '.', '_' and '-', and must not begin with '.'",
+        )
     is_new = False
     try:
         log = await read_own_tasks(agent, context, hitl=caller.hitl)
