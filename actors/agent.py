@@ -151,9 +151,10 @@ class Agent:
         result = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
         return await self._turn(question.stream, result)
 
-    async def cancel(self, id: str, *, key: str | None = None) -> Turn:
-        """Stop the run that is going, if there is one: its pending approvals become void."""
-        return await self._turn(id, await self._sender.command(id, key, Cancel()))
+    async def cancel(self, id: str, *, key: str | None = None, run: str | None = None) -> Turn:
+        """Stop the run that is going, if there is one: its pending approvals become void. With `run`,
+        only the run of that id."""
+        return await self._turn(id, await self._sender.command(id, key, Cancel(run)))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
         """Close a conversation for good. Raises `AgentError` ``run_in_progress`` while a run is going."""

@@ -102,8 +102,8 @@ class Commands:
                 await self._expire(place, question)
             case Resume():
                 await self._resume(place)
-            case Cancel():
-                await self._cancel(place)
+            case Cancel() as cancel:
+                await self._cancel(place, cancel)
             case Complete():
                 await self._complete(place)
             case Delete():
@@ -125,8 +125,9 @@ class Commands:
         self._services.tokens.drop(place.stream, [place.key])
         await self._log.save(refuse={place.key: refusal(code, message)})
 
-    def _run_is_live(self) -> bool:
-        return self._log.state.run is not None
+    def _run_is_live(self, id: str | None = None) -> bool:
+        run = self._log.state.run
+        return run is not None and id in (None, run.id)
 
     # ---------------------------------------------------------------- commands
 
@@ -267,10 +268,10 @@ class Commands:
         events = () if self._log.state.head.completed else (e.ConversationCompleted(),)
         await self._log.save(*events, ack=[place.key], replies={place.key: reply_of(None)})
 
-    async def _cancel(self, place: Received) -> None:
-        if self._run_is_live():
+    async def _cancel(self, place: Received, cancel: Cancel) -> None:
+        if self._run_is_live(cancel.run):
             await self._stop_run()
-        if self._run_is_live():  # it may have finished on its own meanwhile
+        if self._run_is_live(cancel.run):  # it may have finished on its own meanwhile
             await self._close(lambda run: e.RunCancelled(run.id, (*run.unsettled, place.key)), (place.key,))
             self._services.wake(self._log.state.id)  # the next queued message: this look has passed it
         else:

@@ -68,6 +68,8 @@ class Cancel:
     """End the live run."""
 
     kind: ClassVar = "cancel"
+    run: str | None = None
+    """Only this one; None: whichever it is."""
 
 
 @attrs.frozen

@@ -152,7 +152,11 @@ class TaskLog:
 
     def is_live(self, id: str) -> bool:
         """Whether a run of the task has begun and has not ended."""
-        return self._current is not None and self._current.id == id
+        return self.live_run(id) is not None
+
+    def live_run(self, id: str) -> str | None:
+        """The id of the run for which the task `is_live`."""
+        return self._current.run if self._current is not None and self._current.id == id else None
 
     # ------------------------------------------------------------------ the fold
 

@@ -90,8 +90,8 @@ class TaskServer:
         log = await read_own_tasks(self.agent, context, hitl=hitl)
         state = known_task(log, request.id).status.state
         with as_a2a_error():
-            if log.is_live(request.id):
-                await self.agent.cancel(context)
+            if (run := log.live_run(request.id)) is not None:
+                await self.agent.cancel(context, run=run)
             elif state in INTERRUPTED:
                 # As a script says, for no run is going. That nobody will answer is on record only when the
                 # conversation takes no more messages.

@@ -172,13 +172,14 @@ COMMANDS: Rows = [
     (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
     (inbox.Expire("a"), 'expire {"question":"a"}'),
     (inbox.Resume(True), 'resume {"token":true}'),
-    (inbox.Cancel(), "cancel {}"),
+    (inbox.Cancel("r1"), 'cancel {"run?":"r1"}'),
     (inbox.Complete(), "complete {}"),
     (inbox.Delete(), "delete {}"),
 ]
 FULL: Rows = [*EVENTS, *COMMANDS]
 # With the defaults: most fields are left out then, those of faults, ends and results are not.
 SHORT: Rows = [
+    (inbox.Cancel(), "cancel {}"),
     (step("model", o.Replied(text="hi", tool_calls=())), step_text("model", '"text":"hi","tool_calls":[]')),
     (
         step("attempt", o.StepFailed(error=Fault("x", "no"))),

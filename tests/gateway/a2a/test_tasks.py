@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.gateway.a2a import task_events, task_server
 from tests.actors.world import World
 from tests.canary import TOKEN
 
@@ -103,6 +104,29 @@ async def test_a_task_that_runs_is_working_and_can_be_canceled(talk: Talk, autoj
     ]
     assert (await talk.refused(V1.cancel(task.id))).code == -32002
     assert (await talk.refused(V1.cancel("nothing"))).code == -32001
+
+
+@pytest.mark.parametrize("context", [".", "..", ".hidden", "a/b", "a~b", "x" * 129])
+async def test_what_is_no_id_of_a_context(talk: Talk, autojump_clock: MockClock, context: str) -> None:
+    """REST could not reach `..`: clients leave such segments out of paths."""
+    assert (await talk.refused(V1.send("hi", context=context))).code == -32602
+
+
+async def test_to_cancel_a_task_that_has_just_ended_leaves_the_next_one_alone(
+    talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(*args: Any, **options: Any) -> Any:
+        log = await task_events.read_own_tasks(*args, **options)
+        await trio.sleep(SLOW)
+        return log
+
+    task = await talk.told(V1.send("rest", wait=False))
+    await trio.sleep(1)
+    following = await talk.told(V1.send("rest", context=task.context, wait=False))
+    with monkeypatch.context() as patched:
+        patched.setattr(task_server, "read_own_tasks", late)
+        assert (await talk.refused(V1.cancel(task.id))).code == -32002
+    assert (await talk.get(following.id)).state == "completed"
 
 
 async def test_to_cancel_takes_the_question_back(talk: Talk, autojump_clock: MockClock) -> None:
