@@ -113,24 +113,33 @@ class TaskServer:
                 yield item
 
     async def list(self, request: ListTasks, *, hitl: bool) -> TaskPage:
-        contexts = [request.context] if request.context is not None else await self._contexts()
-        tasks: list[Task] = []
-        for context in contexts:
-            try:
-                log = await read_tasks(self.agent, context, hitl=hitl)
-            except A2AError:
-                continue
-            tasks += filter(None, map(log.task, log.ids))
-        found = [task for task in tasks if matches(task, request)]
-        found.sort(key=lambda task: (task.status.at or 0.0, task.id), reverse=True)
         first = page_offset(request.page_token)
-        page = [with_history(task, request.history_length) for task in found[first:][: request.page_size]]
-        following = first + len(page)
+        contexts = [request.context] if request.context is not None else await self._contexts()
+        found: list[tuple[float, str]] = []
+        for context in contexts:
+            found += [(task.status.at or 0.0, task.id) for task in await self._matching(context, request)]
+        found.sort(reverse=True)
+        following = first + request.page_size
+        ids = [id for _, id in found[first:following]]
+        # Read again: all tasks of all conversations would not fit into memory.
+        page: dict[str, Task] = {}
+        for context in dict.fromkeys(map(context_of, ids)):
+            for task in await self._matching(context, request, hitl=hitl):
+                if task.id in ids:
+                    shown = task if request.artifacts else attrs.evolve(task, artifacts=())
+                    page[task.id] = with_history(shown, request.history_length)
         token = str(following) if following < len(found) else ""
-        shown = page if request.artifacts else [attrs.evolve(task, artifacts=()) for task in page]
-        return TaskPage(shown, token, request.page_size, len(found))
+        return TaskPage([page[id] for id in ids if id in page], token, request.page_size, len(found))
 
     # ------------------------------------------------------------------------- reading
+
+    async def _matching(self, context: str, request: ListTasks, *, hitl: bool = False) -> Sequence[Task]:
+        """The tasks of a conversation that are to be listed; none of one that cannot be read."""
+        try:
+            log = await read_tasks(self.agent, context, hitl=hitl)
+        except A2AError:
+            return ()
+        return [task for task in map(log.task, log.ids) if task is not None and matches(task, request)]
 
     async def _follow(
         self, read: TaskLog, known: Task, key: str | None = None, decided: Set[str] = frozenset()
