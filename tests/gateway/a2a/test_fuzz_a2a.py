@@ -72,7 +72,8 @@ def fields(value: Any, path: str = "") -> Iterator[str]:
     """Where something can be put in, as `changed` takes it."""
     items: list[tuple[str, Any]] = []
     if isinstance(value, dict):
-        items = [(f"{path}.{name}" if path else name, inner) for name, inner in value.items()]
+        named = [(name, inner) for name, inner in value.items() if name.isidentifier()]
+        items = [(f"{path}.{name}" if path else name, inner) for name, inner in named]
     elif isinstance(value, list):
         items = [(f"{path}[{number}]", inner) for number, inner in enumerate(value)]
     for place, inner in items:
