@@ -67,8 +67,8 @@ CARD_AGE = 60
 """Seconds for which a card may be kept."""
 _JSON = "application/json"
 _A2A_JSON = "application/a2a+json"
-_UNSAID = "application/x-www-form-urlencoded"
-"""What curl says where its user says nothing."""
+_CURL_DEFAULT = "application/x-www-form-urlencoded"
+"""What curl sends without a header for it."""
 _V03_STREAMS = ("message/stream", "tasks/resubscribe")
 
 
@@ -228,7 +228,7 @@ class A2A:
     async def _stream(
         self, items: AsyncGenerator[StreamItem, None], write_item: Callable[[StreamItem], Any]
     ) -> Response:
-        """The first item is there before the answer begins, so that a refusal is no stream."""
+        """Wait for the first item before the response begins, so that a refusal is an error response."""
         peer = _peer()
         if self._streams[peer] >= MAX_STREAMS:
             raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")
@@ -308,15 +308,15 @@ def _peer() -> str:
 
 
 async def _body(*, optional: bool = False) -> Any:
-    """`optional`: the path may say it all, and nothing stands for an empty object.
+    """The JSON of the request. `optional`: an empty body is an empty object.
 
-    Raises `A2AError`; of `RequestError`, those that are no fault of the JSON.
+    Raises `A2AError` for invalid JSON or its media type, and `RequestError` as `read_body` does.
     """
     data = await read_body()
     if optional and not data.strip():
         return {}
     media_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
-    if media_type not in (_JSON, _A2A_JSON, _UNSAID):
+    if media_type not in (_JSON, _A2A_JSON, _CURL_DEFAULT):
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {_JSON}")
     try:
         return parse_json(data)
@@ -331,7 +331,7 @@ def _version() -> str:
 
 
 def _http_reply(body: Any, status: int = 200) -> Response:
-    """In the media type of A2A where the client speaks of it."""
+    """In the media type of A2A if the client accepts or sends it, else as plain JSON."""
     asked = f"{request.headers.get('Accept', '')},{request.headers.get('Content-Type', '')}"
     return http_answer(chunked_json.encode(body), _A2A_JSON if _A2A_JSON in asked else _JSON, status)
 

@@ -27,8 +27,7 @@ class Fields:
     parses the body does that.
 
     Raises:
-        A2AError: INVALID_PARAMS, with the full name of the field and what is wrong with it. That is all that
-            the methods raise.
+        A2AError: INVALID_PARAMS, with the full name of the field and its mistake; nothing else is raised.
     """
 
     def __init__(self, value: object, path: str = "") -> None:
@@ -55,7 +54,7 @@ class Fields:
         found = self.value(name)
         if found is None or isinstance(found, str):
             return found
-        raise self.refusal(name, "must be a text")
+        raise self.refusal(name, "must be a string")
 
     def text(self, name: str) -> str | None:
         """A text; an empty one is absent, for ProtoJSON does not tell these two apart."""
@@ -100,7 +99,7 @@ class Fields:
             return ()
         if isinstance(found, list) and all(isinstance(each, str) for each in found):
             return tuple(found)
-        raise self.refusal(name, "must be a list of texts")
+        raise self.refusal(name, "must be a list of strings")
 
     def struct(self, name: str) -> Mapping[str, Any] | None:
         """An object of any shape."""
@@ -148,7 +147,7 @@ class Fields:
         try:
             return read_time(found)
         except ValueError:
-            raise self.refusal(name, "must be a point in time (RFC 3339)") from None
+            raise self.refusal(name, "must be a timestamp (RFC 3339)") from None
 
     def base64(self, name: str) -> str | None:
         """Bytes in standard base64, padded. ProtoJSON takes the URL-safe alphabet, too, and no padding."""

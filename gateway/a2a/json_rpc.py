@@ -35,10 +35,10 @@ def read_call(body: object) -> Call:
     if body.get("jsonrpc") != "2.0":
         raise _invalid('jsonrpc must be "2.0"')
     if not _is_id(body.get("id")):
-        raise _invalid("id must be a text, a number or null")
+        raise _invalid("id must be a string, a number or null")
     method = body.get("method")
     if not isinstance(method, str):
-        raise _invalid("method must be a text")
+        raise _invalid("method must be a string")
     return Call(body.get("id"), method, body.get("params"))
 
 

@@ -71,9 +71,9 @@ class Delivery:
     """There is no such context yet."""
 
     async def carry_out(self) -> str | Message | None:
-        """None: done. A text: the message led to nothing. A message: the same, and there is no task.
+        """None: done. A text: why the message changed nothing. A message: the same, without a task.
 
-        What it says of push notifications counts from before the message.
+        Its configuration for push notifications gets the updates from the message on.
         """
         config, push = self._send.push, self._push
         if config is None or push is None:
@@ -183,13 +183,13 @@ class Delivery:
                 raise
 
     async def _decide(self, decisions: Decisions) -> None:
-        """None of several, if one is no decision. All but the last are not waited for: the run goes on when
-        all are there."""
+        """Make all decisions, or none if one of them is invalid. Only the last one is waited for: the run
+        goes on when all have been made."""
         asked, pending = self.log.asked, {each.id for each in self.log.pending}
         of_others = frozenset() if self.log.is_live(self.task) else pending
         if unknown := decisions.keys() - (asked.keys() - of_others):
             raise invalid("message.parts", f"the task has no approval {min(unknown)[:64]}")
-        ids = sorted(decisions, key=pending.__contains__)  # what stands is told before anything is done
+        ids = sorted(decisions, key=pending.__contains__)  # those decided already are refused first
         with as_a2a_error():
             for id in ids if len(ids) > 1 else ():
                 await asked[id].checked(asked[id].parse(decisions[id]), pending=id in pending)
@@ -198,7 +198,7 @@ class Delivery:
                 await self._agent.decide(id, decisions[id], key=key, token=self._caller.token, wait=wait)
 
     async def _resume(self) -> str | None:
-        """A message to a task that needs a token brings one, and is no message of its own."""
+        """Continue the task with the token of the message; its text is not kept."""
         if self._caller.token is None:
             return UNDECIDED
         with as_a2a_error():

@@ -1,8 +1,8 @@
 """Push notifications: what changes of a task, sent to addresses that its clients set.
 
 Each configuration of a live task has a follower. It folds the conversation's events and sends each update
-before it reads the next event: the journal is its queue, so a slow receiver costs no memory, loses nothing
-and holds up nobody else.
+before it reads the next event. The journal is its queue: a slow receiver needs no buffer, misses nothing and
+delays no other receiver.
 
 Configurations are kept as notes, without the token and the credentials: these stay in memory. So after a
 restart a configuration is listed, and paused until a client sets it again.
@@ -54,7 +54,7 @@ MOST_CONFIGS = 1000
 """In all. To make room, those of tasks that have ended are forgotten, then paused ones, the oldest first."""
 MOST_OF_A_TASK = 16
 MOST_OF_A_PEER = 250
-"""Live ones that were set from one address: nobody takes the room of all others."""
+"""Live configurations set from one address, so that one client cannot use up the room of all."""
 LONGEST_ID = 128
 DEFAULT_ID = "default"
 LONGEST_SECRET = 4096

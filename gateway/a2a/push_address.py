@@ -25,7 +25,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class BadAddress(Exception):
-    """An address that nothing is sent to; the text says why, as the end of a sentence."""
+    """An address that is refused; the message is the predicate of a sentence about it."""
 
 
 @attrs.frozen
@@ -63,16 +63,16 @@ def target_of(url: str) -> Target:
     if len(url) > LONGEST_URL:
         raise BadAddress(f"is longer than {LONGEST_URL} characters")
     if not _CHARACTERS.fullmatch(url):
-        raise BadAddress("has characters that no address has")
+        raise BadAddress("has characters that no URL has")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise BadAddress("is not an address") from None
+        raise BadAddress("is not a URL") from None
     if parts.scheme not in _PORTS:
         raise BadAddress("must begin with https:// or http://")
     if "@" in parts.netloc:
-        raise BadAddress("must not name a user; credentials belong into `authentication`")
+        raise BadAddress("must not name a user; credentials belong in `authentication`")
     host = parts.hostname or ""
     if not (_HOST_NAME.fullmatch(host) or (_literal(host) and "%" not in host)) or port == 0:
         raise BadAddress("must name a host")
@@ -83,9 +83,9 @@ def target_of(url: str) -> Target:
 
 
 def reach_of(address: str) -> Reach:
-    """Whose an IP address is: everybody's, that of a network or this machine, or nothing to send to.
+    """Whether an IP address is public, private (of a local network or this machine), or never sent to.
 
-    Link-local addresses are among the last ones: in clouds, credentials of the machine are had there.
+    Link-local addresses are never sent to: cloud providers serve the credentials of a machine there.
     """
     meant = _meant(ip_address(address))
     if meant.is_loopback:
@@ -104,7 +104,7 @@ def is_allowed(address: str, *, to_private: bool) -> bool:
 
 
 def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Where packets arrive: addresses of IPv6 in which one of IPv4 is wrapped stand for that one."""
+    """The IPv4 address embedded in an IPv6 address (mapped, 6to4 or NAT64), else the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:

@@ -53,7 +53,7 @@ class Post:
     resolve: Resolve = resolve
     _room: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
     _room_to_check: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
-    """Apart: nobody waits for the receivers of others."""
+    """Separate, so that a check does not wait for slow receivers."""
     _transport: httpx2.AsyncHTTPTransport | None = None
 
     async def addresses(self, target: Target) -> Sequence[str]:
@@ -101,7 +101,7 @@ class Post:
         except BadAddress as error:
             raise NotDelivered(f"its address {error}", again=False) from error
         except (OSError, UnicodeError) as error:
-            raise NotDelivered("its name is not known", again=True) from error
+            raise NotDelivered("its host name cannot be resolved", again=True) from error
         for address in addresses:
             try:
                 status = await self._post(target, address, headers, body)
@@ -112,7 +112,7 @@ class Post:
             if 200 <= status < 300:
                 return
             raise NotDelivered(f"it answered {status}", again=status >= 500 or status in (408, 429))
-        raise NotDelivered("it was not reached", again=True)
+        raise NotDelivered("it cannot be reached", again=True)
 
     async def _post(self, target: Target, address: str, headers: Mapping[str, str], body: bytes) -> int:
         """The status; what else is in the answer is left unread."""

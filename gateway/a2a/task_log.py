@@ -300,7 +300,7 @@ class TaskLog:
         yield self._status(entry, "completed")
 
     def _closed(self, entry: e.Entry) -> Iterator[Update]:
-        """Nobody can answer the tasks any more that wait for a message, as a script says."""
+        """Tasks that wait for a message, as a script says, can no longer get one."""
         for task in self._tasks.values():
             if task.status.state in INTERRUPTED:
                 task.status = Status("canceled", entry.at)

@@ -46,5 +46,5 @@ def page_offset(token: str) -> int:
     if not token:
         return 0
     if not (token.isascii() and token.isdigit()) or len(token) > 9:
-        raise invalid("pageToken", "is not one of this list's")
+        raise invalid("pageToken", "is not a token of this list")
     return int(token)

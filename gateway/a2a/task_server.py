@@ -93,11 +93,11 @@ class TaskServer:
             if (run := log.live_run(request.id)) is not None:
                 await self.agent.cancel(context, run=run)
             elif state in INTERRUPTED:
-                # As a script says, for no run is going. That nobody will answer is on record only when the
-                # conversation takes no more messages.
+                # A script dictated this state and no run is live. Only the end of the conversation records
+                # that no answer will come.
                 await self.agent.complete(context)
             else:
-                raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state}, and nothing of it is going on")
+                raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state} and has no run to cancel")
         task = known_task(await read_own_tasks(self.agent, context, hitl=hitl), request.id)
         if task.status.state != "canceled":
             raise A2AError("TASK_NOT_CANCELABLE", f"the task is {task.status.state}")

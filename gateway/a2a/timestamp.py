@@ -17,7 +17,7 @@ def read_time(text: str) -> float:
     """The UTC seconds of a text with any offset.
 
     Raises:
-        ValueError: it is not a point in time.
+        ValueError: it is not a timestamp.
     """
     # Python reads much more than RFC 3339 has.
     if not _RFC_3339.fullmatch(text):

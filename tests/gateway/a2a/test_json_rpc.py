@@ -45,10 +45,10 @@ def test_calls(body: Any, call: Call) -> None:
         ({}, 'jsonrpc must be "2.0"', None),
         ({**CALL, "jsonrpc": "1.0"}, 'jsonrpc must be "2.0"', 1),
         ({**CALL, "jsonrpc": 2.0}, 'jsonrpc must be "2.0"', 1),
-        ({**CALL, "id": {}}, "id must be a text, a number or null", None),
-        ({**CALL, "id": True}, "id must be a text, a number or null", None),
-        ({"jsonrpc": "2.0", "id": "x"}, "method must be a text", "x"),
-        ({**CALL, "method": 7}, "method must be a text", 1),
+        ({**CALL, "id": {}}, "id must be a string, a number or null", None),
+        ({**CALL, "id": True}, "id must be a string, a number or null", None),
+        ({"jsonrpc": "2.0", "id": "x"}, "method must be a string", "x"),
+        ({**CALL, "method": 7}, "method must be a string", 1),
     ],
 )
 def test_what_is_no_call(body: Any, mistake: str, id: object) -> None:

@@ -91,7 +91,7 @@ def test_requests(params: Any, message: Any) -> None:
     [
         ({"taskId": "t1"}, "message", "is required"),
         ({"taskId": "t1", "message": "approved"}, "message", "must be an object"),
-        ({"taskId": 7, "message": {"parts": [PART]}}, "message.taskId", "must be a text"),
+        ({"taskId": 7, "message": {"parts": [PART]}}, "message.taskId", "must be a string"),
         ({"taskId": "t1", "message": {}}, "message.parts", "must hold at least one part"),
         ({"taskId": "t1", "message": {"parts": "approved"}}, "message.parts", "must be a list"),
         ({"message": {"role": "agent", "parts": [OLD_PART]}}, "message.role", "must be user"),
@@ -101,7 +101,7 @@ def test_requests(params: Any, message: Any) -> None:
             "message.parts[0].kind",
             "must be one of text, file, data",
         ),
-        ({"message": {"parts": [{"type": 7}]}}, "message.parts[0].kind", "must be a text"),
+        ({"message": {"parts": [{"type": 7}]}}, "message.parts[0].kind", "must be a string"),
     ],
 )
 def test_refusals(params: Any, field: str, mistake: str) -> None:

@@ -76,7 +76,7 @@ async def test_the_next_address_of_a_name_is_tried(receiver: Receiver) -> None:
 async def test_a_name_that_is_not_known_is_tried_again() -> None:
     post = Post(to_private=False, resolve=resolving([]))
     await post.check(target_of("https://hooks.example/"))
-    with pytest.raises(NotDelivered, match="its name is not known") as caught:
+    with pytest.raises(NotDelivered, match="its host name cannot be resolved") as caught:
         await send(post, "https://hooks.example/")
     assert caught.value.again
 
@@ -127,7 +127,7 @@ async def test_the_certificate_has_to_be_that_of_the_name(
     if is_trusted:
         await send(post, f"https://hooks.example:{port}/a")
     else:
-        with pytest.raises(NotDelivered, match="it was not reached"):
+        with pytest.raises(NotDelivered, match="it cannot be reached"):
             await send(post, f"https://hooks.example:{port}/a")
     assert asked_for == ["hooks.example"]
     assert len(receiver.got) == is_trusted

@@ -41,13 +41,13 @@ def test_methods_that_there_are_not(codec: Any) -> None:
 
 
 NEEDED = "is required"
-TEXT = "must be a text"
-TEXTS = "must be a list of texts"
+TEXT = "must be a string"
+TEXTS = "must be a list of strings"
 OBJECT = "must be an object"
 FLAG = "must be true or false"
 NOT_NEGATIVE = "must be a whole number not less than 0"
 SIZE = "must be a whole number from 1 to 100"
-TIME = "must be a point in time (RFC 3339)"
+TIME = "must be a timestamp (RFC 3339)"
 BASE64 = "must be base64"
 
 # The field, its value, the mistake; and the field that is named, if it is another one.
