@@ -99,7 +99,8 @@ class TaskServer:
             else:
                 raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state} and has no run to cancel")
         task = known_task(await read_own_tasks(self.agent, context, hitl=hitl), request.id)
-        if task.status.state != "canceled":
+        # It goes on if another message waited for the run: that is what the client is told then.
+        if task.status.state in TERMINAL - {"canceled"}:
             raise A2AError("TASK_NOT_CANCELABLE", f"the task is {task.status.state}")
         return task
 

@@ -129,6 +129,19 @@ async def test_to_cancel_a_task_that_has_just_ended_leaves_the_next_one_alone(
     assert (await talk.get(following.id)).state == "completed"
 
 
+async def test_a_message_that_waits_continues_a_task_that_is_canceled(
+    talk: Talk, autojump_clock: MockClock
+) -> None:
+    task = await talk.told(V1.send("rest", wait=False))
+    await trio.sleep(1)
+    await talk.told(V1.send("rest", task=task.id, wait=False))
+    assert (await talk.told(V1.cancel(task.id))).state in ("submitted", "working")
+    await trio.sleep(1)
+    assert (await talk.told(V1.cancel(task.id))).state == "canceled"
+    await trio.sleep(SLOW)
+    assert (await talk.get(task.id)).state == "canceled"
+
+
 async def test_to_cancel_takes_the_question_back(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a")
     assert (await talk.told(V03.cancel(task.id))).state == "canceled"
