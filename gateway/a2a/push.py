@@ -1,8 +1,7 @@
 """Push notifications: what changes of a task, sent to addresses that its clients set.
 
 Each configuration of a live task has a follower. It folds the conversation's events and sends each update
-before it reads the next event. The journal is its queue: a slow receiver needs no buffer, misses nothing and
-delays no other receiver.
+before it reads the next event. The journal is its queue: a slow receiver needs no buffer and misses nothing.
 
 Configurations are kept as notes, without the token and the credentials: these stay in memory. So after a
 restart a configuration is listed, and paused until a client sets it again.
