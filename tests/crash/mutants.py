@@ -60,6 +60,13 @@ TOOL_NAMES = "tests/actors/tools/test_catalogue.py"
 LOG_TESTS = "tests/actors/log/test_log.py"
 SLOW_SAVES = "tests/actors/conversation/test_slow_saves.py"
 NODE_TESTS = "tests/actors/nodes/test_llm.py"
+A2A_TASKS = "tests/gateway/a2a/test_tasks.py"
+A2A_MESSAGES = "tests/gateway/a2a/test_task_messages.py"
+A2A_STREAMS = "tests/gateway/a2a/test_task_streams.py"
+A2A_ANSWERS = "tests/gateway/a2a/test_task_answer.py"
+A2A_LATE = "tests/gateway/a2a/test_late_answers.py"
+PUSH_ADDRESSES = "tests/gateway/a2a/test_push_address.py"
+PUSH_POSTS = "tests/gateway/a2a/test_push_post.py"
 
 CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"
@@ -101,6 +108,11 @@ SQL_QUESTION = "runtime/journal/sql_question.py"
 SQL_INBOX = "runtime/journal/sql_inbox.py"
 KNOWN = "actors/tools/known.py"
 REGISTRY = "actors/tools/registry.py"
+DELIVERY = "gateway/a2a/message_delivery.py"
+TASK_ANSWER = "gateway/a2a/task_answer.py"
+TASK_SERVER = "gateway/a2a/task_server.py"
+PUSH_ADDRESS = "gateway/a2a/push_address.py"
+PUSH_POST = "gateway/a2a/push_post.py"
 TOOL = "actors/tools/tool.py"
 
 
@@ -177,6 +189,71 @@ ENDS = 'end.rejected and spec.on_reject == "end"'
 LEAVE, BEARER = "            self.turn.leave()\n", "            bearer ="
 PASSED = "any(end.rejected for end in ends)"
 
+BY_A2A = (
+    (
+        "a word decides beside the extension for approvals",
+        DELIVERY,
+        "if len(pending) != 1 or self._caller.hitl:",
+        "if len(pending) != 1:",
+        A2A_TASKS,
+    ),
+    (
+        "a word decides the first of two questions",
+        DELIVERY,
+        "if len(pending) != 1 or self._caller.hitl:",
+        "if not pending or self._caller.hitl:",
+        A2A_TASKS,
+    ),
+    (
+        "a word decides beside data",
+        TASK_ANSWER,
+        "if len(texts) == len(message.parts) else None",
+        "if texts else None",
+        A2A_ANSWERS,
+    ),
+    (
+        "a key that brought an answer is forgotten",
+        DELIVERY,
+        "repeated = log.decided.get(self.key, ())",
+        "repeated = ()",
+        A2A_MESSAGES,
+    ),
+    (
+        "a list of answers is carried out up to a bad one",
+        DELIVERY,
+        "for id in ids if len(ids) > 1 else ():",
+        "for id in ():",
+        A2A_LATE,
+    ),
+    (
+        "a task that has ended takes answers to another task",
+        DELIVERY,
+        "log.asked.keys() & named.keys() - of_another",
+        "log.asked.keys() & named.keys()",
+        A2A_LATE,
+    ),
+    (
+        "a stream tells again what its snapshot has",
+        TASK_SERVER,
+        "if entry.seq <= read.last_seq or update.task != known.id:",
+        "if update.task != known.id:",
+        A2A_STREAMS,
+    ),
+    (
+        "a notification goes to a private address",
+        PUSH_ADDRESS,
+        'return reach == "public" or (to_private and reach == "private")',
+        'return reach != "never"',
+        PUSH_ADDRESSES,
+    ),
+    (
+        "a notification goes where one of several addresses is allowed",
+        PUSH_POST,
+        "if not all(is_allowed",
+        "if not any(is_allowed",
+        PUSH_POSTS,
+    ),
+)
 ONE_EDIT = (
     ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", SEEDS),
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
@@ -1125,7 +1202,7 @@ MUTANTS = (
         (Edit(RULES, "        if lax:\n", "        if False:\n"),),
         (REVIEW,),
     ),
-    *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in ONE_EDIT),
+    *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in (*ONE_EDIT, *BY_A2A)),
 )
 
 
