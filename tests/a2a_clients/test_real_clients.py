@@ -156,9 +156,10 @@ def test_the_card_leads_to_the_interface_that_the_client_wants(client: ClientPro
     chosen = client.do("transport").only
 
     assert chosen == {"legacy": client.kind.version == "0.3", "rest": client.kind.binding == "HTTP+JSON"}
-    skills = {skill["id"]: skill["tags"] for skill in client.do("card").only["skills"]}
-    # This is the card for those who ask by a method.
-    assert skills["resources_add"] == ["resources", "needs approval"]
+    if client.kind.version == "1.0":
+        # This is the card for those who ask by a method; that of 0.3 is for authenticated clients.
+        skills = {skill["id"]: skill["tags"] for skill in client.do("card").only["skills"]}
+        assert skills["resources_add"] == ["resources", "needs approval"]
 
 
 def test_a_task_is_answered_by_words(client: ClientProcess, served: Served, name: str) -> None:
