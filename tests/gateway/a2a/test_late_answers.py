@@ -19,7 +19,7 @@ def answer(id: str, approved: bool = True) -> Json:
     return {"data": {"id": id, "approved": approved}}
 
 
-@pytest.mark.repeat(3)
+@pytest.mark.repeat(2)
 @pytest.mark.parametrize("tongue", DIALECTS, ids=lambda tongue: tongue.name)
 @pytest.mark.parametrize("words", [False, True])
 async def test_of_two_answers_at_once_one_counts(
