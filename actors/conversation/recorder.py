@@ -36,6 +36,8 @@ _ITERATION = re.compile(r"@(\d+)\.[^@]*$")
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
 _NUMBER = re.compile(r"\d+")
 _TURN = re.compile(r"(\d+)/")
+_MADE_HERE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The form of the ids of conversations."""
 
 
 def script_of(history: Iterable[e.LogEvent | None]) -> str:
@@ -139,7 +141,7 @@ logger = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class Recorder:
-    """Keeps `folder/CONVERSATION.yaml` up to date. A file that cannot be written is a warning."""
+    """Keeps a file for each conversation up to date. A file that cannot be written is a warning."""
 
     _folder: Path
     _journal: Journal
@@ -191,9 +193,16 @@ class Recorder:
             async with aclosing(pages(self._journal, conversation)) as found:
                 async for page in found:
                     history += (entry.event for entry in page)
-            await trio.to_thread.run_sync(_replace, self._folder / f"{conversation}.yaml", history)
+            await trio.to_thread.run_sync(_replace, self._folder / file_name(conversation), history)
         except (OSError, StreamDamaged) as error:
             logger.warning("the recording of conversation %s was not written: %s", conversation, error)
+
+
+def file_name(conversation: str) -> str:
+    """The file of a conversation. A client of A2A may choose the id, and must not choose the name of a file
+    that is there for another reason."""
+    prefix = "" if _MADE_HERE.fullmatch(conversation) else "context-"
+    return f"{prefix}{conversation}.yaml"
 
 
 def _replace(path: Path, history: list[e.LogEvent | None]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.common.errors import Fault
-from stopgo.actors.conversation.recorder import script_of
+from stopgo.actors.conversation.recorder import file_name, script_of
 from stopgo.actors.log import events as e
 from stopgo.actors.log.outcomes import Replied, StepFailed
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, unheard
@@ -45,6 +45,17 @@ def asked(step: str, *, node: str = "main", turn: int = 1, call: int = 1, iterat
 
 def test_before_a_model_was_asked_there_is_nothing_to_record() -> None:
     assert script_of([e.ConversationCreated("s", "You help."), e.MessageAdded("hi", "k")]) == ""
+
+
+@pytest.mark.parametrize(
+    ("conversation", "name"),
+    [
+        ("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11", "5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11.yaml"),
+        ("agent", "context-agent.yaml"),
+    ],
+)
+def test_an_id_that_a_client_chose_names_no_file_of_others(conversation: str, name: str) -> None:
+    assert file_name(conversation) == name
 
 
 def test_a_recording_is_for_people_to_read() -> None:
