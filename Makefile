@@ -116,16 +116,18 @@ lock: $(SETUP)
 
 setup: $(SETUP)
 
+# The locks are complete. Without --no-deps, pip would refuse them once a newer version of a package exists that others
+# require with an extra.
 $(RUNTIME): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv .venv
-	@"$(BIN)/python" -m pip install --quiet --require-hashes -r requirements.lock
+	@"$(BIN)/python" -m pip install --quiet --no-deps --require-hashes -r requirements.lock
 	@PYTHONWARNINGS="ignore:Editable installation" "$(BIN)/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(SETUP): $(RUNTIME) requirements-dev.lock
-	@"$(BIN)/python" -m pip install --quiet --require-hashes -r requirements.lock -r requirements-dev.lock
+	@"$(BIN)/python" -m pip install --quiet --no-deps --require-hashes -r requirements.lock -r requirements-dev.lock
 	@touch $@
 
 clean:
