@@ -12,6 +12,8 @@ from typing import Literal
 
 import attrs
 
+from .a2a import RemoteAgentConfig
+from .address import AN_ORIGIN, HOST_NAME, ORIGIN
 from .approval import ApprovalConfig
 from .mcp import McpServerConfig
 from .models import ContextConfig, LlmConfig, ModelConfig
@@ -25,10 +27,6 @@ MAX_STORED_BYTES = 1024 * 1024
 _DAY = 86_400.0
 
 
-_HOST_NAME = r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?"
-_ORIGIN = rf"https?://({_HOST_NAME}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?"
-
-
 @attrs.frozen
 class ServerConfig:
     """Under which names clients reach the HTTP server, and which pages may use it."""
@@ -38,7 +36,7 @@ class ServerConfig:
         metadata=about(
             "Names that clients may call the server by, beside IP addresses, `localhost` and the host of "
             "`public_url`.",
-            items=About("", pattern=_HOST_NAME, meaning="a host name without scheme and port"),
+            items=About("", pattern=HOST_NAME, meaning="a host name without scheme and port"),
         ),
     )
     public_url: str | None = attrs.field(
@@ -46,7 +44,7 @@ class ServerConfig:
         metadata=about(
             "Address at which browsers reach the server, if that is not the one it listens on, for instance "
             "that of a proxy.",
-            pattern=rf"{_ORIGIN}(/[^\s?#]*)?",
+            pattern=rf"{ORIGIN}(/[^\s?#]*)?",
             meaning="an address such as https://agents.example",
         ),
     )
@@ -54,7 +52,7 @@ class ServerConfig:
         default=(),
         metadata=about(
             "Further origins at which browsers reach the server, such as `https://agents.example`.",
-            items=About("", pattern=_ORIGIN, meaning="scheme and host, such as https://agents.example"),
+            items=AN_ORIGIN,
         ),
     )
     push_to_private: bool = attrs.field(
@@ -132,8 +130,6 @@ class LimitsConfig(UsageLimits):
     )
 
 
-LATER_KEYS = ("a2a",)
-"""Sections that already mean something, but that this version does not run."""
 RENAMED_KEYS: Mapping[str, str] = {"mcp": "mcp_servers, a list of servers that each have a name"}
 """Keys of old files, and what to write in their place."""
 
@@ -197,6 +193,22 @@ class AgentConfig:
         default=(),
         metadata=about(
             "The tool servers. A mapping of their names to the rest will do.", unique_names=True, by_name=True
+        ),
+    )
+    a2a: tuple[RemoteAgentConfig, ...] = attrs.field(
+        default=(),
+        metadata=about(
+            "The agents that work may be delegated to. A mapping of their names to the rest will do.",
+            unique_names=True,
+            by_name=True,
+        ),
+    )
+    remote_agents: tuple[RemoteAgentConfig, ...] = attrs.field(
+        default=(),
+        metadata=about(
+            "All that can be delegated to: those of `a2a`, then those with a `url` in lists of nodes, then "
+            "the nodes of type `a2a` with a `url`. No two have the same name.",
+            derived=True,
         ),
     )
     tool_names: Literal["plain", "prefixed"] = attrs.field(

@@ -55,11 +55,18 @@ class Rule:
     )
     server: str | None = attrs.field(
         default=None,
-        metadata=about("Name of the tool's server; `*` and `?` stand for any characters.", not_empty=True),
+        metadata=about(
+            "Name of the tool's server, or `a2a:` and the name of an agent; `*` and `?` stand for any "
+            "characters.",
+            not_empty=True,
+        ),
     )
     tool: str | None = attrs.field(
         default=None,
-        metadata=about("Name of the tool; `*` and `?` stand for any characters.", not_empty=True),
+        metadata=about(
+            "Name of the tool, of an agent `a2a_` and its name; `*` and `?` stand for any characters.",
+            not_empty=True,
+        ),
     )
     node: str | None = attrs.field(
         default=None,
@@ -84,8 +91,8 @@ class Rule:
     optional: bool = attrs.field(
         default=False,
         metadata=about(
-            "Whether it may name a tool, server or node that does not exist. In other rules with `ask` or "
-            "`deny` such a name is a mistake."
+            "Whether it may name a tool, server, agent or node that does not exist. In other rules with "
+            "`ask` or `deny` such a name is a mistake."
         ),
     )
     place: str = attrs.field(

@@ -1,19 +1,24 @@
 """Mistakes that show only between several places of a file: in the tree of nodes, in names and prices of
-models, and in whose token a tool server gets.
+models, in names of agents, and in whose token a tool server or an agent gets.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
+from .a2a import REMOTE_NAME, RemoteAgentConfig
 from .agent_config import AgentConfig
+from .delegates import Delegate, delegates
+from .mcp import McpServerConfig
 from .models import PROVIDERS, UnknownModel, parse_model, prices_of, reachable_models
 from .nodes import LoopNode
+from .placeholders import name_in_file
 from .reader import Reader
 from .shape import Flag
 from .tree import nodes_of
 from .unknown_names import unknown_names
-from .values import KeyPath, Scalar, Table, Value, as_list, dotted, entry, items, quoted
+from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, entry, items, quoted
 from .wording import nearest
 
 
@@ -162,29 +167,70 @@ def misspelled(root: Table) -> Iterator[str]:
             yield f"{dotted(path)}: {quoted(name)} is taken for a model of Google's ({hint})"
 
 
-# ----------------------------------------------------------------- tool servers
+# ----------------------------------------------------------------- tool servers and agents
 
 
 def check_names(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` every name of a server or node that does not exist, where that is a mistake."""
+    """Report to `reader` every name of a server, agent or node that is none, where that is a mistake."""
     for name in unknown_names(config, root):
         if name.is_mistake:
             reader.report(f"unknown_{name.kind}", name.message, name.mark, name.path, hint=name.hint)
 
 
 def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` every server that is to get tokens of requests in place of its own credentials."""
-    written = root.entries.get("mcp_servers")
+    """Report to `reader` what is to get tokens of requests in place of its own credentials."""
+    _check_bearers(reader, root, "mcp_servers", config.mcp_servers)
+    _check_bearers(reader, root, "a2a", config.a2a)
+
+
+def _check_bearers(
+    reader: Reader, root: Table, section: str, servers: tuple[McpServerConfig | RemoteAgentConfig, ...]
+) -> None:
+    written = root.entries.get(section)
     keys: tuple[str | int, ...] = tuple(written.entries) if isinstance(written, Table) else ()
-    entries = items(entry(root, "mcp_servers")) or (
-        as_list(written).items if isinstance(written, Table) else ()
-    )
-    for index, (server, given) in enumerate(zip(config.mcp_servers, entries, strict=True)):
+    entries = items(written) or (as_list(written).items if isinstance(written, Table) else ())
+    for index, (server, given) in enumerate(zip(servers, entries, strict=True)):
         if server.forward_bearer and (own := server.own_credentials) and isinstance(given, Table):
             reader.report(
                 "conflicting_keys",
                 f"forward_bearer: true would send the tokens of requests in place of {own}",
                 given.entries["forward_bearer"].mark,
-                ("mcp_servers", keys[index] if keys else index, "forward_bearer"),
+                (section, keys[index] if keys else index, "forward_bearer"),
                 hint="leave out one of the two",
             )
+
+
+def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report to `reader` every name that would mean two agents, and every node whose name can be none's."""
+    first: dict[str, Delegate] = {}
+    for each in delegates(config, root):
+        mark, at = _mark_of_name(each), (*each.path, "name")
+        if not re.fullmatch(REMOTE_NAME["pattern"], each.agent.name):
+            message = f"the name of a node with a url is that of its agent: {REMOTE_NAME['meaning']}"
+            reader.report("bad_name", message, mark, at, hint="or name the agent in the top-level a2a")
+            continue
+        earlier = first.setdefault(each.agent.name, each)
+        # Two entries of the top level have been told of already.
+        if each.path[0] == "a2a" or not (differing := list(_differing(earlier.agent, each.agent))):
+            continue
+        there = _mark_of_name(earlier)
+        line = f" than on line {there.line}" if there else ""
+        message = (
+            f"the agent {quoted(name_in_file(each.written))} has another {' and '.join(differing)}{line}"
+        )
+        hint = f"one name is one agent; give another name, or the same {' and '.join(differing)}"
+        reader.report("duplicate_name", message, mark, at, hint=hint)
+
+
+def _mark_of_name(delegate: Delegate) -> Mark | None:
+    name = entry(delegate.written, "name")
+    return None if name is None else name.mark
+
+
+def _differing(one: RemoteAgentConfig, other: RemoteAgentConfig) -> Iterator[str]:
+    if one.url != other.url:
+        yield "url"
+    if one.description != other.description:
+        yield "description"
+    if one.destructive_hint != other.destructive_hint:
+        yield "destructiveHint"

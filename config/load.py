@@ -6,12 +6,23 @@ import importlib.resources
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 
+from .a2a import RemoteAgentConfig
 from .agent_config import AgentConfig
-from .checks import check_bearers, check_model_names, check_names, check_prices, check_tree, misspelled
+from .checks import (
+    check_bearers,
+    check_delegates,
+    check_model_names,
+    check_names,
+    check_prices,
+    check_tree,
+    misspelled,
+)
 from .compose import compose
+from .delegates import remote_agents
 from .errors import ConfigError, Problem
 from .interpolate import escape, parse
 from .mcp import McpServerConfig
@@ -19,9 +30,11 @@ from .mcp_flag import flag_servers
 from .reader import Reader
 from .secrets import secrets_of_variables, shown_address
 from .shape import keys_of
-from .tree import fill_in
-from .values import Scalar, Sequence, Table, Value, as_list, plain
+from .tree import fill_in, without_addresses
+from .values import Scalar, Table, Value, as_list, items, plain
 from .warnings import warnings_of
+
+Callee = TypeVar("Callee", McpServerConfig, RemoteAgentConfig)
 
 MAX_BYTES = 1024 * 1024
 DEFAULT_FILE = Path("config", "agent.yaml")
@@ -65,18 +78,23 @@ def load_config(
     if config is not None:
         check_prices(reader, root, config)
         check_bearers(reader, root, config)
-        if isinstance(servers := root.entries.get("mcp_servers"), Table):
-            root = root.with_entries({"mcp_servers": as_list(servers)})
-        named = flag_servers(mcp, [server.name for server in config.mcp_servers])
-        located = _located(config.mcp_servers, root.entries.get("mcp_servers"), source.parent, environ)
-        config = attrs.evolve(config, mcp_servers=(*located, *named))
+        for section in ("mcp_servers", "a2a"):
+            if isinstance(named := root.entries.get(section), Table):
+                root = root.with_entries({section: as_list(named)})
+        flagged = flag_servers(mcp, [server.name for server in config.mcp_servers])
+        located = _located(config.mcp_servers, source.parent)
+        servers = _described(located, root.entries.get("mcp_servers"), environ)
+        agents = _described(config.a2a, root.entries.get("a2a"), environ)
+        config = attrs.evolve(config, mcp_servers=(*servers, *flagged), a2a=agents)
+        config = attrs.evolve(config, remote_agents=remote_agents(config, root, environ.get))
+        check_delegates(reader, root, config)
         check_names(reader, root, config)
         warnings = warnings_of(config, root)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(dict.fromkeys(map(_blamed, sorted(found, key=_place)))))
 
-    stored = plain(root.entries["agent"])
+    stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
     return attrs.evolve(
         config,
@@ -127,21 +145,30 @@ def _data_dir(root: Table, reader: Reader) -> Path:
     return Path(os.path.abspath(read if isinstance(read, str) else str(key.default)))
 
 
-def _located(
-    servers: tuple[McpServerConfig, ...], written: Value | None, folder: Path, environ: Mapping[str, str]
-) -> tuple[McpServerConfig, ...]:
-    """The servers with their paths relative to `folder`, and with what the file says of them."""
-    entries = written.items if isinstance(written, Sequence) else ()
+def _located(servers: tuple[McpServerConfig, ...], folder: Path) -> tuple[McpServerConfig, ...]:
+    """The servers with their paths relative to `folder`."""
     return tuple(
         attrs.evolve(
             server,
             command=_command(server.command, folder),
             env_file=server.env_file and Path(os.path.abspath(folder / server.env_file)),
             cwd=server.cwd and Path(os.path.abspath(folder / server.cwd)),
+        )
+        for server in servers
+    )
+
+
+def _described(
+    callees: tuple[Callee, ...], written: Value | None, environ: Mapping[str, str]
+) -> tuple[Callee, ...]:
+    """Servers or agents with what the file, which has a list of them, says."""
+    return tuple(
+        attrs.evolve(
+            callee,
             as_written=_as_written(entry),
             secrets=tuple(secrets_of_variables(entry, environ.get)),
         )
-        for server, entry in zip(servers, entries, strict=True)
+        for callee, entry in zip(callees, items(written), strict=True)
     )
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from .address import has_user
+from .address import ADDRESS, AN_AUTHORIZATION, HEADERS, authorizes, has_user
 from .shape import NO_TILDE, About, about
 
 _DAY = 86_400.0
@@ -17,8 +17,6 @@ CALL_TIMEOUT = 60.0
 MAX_RETRIES = 3
 
 _NAME = "[A-Za-z0-9_-]+"
-_ADDRESS = r"https?://[^/\s]+\S*"
-_AN_ADDRESS = "an http:// or https:// address"
 
 
 def _seconds(given: float) -> float:
@@ -57,8 +55,7 @@ class OAuthConfig:
     issuer: str = attrs.field(
         metadata=about(
             "The authorization server that knows the agent; its secret is sent nowhere else.",
-            pattern=_ADDRESS,
-            meaning=_AN_ADDRESS,
+            **ADDRESS,
         ),
     )
     scopes: tuple[str, ...] = attrs.field(
@@ -92,7 +89,7 @@ class McpServerConfig:
     url: str | None = attrs.field(
         default=None,
         repr=False,
-        metadata=about("Address of a server that speaks HTTP.", pattern=_ADDRESS, meaning=_AN_ADDRESS),
+        metadata=about("Address of a server that speaks HTTP.", **ADDRESS),
     )
     command: str | None = attrs.field(
         default=None,
@@ -157,8 +154,7 @@ class McpServerConfig:
         metadata=about(
             "Sent with every HTTP request; write keys as `${VAR}`.",
             needs="url",
-            keys=About("", pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", meaning="the name of a header"),
-            items=About("", pattern=r"[\t -~]*", meaning="one line of ASCII text"),
+            **HEADERS,
         ),
     )
     enabled: bool = attrs.field(
@@ -250,8 +246,8 @@ class McpServerConfig:
         """The credentials that the configuration gives this server, in words; None when there are none."""
         if self.oauth is not None:
             return "oauth"
-        if any(name.lower() == "authorization" for name in self.headers):
-            return "an Authorization header"
+        if authorizes(self.headers):
+            return AN_AUTHORIZATION
         return "a user in the url" if self.url is not None and has_user(self.url) else None
 
     @property

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
+from .a2a import DESTRUCTIVE_HINT, REMOTE_ADDRESS, RemoteAgentEntry
 from .approval import ApprovalOverride, Condition
 from .shape import SOME_TEXT, about
 
@@ -50,6 +51,13 @@ class BaseNode:
             "characters. Default: those of the node above; at the root, all."
         ),
     )
+    a2a: tuple[RemoteAgentEntry, ...] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Agents that its model, and those of the nodes below it, may delegate to; `[]`: none. "
+            "Default: those of the node above; at the root, the top-level `a2a`."
+        ),
+    )
     timeout: float | None = attrs.field(
         default=None,
         metadata=about(
@@ -70,6 +78,11 @@ class BaseNode:
     approval: ApprovalOverride | None = attrs.field(
         default=None, metadata=about("When its tool calls, and those of the nodes below, wait for a human.")
     )
+
+    @property
+    def remote_agents(self) -> tuple[str, ...] | None:
+        """The names of `a2a`, each once."""
+        return None if self.a2a is None else tuple(dict.fromkeys(entry.name for entry in self.a2a))
 
 
 @attrs.frozen(kw_only=True)
@@ -263,10 +276,50 @@ class CheckpointNode(FallibleNode):
     )
 
 
-Node: TypeAlias = LlmNode | SequentialNode | ParallelNode | LoopNode | RouterNode | CheckpointNode
+@attrs.frozen(kw_only=True)
+class RemoteAgentNode(FallibleNode):
+    """Delegates to another agent over A2A; what that one answers is its own answer."""
 
-LATER_NODE_TYPES = ("a2a",)
-"""Words that already mean something under `type`, but that this version does not run."""
+    TYPE: ClassVar = "a2a"
+    EXACTLY_ONE_OF: ClassVar = (("agent",), ("url",))
+
+    agent: str | None = attrs.field(
+        default=None, metadata=about("Name of an entry of the top-level `a2a`.", not_empty=True)
+    )
+    url: str | None = attrs.field(
+        default=None,
+        repr=False,
+        metadata=about(
+            "Address of the agent, as in the top-level `a2a`; its name is then that of the node. One that "
+            "stands there, too, brings the settings from there.",
+            **REMOTE_ADDRESS,
+        ),
+    )
+    prompt: str = attrs.field(
+        default="{user_message}",
+        metadata=about(
+            "What is delegated; `{key}` stands for what an earlier node left under `output_key: key`.",
+            not_empty=True,
+        ),
+    )
+    destructive_hint: bool = attrs.field(
+        default=False,
+        metadata=about(
+            "Whether it waits for a human before it delegates. For an `agent` its entry says that.",
+            needs="url",
+            **DESTRUCTIVE_HINT,
+        ),
+    )
+
+    @property
+    def remote(self) -> str:
+        """The name of the agent it delegates to."""
+        return self.agent or self.name
+
+
+Node: TypeAlias = (
+    LlmNode | SequentialNode | ParallelNode | LoopNode | RouterNode | CheckpointNode | RemoteAgentNode
+)
 
 
 def children_of(node: Node) -> tuple[Node, ...]:
@@ -274,5 +327,5 @@ def children_of(node: Node) -> tuple[Node, ...]:
     match node:
         case SequentialNode() | ParallelNode() | LoopNode() | RouterNode():
             return node.agents
-        case LlmNode() | CheckpointNode():
+        case LlmNode() | CheckpointNode() | RemoteAgentNode():
             return ()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
+from .agent_config import AgentConfig
 from .interpolate import MalformedReference, parse
 from .nodes import (
     CheckpointNode,
@@ -13,11 +14,15 @@ from .nodes import (
     LoopNode,
     Node,
     ParallelNode,
+    RemoteAgentNode,
     RouterNode,
     SequentialNode,
     children_of,
 )
 from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
+
+Placed: TypeAlias = tuple[Node, Value, KeyPath]
+"""A node, the same as it is written, and its path."""
 
 PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """One placeholder; its group is the key. `${x}` is none: it is an escaped reference."""
@@ -45,7 +50,7 @@ def _visit(
     children = list(children_with_place(node, written, path))
     after = filled
     match node:
-        case LlmNode():
+        case LlmNode() | RemoteAgentNode():
             _check(written, "prompt", path, filled, warnings)
         case CheckpointNode():
             _check(written, "message", path, filled, warnings)
@@ -74,7 +79,19 @@ def keys_left(node: Node) -> Iterator[str]:
         yield from keys_left(child)
 
 
-def children_with_place(node: Node, written: Value, path: KeyPath) -> Iterator[tuple[Node, Value, KeyPath]]:
+def placed_nodes(config: AgentConfig, written: Table) -> Iterator[Placed]:
+    """All nodes, each before those below it; `written` is the file of `config`."""
+    return with_those_below((config.agent, written.entries["agent"], ("agent",)))
+
+
+def with_those_below(top: Placed) -> Iterator[Placed]:
+    """A node and all below it, each before those below it."""
+    yield top
+    for child in children_with_place(*top):
+        yield from with_those_below(child)
+
+
+def children_with_place(node: Node, written: Value, path: KeyPath) -> Iterator[Placed]:
     """The nodes directly below one, each as it is written and with its path."""
     agents = _entry(written, "agents")
     items = agents.items if isinstance(agents, Sequence) else ()

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 
 import regex
 
-from .agent_config import LATER_KEYS, RENAMED_KEYS
+from .agent_config import RENAMED_KEYS
 from .errors import Problem
 from .fit import misfits
 from .interpolate import (
@@ -20,7 +20,6 @@ from .interpolate import (
     parse,
     whole_reference,
 )
-from .nodes import LATER_NODE_TYPES
 from .shape import (
     PAIR,
     AnyScalar,
@@ -154,7 +153,7 @@ class Reader:
     def _scalar(self, value: Scalar, shape: Shape, path: KeyPath) -> Read:
         if isinstance(shape, Section) and value.value is not None and (short := short_for(shape.cls)):
             read = self._scalar(value, short.shape, path)
-            return _BAD if read is _BAD else shape.cls(**{short.name: read})
+            return _BAD if read is _BAD else shape.cls(**{short.field: read})
         if not isinstance(value.value, str):
             return self._checked(value.value, shape, value, path, None)
         try:
@@ -312,11 +311,6 @@ class Reader:
         match word_at:
             case Scalar(value=str(word)) if word in words:
                 return self._section(value, shape.sections[word], path)
-            case Scalar(value=str(word)) if word in LATER_NODE_TYPES:
-                message = f"{word} nodes are not supported by this version"
-                self.report(
-                    "not_supported_yet", message, word_at.mark, (*path, "type"), expected=one_of(words)
-                )
             case Scalar(value=None):
                 message = f"type is required: {one_of(words)}"
                 self.report("missing_key", message, word_at.mark, path, expected=one_of(words))
@@ -352,9 +346,9 @@ class Reader:
             needed = key.required or key.about.filled_in
             if (needed and item is None) or (key.required and item is not None and _is_blank(item)):
                 mark = item.mark if item else value.mark
-                given[key.name] = self.report("missing_key", f"{key.name} is required", mark, path)
+                given[key.field] = self.report("missing_key", f"{key.name} is required", mark, path)
             elif item is not None and not _means_default(item, key):
-                given[key.alias_of or key.name] = self.read(item, key.shape, (*path, key.name))
+                given[key.field] = self.read(item, key.shape, (*path, key.name))
         apart = list(misfits(cls, value, given))
         for misfit in apart:
             at = path if misfit.key is None else (*path, misfit.key)
@@ -365,8 +359,6 @@ class Reader:
         mark, at = value.key_marks.get(name, value.mark), (*path, name)
         if name in RENAMED_KEYS:
             self.report("renamed_key", f"the key {name} is no more; use {RENAMED_KEYS[name]}", mark, at)
-        elif name in LATER_KEYS:
-            self.report("not_supported_yet", f"the key {name} is not supported by this version", mark, at)
         else:
             hint = invisible(name) or nearest(name, known) or f"valid keys: {', '.join(known)}"
             self.report(

@@ -1,4 +1,4 @@
-"""Which texts of a tool server's entry are secret, and are masked in what that server says. Pure.
+"""Which texts of the entry of a tool server or an agent are secret, and are masked in what it says. Pure.
 
 * A value is secret if its name says so: the name of a header, a variable, a query parameter or an option.
 * Part of a value is secret if it looks like a key: 16 letters and digits in a row, with some of each. This
@@ -15,15 +15,13 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus
 
+from .a2a import RemoteAgentConfig
 from .address import USER
 from .interpolate import MalformedReference, Part, Reference, parse
+from .mcp import McpServerConfig
 from .values import Scalar, Sequence, Table, Value
-
-if TYPE_CHECKING:
-    from .mcp import McpServerConfig
 
 MASK = "***"
 SHORTEST = 6
@@ -78,13 +76,16 @@ def secrets_in(name: str, value: str) -> Iterator[str]:
             yield from filter(looks_secret, piece.split("/"))
 
 
-def secrets_of(server: McpServerConfig) -> Iterator[str]:
-    """The secrets of a server that its configuration holds."""
+def secrets_of(server: McpServerConfig | RemoteAgentConfig) -> Iterator[str]:
+    """The secrets of a server or an agent that its configuration holds."""
     yield from server.secrets
+    yield from secrets_in("", server.url or "")
+    yield from secrets_of_values(server.headers)
+    if isinstance(server, RemoteAgentConfig):
+        return
     if server.oauth is not None:
         yield server.oauth.client_secret
-    yield from secrets_in("", server.url or "")
-    yield from secrets_of_values({**server.headers, **server.env})
+    yield from secrets_of_values(server.env)
     for before, value in zip(("", *server.args), server.args, strict=False):
         named = _NAME_OF_NEXT.fullmatch(before) and not value.startswith("-")
         yield from secrets_in(before if named else "", value)

@@ -49,6 +49,8 @@ class About:
     """What the keys of the mapping are like."""
     items: About | None = None
     """What the items of the list or the mapping are like."""
+    key: str | None = None
+    """What the key is called, if not like the field."""
     alias: str | None = None
     """Another key that means the same."""
     needs: str | None = None
@@ -158,6 +160,8 @@ class Key:
     """The key with nothing after it, for instance because all below it is a comment, is its default."""
     alias_of: str | None = None
     """The key that it is another name of."""
+    field: str = ""
+    """The field that holds its value."""
 
 
 @functools.cache
@@ -174,17 +178,19 @@ def keys_of(cls: type) -> Mapping[str, Key]:
         shape = _shape_of(hints[field.name], said)
         # A list that may be left out is no empty list: nothing at all could mean either.
         two_meanings = isinstance(shape, ListOf) and field.default is None
-        keys[field.name] = Key(
-            name=field.name,
+        name = said.key or field.name
+        keys[name] = Key(
+            name=name,
             shape=shape,
             may_be_blank=isinstance(shape, ListOf | MapOf | Section) and not two_meanings,
             about=said,
             required=field.default is attrs.NOTHING and not said.filled_in,
             default=field.default if isinstance(field.default, str | int | float | Path) else None,
+            field=field.name,
         )
         if said.alias:
-            other = About(f"The same as `{field.name}`.")
-            keys[said.alias] = Key(said.alias, shape, other, required=False, alias_of=field.name)
+            other = About(f"The same as `{name}`.", needs=said.needs)
+            keys[said.alias] = Key(said.alias, shape, other, required=False, alias_of=name, field=field.name)
     return keys
 
 

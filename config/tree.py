@@ -14,13 +14,15 @@ from .approval import Rule
 from .errors import ConfigError
 from .interpolate import escape
 from .models import LlmConfig
-from .nodes import ROUTER_PROMPT, LlmNode, Node, RouterNode, children_of
+from .nodes import ROUTER_PROMPT, LlmNode, Node, RemoteAgentNode, RouterNode, children_of
 from .reader import Reader
-from .shape import keys_of
+from .shape import keys_of, names_of
 from .values import KeyPath, Scalar, Sequence, Table, Value, from_plain
 
 Defaults: TypeAlias = Mapping[str, Mapping[str, Value]]
 """By type of node, what stands for the keys it leaves out."""
+
+_OF_ADDRESS = {"url", *names_of(RemoteAgentNode, "destructiveHint")}
 
 NODE = keys_of(AgentConfig)["agent"].shape
 
@@ -61,6 +63,28 @@ def tree_from_stored(
         raise ConfigError(tuple(reader.problems))
     assert isinstance(node, Node)
     return node
+
+
+def without_addresses(tree: Value) -> Value:
+    """The tree as it is stored. Agents are known by their names alone: where they are reached, and with which
+    credentials, is for the file of the day to say."""
+    if not isinstance(tree, Table):
+        return tree
+    entries = dict(tree.entries)
+    match entries:
+        case {"type": Scalar(value=RemoteAgentNode.TYPE), "url": _, "name": name}:
+            entries = {key: value for key, value in entries.items() if key not in _OF_ADDRESS}
+            entries["agent"] = name
+        case _:
+            pass
+    for key, stored in (("a2a", _name_alone), ("agents", without_addresses)):
+        if isinstance(listed := entries.get(key), Sequence):
+            entries[key] = attrs.evolve(listed, items=tuple(map(stored, listed.items)))
+    return attrs.evolve(tree, entries=entries)
+
+
+def _name_alone(entry: Value) -> Value:
+    return entry.entries["name"] if isinstance(entry, Table) else entry
 
 
 def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, KeyPath]]:

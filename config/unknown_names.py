@@ -1,4 +1,4 @@
-"""Names of servers and nodes that the agent file refers to and that do not exist. Pure.
+"""Names of servers, agents and nodes that the agent file refers to and that do not exist. Pure.
 
 The sentences show what stands in the file, never what a variable holds.
 """
@@ -10,24 +10,26 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from .a2a import remote_id
 from .agent_config import AgentConfig
 from .approval import Rule
-from .nodes import LlmNode, Node
-from .placeholders import children_with_place, name_in_file
+from .delegates import delegates
+from .nodes import LlmNode, RemoteAgentNode
+from .placeholders import Placed, name_in_file, placed_nodes, with_those_below
 from .values import KeyPath, Mark, Scalar, Table, Value, entry, items, quoted
 from .wildcards import has_wildcards, is_named
 from .wording import nearest
 
-Placed: TypeAlias = tuple[Node, Value, KeyPath]
-"""A node, the same as it is written, and its path."""
 Named: TypeAlias = tuple[str, str]
 """A name, and the same as it is written."""
 PlacedRule: TypeAlias = tuple[Rule, Value, KeyPath]
 """A rule, the same as it is written, and its path."""
 
-Kind: TypeAlias = Literal["server", "node"]
+Kind: TypeAlias = Literal["server", "node", "agent"]
 
-_SILENT = "only llm nodes call tools, and this is none"
+_SILENT = "only llm and a2a nodes make calls, and this is neither"
+_NO_ENTRY = "name it in the top-level a2a, or give its url here"
+_CALLERS = (LlmNode, RemoteAgentNode)
 _ITS_OWN = "for the calls of all nodes below it, move the rule into the approval of that node"
 
 
@@ -44,7 +46,7 @@ class UnknownName:
 
 
 def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
-    """In nodes and rules; `written` is the file of `config`, with its servers as a list."""
+    """In nodes and rules; `written` is the file of `config`, with its servers and agents as lists."""
     servers = _servers(config, written)
     names = {name for name, _ in servers}
     for node, at, path in placed_nodes(config, written):
@@ -52,10 +54,12 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
         for index, (server, value) in enumerate(zip(node.mcp_servers or (), entries, strict=True)):
             if server not in names:
                 yield _unknown("server", value, (*path, "mcp_servers", index), servers, is_mistake=True)
+        yield from _unknown_agents(config, written, (node, at, path))
+    callees = [*servers, *_agent_ids(config, written)]
     for rules, below in rule_lists(config, written):
-        named = [(node.name, name_in_file(at)) for node, at, _ in below if isinstance(node, LlmNode)]
-        silent = {node.name for node, _, _ in below if not isinstance(node, LlmNode)}
-        known: dict[Kind, list[Named]] = {"server": servers, "node": named}
+        named = [(node.name, name_in_file(at)) for node, at, _ in below if isinstance(node, _CALLERS)]
+        silent = {node.name for node, _, _ in below if not isinstance(node, _CALLERS)}
+        known: dict[Kind, list[Named]] = {"server": callees, "node": named}
         for rule, at, path in rules:
             patterns: dict[Kind, str | None] = {"server": rule.server, "node": rule.node}
             for kind, pattern in patterns.items():
@@ -70,24 +74,13 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
                 yield found
 
 
-def placed_nodes(config: AgentConfig, written: Table) -> Iterator[Placed]:
-    """All nodes, each before those below it."""
-    return _from((config.agent, written.entries["agent"], ("agent",)))
-
-
 def rule_lists(config: AgentConfig, written: Table) -> Iterator[tuple[list[PlacedRule], list[Placed]]]:
     """Each list of rules, with the nodes that it is about."""
     nodes = list(placed_nodes(config, written))
     yield _placed_rules(config.approval.rules, written, ()), nodes
     for node, at, path in nodes:
         if node.approval is not None and node.approval.rules:
-            yield _placed_rules(node.approval.rules, at, path), list(_from((node, at, path)))
-
-
-def _from(top: Placed) -> Iterator[Placed]:
-    yield top
-    for child in children_with_place(*top):
-        yield from _from(child)
+            yield _placed_rules(node.approval.rules, at, path), list(with_those_below((node, at, path)))
 
 
 def _placed_rules(rules: tuple[Rule, ...], written: Value, path: KeyPath) -> list[PlacedRule]:
@@ -107,12 +100,39 @@ def _servers(config: AgentConfig, written: Table) -> list[Named]:
     return [(server.name, text) for server, text in zip(config.mcp_servers, as_written, strict=True)]
 
 
+def _unknown_agents(config: AgentConfig, written: Table, placed: Placed) -> Iterator[UnknownName]:
+    """Of one node: only agents with an entry at the top level are known by their bare names."""
+    node, at, path = placed
+    entries = items(entry(written, "a2a"))
+    known = [(agent.name, name_in_file(each)) for agent, each in zip(config.a2a, entries, strict=True)]
+    named: list[tuple[str, Value | None, KeyPath]] = []
+    for index, (said, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
+        place: KeyPath = (*path, "a2a", index)
+        if said.url is None and isinstance(value, Table):
+            named.append((said.name, value.entries["name"], (*place, "name")))
+        elif said.url is None:
+            named.append((said.name, value, place))
+    if isinstance(node, RemoteAgentNode) and node.agent is not None:
+        named.append((node.agent, entry(at, "agent"), (*path, "agent")))
+    for name, at_name, place in named:
+        if all(name != each for each, _ in known):
+            found = _unknown("agent", at_name, place, known, is_mistake=True)
+            yield attrs.evolve(found, hint=found.hint or _NO_ENTRY)
+
+
+def _agent_ids(config: AgentConfig, written: Table) -> Iterator[Named]:
+    for each in delegates(config, written):
+        yield each.agent.id, remote_id(name_in_file(each.written))
+
+
 def _unknown(
     kind: Kind, written: Value | None, path: KeyPath, known: list[Named], *, is_mistake: bool
 ) -> UnknownName:
     text = str(written.value) if isinstance(written, Scalar) else ""
-    here = "" if path[-2] == "mcp_servers" else " here"
+    here = " here" if "rules" in path else ""
     message = f"no {kind}{here} is called {quoted(text)}"
-    hint = nearest(text, [name for _, name in known]) if text else None
+    words = [name for _, name in known]
+    # A bare name is that of a tool server, even if an agent was meant.
+    hint = nearest(remote_id(text) if remote_id(text) in words else text, words) if text else None
     mark = None if written is None else written.mark
     return UnknownName(kind, message, hint, mark, path, is_mistake)

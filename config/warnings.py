@@ -19,9 +19,10 @@ from .placeholders import (
     children_with_place,
     keys_left,
     name_in_file,
+    placed_nodes,
     unfilled,
 )
-from .unknown_names import PlacedRule, UnknownName, placed_nodes, rule_lists, unknown_names
+from .unknown_names import PlacedRule, UnknownName, rule_lists, unknown_names
 from .values import KeyPath, Table, Value, dotted, quoted
 
 

@@ -63,12 +63,6 @@ def said(problem: Problem) -> str:
             "renamed_key",
             "1:1: mcp: the key mcp is no more; use mcp_servers, a list of servers that each have a name",
         ),
-        ("a2a: []", "not_supported_yet", "1:1: a2a: the key a2a is not supported by this version"),
-        (
-            node(LLM + ", a2a: []"),
-            "not_supported_yet",
-            "2:24: agent.a2a: the key a2a is not supported by this version",
-        ),
         ("name: a\nname: b", "duplicate_key", '2:1: duplicate key "name", first on line 1'),
         # Hosts and origins
         *(
@@ -254,20 +248,15 @@ def said(problem: Problem) -> str:
         (
             node("name: x"),
             "missing_key",
-            "2:3: agent: type is required: llm, sequential, parallel, loop, router or approval",
+            "2:3: agent: type is required: llm, sequential, parallel, loop, router, approval or a2a",
         ),
         (node("type: llm"), "missing_key", "2:3: agent: name is required"),
         (
             node("type: paralel, name: x, agents: []"),
             "unknown_node_type",
             '2:10: agent.type: unknown node type "paralel"; expected llm, sequential, parallel, '
-            "loop, router or approval "
+            "loop, router, approval or a2a "
             '(did you mean "parallel"?)',
-        ),
-        (
-            node("type: a2a, name: x"),
-            "not_supported_yet",
-            "2:10: agent.type: a2a nodes are not supported by this version",
         ),
         (node("type: '${A}', name: x"), "unknown_node_type", None),
         (node("type: sequential, name: x"), "missing_key", "2:3: agent: agents is required"),
@@ -467,7 +456,7 @@ def condition(text: str) -> str:
             node("type: sequential, name: x, agents: [{type: llm, name: a}]")
             + "\napproval: {rules: [{then: deny, node: x}]}",
             "unknown_node",
-            "3:39: approval.rules[0].node: only llm nodes call tools, and this is none "
+            "3:39: approval.rules[0].node: only llm and a2a nodes make calls, and this is neither "
             "(for the calls of all nodes below it, move the rule into the approval of that node)",
         ),
         ("approval: {expires_after: 0}", "out_of_range", None),
@@ -574,7 +563,7 @@ agent:
   type: sequential
   name: root
   agents:
-    - {type: a2a, name: again, agents: [{type: llm, name: root}]}
+    - {type: future, name: again, agents: [{type: llm, name: root}]}
     - {type: llm, name: last, max_turns: 0, prompt: hello}
 """
 
@@ -590,7 +579,7 @@ def test_ten_mistakes_are_ten_problems(load: Load) -> None:
         (5, "variable_unset"),
         (7, "missing_key"),
         (8, "conflicting_keys"),
-        (13, "not_supported_yet"),
+        (13, "unknown_node_type"),
         (13, "duplicate_name"),
         (14, "out_of_range"),
     ]

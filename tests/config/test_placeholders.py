@@ -41,6 +41,8 @@ def llm(name: str, prompt: str, output_key: str | None = None) -> str:
         tree("sequential", tree_of("router", llm("a", "", "x"), more="model: gemini, "), llm("b", "{x}")),
         tree("sequential", llm("a", "", "x"), "{type: approval, name: c, message: 'Go on with {x}?'}"),
         tree("sequential", "{type: approval, name: c, message: m, output_key: x}", llm("b", "{x}")),
+        tree("sequential", llm("a", "", "x"), "{type: a2a, name: b, url: 'http://h', prompt: '{x}'}"),
+        tree("sequential", "{type: a2a, name: a, url: 'http://h', output_key: x}", llm("b", "{x}")),
         tree("sequential", llm("a", "", "x"), tree_of("router", llm("b", ""), more="prompt: '{x}', ")),
     ],
 )
@@ -80,6 +82,10 @@ def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
         (
             "agent: {type: approval, name: c, message: 'Go on with {x}?'}",
             'agent.message: {x} stays as it is, for no node that runs before "c" has output_key: x',
+        ),
+        (
+            "agent: {type: a2a, name: c, url: 'http://h', prompt: 'Do {x}'}",
+            'agent.prompt: {x} stays as it is, for no node that runs before "c" has output_key: x',
         ),
         (
             tree("router", llm("a", "", "x"), more="prompt: '{x}', "),

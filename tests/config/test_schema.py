@@ -51,7 +51,7 @@ def objects(schema: Any) -> list[Mapping[str, Any]]:
 
 def test_everything_is_described_and_nothing_else_allowed() -> None:
     found = objects(SCHEMA)
-    assert len(found) == 24
+    assert len(found) == 28
     for section in found:
         assert section["description"]
         assert section["additionalProperties"] is False
@@ -192,8 +192,26 @@ model = section(
     },
 )
 usage = {"max_input_tokens": count, "max_output_tokens": count, "max_cost_usd": seconds}
+agent_settings = {
+    "description": text,
+    "destructiveHint": flag,
+    "headers": st.dictionaries(text, text, max_size=1),
+    "forward_bearer": flag,
+    "origins": st.lists(st.sampled_from(["http://h", "https://h:1", "h"]), max_size=1),
+    "timeout": seconds,
+    "reconnect_timeout": seconds,
+    "max_concurrency": count,
+}
+agent_url = st.sampled_from(["http://h", "https://h:1/a2a", "http://u@h", "${X:-http://h}"])
+agents = st.lists(section({"name": server_names, "url": agent_url}, agent_settings), max_size=2)
+named_agents = st.dictionaries(server_names, mostly(section({"url": agent_url}, agent_settings)), max_size=2)
+hints = {"destructiveHint": flag, "destructive_hint": flag}
+entries = st.lists(
+    text | section({"name": text}, {"url": agent_url, "description": text, **hints}), max_size=2
+)
 every_node = {
     "description": text,
+    "a2a": entries,
     "output_key": st.sampled_from(["x", "x_1"]),
     "mcp_servers": st.lists(text, max_size=2),
     "tools": st.lists(text, max_size=2),
@@ -216,6 +234,8 @@ llm = section(
         "can_exit_loop": flag,
     },
 )
+delegating = section({"type": st.just("a2a"), "name": text}, {**fallible, "agent": text, "prompt": text})
+delegating |= section({"type": st.just("a2a"), "name": text, "url": agent_url}, {**fallible, **hints})
 checkpoint = section({"type": st.just("approval"), "name": text, "message": text}, fallible)
 route = section({"when": conditions, "agent": text}, {})
 
@@ -226,7 +246,7 @@ def parent(kind: str, inner: Any, required: Any = None, optional: Any = None) ->
 
 
 node = st.recursive(
-    llm | checkpoint,
+    llm | checkpoint | delegating,
     lambda inner: st.one_of(
         parent("sequential", inner, None, ordered),
         parent("loop", inner, None, {**ordered, "max_iterations": count}),
@@ -256,6 +276,7 @@ files = section(
         "models": st.dictionaries(text, mostly(model), max_size=2),
         "context": context,
         "mcp_servers": st.lists(by_url | by_command, max_size=3) | named,
+        "a2a": agents | named_agents,
         "tool_names": st.sampled_from(["plain", "prefixed"]),
         "on_duplicate": st.sampled_from(["error", "priority", "prefix"]),
         "tools": section({}, {"max_parallel": count}),
@@ -315,6 +336,20 @@ router = {"type": "router", "name": "a", "agents": [{"type": "llm", "name": "b"}
         {"agent": {**router, "model": "openai:n"}},
         {"agent": {**router, "routes": [{"when": {"k": 1}, "agent": "b"}], "default": "b"}},
         {"agent": {"type": "parallel", "name": "a", "agents": [{"type": "llm", "name": "b"}]}},
+        {"a2a": None},
+        {"a2a": {"b-1": {"url": "${X:-http://h}", "timeout": 0, "headers": None, "origins": ["http://h:1"]}}},
+        {
+            "a2a": [{"name": "far", "url": "http://h/@", "destructiveHint": "${X:-true}"}],
+            "agent": {
+                "type": "sequential",
+                "name": "s",
+                "a2a": ["far", {"name": "far"}, {"name": "other", "url": "http://o", "description": "x"}],
+                "agents": [
+                    {"type": "a2a", "name": "any name", "agent": "far"},
+                    {"type": "a2a", "name": "own", "url": "http://h", "destructive_hint": True},
+                ],
+            },
+        },
     ],
 )
 def test_both_accept(load: Load, data: object) -> None:
@@ -365,7 +400,26 @@ def test_both_accept(load: Load, data: object) -> None:
         {"mcp_servers": [{"name": "a", "url": "http://h", "oauth": {"client_id": "a"}}]},
         {"tool_names": "short"},
         {"mcp": {"url": "http://h"}},
-        {"a2a": []},
+        {"a2a": [{"name": "a"}]},
+        {"a2a": [{"url": "http://h"}]},
+        {"a2a": [{"name": "a b", "url": "http://h"}]},
+        {"a2a": [{"name": "a" * 49, "url": "http://h"}]},
+        {"a2a": [{"name": "a", "url": "http://u:p@h"}]},
+        {"a2a": [{"name": "a", "url": "h"}]},
+        {"a2a": [{"name": "a", "url": "http://h", "destructiveHint": True, "destructive_hint": True}]},
+        {"a2a": [{"name": "a", "url": "http://h", "origins": ["http://h/a"]}]},
+        {"a2a": [{"name": "a", "url": "http://h", "max_concurrency": 0}]},
+        {"a2a": {"a": {"name": "a", "url": "http://h"}}},
+        {"a2a": {"a": {}}},
+        {"agent": {"type": "llm", "name": "a", "a2a": None}},
+        {"agent": {"type": "llm", "name": "a", "a2a": [{"url": "http://h"}]}},
+        {"agent": {"type": "llm", "name": "a", "a2a": [{"name": "b", "description": "c"}]}},
+        {"agent": {"type": "llm", "name": "a", "a2a": [{"name": "b", "destructiveHint": True}]}},
+        {"agent": {"type": "llm", "name": "a", "a2a": [{"name": "b", "destructive_hint": True}]}},
+        {"agent": {"type": "a2a", "name": "a"}},
+        {"agent": {"type": "a2a", "name": "a", "agent": "b", "url": "http://h"}},
+        {"agent": {"type": "a2a", "name": "a", "agent": "b", "destructiveHint": True}},
+        {"agent": {"type": "a2a", "name": "a", "url": "http://h", "prompt": ""}},
         {"approval": {"unannotated": "deny"}},
         {"approval": {"rules": [{}]}},
         {"approval": {"rules": [{"then": "stop"}]}},

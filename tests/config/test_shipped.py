@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
-from stopgo.config.nodes import LlmNode, ParallelNode, SequentialNode
+from stopgo.config.nodes import LlmNode, ParallelNode, RemoteAgentNode, SequentialNode
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = ROOT / "config" / "agent.yaml"
@@ -41,7 +42,9 @@ def test_the_keys_it_offers_to_try_can_be_tried(tmp_path: Path) -> None:
 
 
 def test_there_are_pipelines() -> None:
-    assert {"e2e-sequential.yaml", "e2e-parallel.yaml"} <= {path.name for path in PIPELINES}
+    assert {"e2e-sequential.yaml", "e2e-parallel.yaml", "e2e-chain-a.yaml", "e2e-chain-b.yaml"} <= {
+        path.name for path in PIPELINES
+    }
 
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
@@ -49,8 +52,11 @@ def test_a_pipeline_loads_without_a_warning(path: Path) -> None:
     config = load_config(path, environ={})
     assert config.warnings == ()
     assert config.has_tree
-    script = path.parent / config.llm.model.removeprefix("script:")
-    assert script.is_file()
+    assert config.llm.model == "offline:rules" or script_of(path, config).is_file()
+
+
+def script_of(path: Path, config: AgentConfig) -> Path:
+    return path.parent / config.llm.model.removeprefix("script:")
 
 
 def test_the_parallel_pipeline_summarizes_two_branches() -> None:
@@ -60,3 +66,40 @@ def test_the_parallel_pipeline_summarizes_two_branches() -> None:
     assert isinstance(gather, ParallelNode)
     assert [node.name for node in gather.agents] == ["list-all", "count-analysis"]
     assert summarizer.name == "summarizer"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("config/agent-a.yaml", "config/agent-b.yaml"),
+        ("testdata/e2e-chain-a.yaml", "testdata/e2e-chain-b.yaml"),
+    ],
+)
+def test_the_first_of_two_agents_delegates_to_the_second(first: str, second: str) -> None:
+    one, other = (load_config(ROOT / each, environ={}) for each in (first, second))
+    assert (one.warnings, other.warnings) == ((), ())
+    assert isinstance(one.agent, SequentialNode)
+    analyzer, delegator = one.agent.agents
+    assert isinstance(delegator, RemoteAgentNode)
+    assert (analyzer.name, analyzer.output_key, delegator.prompt) == (
+        "analyzer",
+        "analysis",
+        "{user_message}",
+    )
+    assert [agent.url for agent in one.remote_agents] == [f"http://127.0.0.1:{other.port}/a2a"]
+    assert one.mcp_servers == ()
+    assert [server.name for server in other.mcp_servers] == ["resources"]
+    assert one.llm.model == other.llm.model == "offline:rules"
+
+
+def test_two_shipped_agents_share_nothing_and_can_be_tried_further(tmp_path: Path) -> None:
+    one, other = (load_config(ROOT / "config" / f"agent-{which}.yaml", environ={}) for which in "ab")
+    assert one.data_dir != other.data_dir
+    text = re.sub(
+        r"^( *)#(?=\S| {2})", r"\1", (ROOT / "config" / "agent-a.yaml").read_text(), flags=re.MULTILINE
+    )
+    (tmp_path / "agent.yaml").write_text(text)
+    tried = load_config(tmp_path / "agent.yaml", environ={})
+    assert [agent.name for agent in tried.remote_agents] == ["resources", "delegator"]
+    delegator = tried.remote_agents[1]
+    assert (delegator.headers, delegator.destructive_hint) == ({"X-Api-Key": "none"}, True)

@@ -53,6 +53,7 @@ every_node = {
     "description": prose,
     "mcp_servers": st.sampled_from([[], ["files"], ["${A}"]]),
     "tools": st.sampled_from([[], ["a_*"]]),
+    "a2a": st.sampled_from([[], ["far"], ["far", "${A}"]]),
     "timeout": st.sampled_from([2, "${N}"]),
     "retries": st.just(2),
     "approval": approval,
@@ -68,7 +69,14 @@ leaf = st.fixed_dictionaries(
         "history": st.sampled_from(["turn", "${NOT:-turn}"]),
         "on_error": st.just("continue"),
     },
-) | st.fixed_dictionaries({"type": st.just("approval"), "message": prose.filter(bool)}, optional=every_node)
+)
+leaf |= st.fixed_dictionaries(
+    {"type": st.just("approval"), "message": prose.filter(bool)}, optional=every_node
+)
+leaf |= st.fixed_dictionaries(
+    {"type": st.just("a2a"), "agent": st.sampled_from(["far", "${A}"])},
+    optional={**every_node, "prompt": st.sampled_from(["{user_message}", "Do ${A}."])},
+)
 
 
 def parent(kind: str, inner: Any, more: Any = None, optional: Any = None) -> Any:
@@ -112,6 +120,7 @@ def test_a_stored_tree_comes_back(
 ) -> None:
     file: dict[str, Any] = {"prompt": prompt, "llm": {"model": "${NOT:-offline:rules}"}}
     file["mcp_servers"] = [{"name": name, "command": "c"} for name in ("files", ENVIRON["A"])]
+    file["a2a"] = [{"name": name, "url": "http://h"} for name in ("far", ENVIRON["A"])]
     if data is not None:
         file["agent"] = named(data)
     config = load(yaml.safe_dump(file, allow_unicode=True), ENVIRON, model=model)

@@ -71,6 +71,10 @@ def rules(*texts: str) -> str:
             rules("then: ask, arguments: {a: {above: 2, below: 2}}"),
             "approval.rules[0].arguments.a: never holds: no number is above the one and below the other",
         ),
+        (
+            "a2a: {far: {url: 'http://h'}}\n" + rules("then: run, server: far"),
+            'approval.rules[0].server: no server here is called "far" (did you mean "a2a:far"?)',
+        ),
         # Routers
         (
             tree("router", llm("a"), llm("b"), more="routes: [{when: {k: 1}, agent: a}], "),
@@ -105,6 +109,11 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
             more="routes: [{when: {k: {above: 1, below: 2}}, agent: a}], default: b, ",
         ),
         rules("then: ask, arguments: {a: {exists: false}, b: {exists: true, above: 1}}"),
+        "a2a: {far: {url: 'http://h'}}\n"
+        + rules("then: run, server: 'a2a:far'", "then: ask, server: a2a*", "then: deny, tool: a2a_far"),
+        tree("sequential", "{type: a2a, name: b, url: 'http://h'}")
+        + "\n"
+        + rules("then: run, node: b", "then: ask, server: 'a2a:b'"),
         SERVERS + rules("then: deny, server: file, optional: true", "then: run, node: b, optional: true"),
     ],
 )

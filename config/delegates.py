@@ -1,0 +1,67 @@
+"""All that an agent file says can be delegated to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from .a2a import RemoteAgentConfig, RemoteAgentEntry
+from .agent_config import AgentConfig
+from .interpolate import parse
+from .nodes import RemoteAgentNode
+from .placeholders import placed_nodes
+from .secrets import secrets_of_variables, shown_address
+from .values import KeyPath, Scalar, Table, Value, entry, items
+
+
+@attrs.frozen
+class Delegate:
+    """An agent, as one place of the file has it."""
+
+    agent: RemoteAgentConfig
+    written: Value
+    """What has its `name` and `url` in the file."""
+    path: KeyPath
+
+
+def delegates(config: AgentConfig, written: Table) -> Iterator[Delegate]:
+    """Every place that names an agent and its url; `written` is the file of `config`, its agents as a list.
+
+    First come those of the top-level `a2a`, then the entries of nodes, then nodes.
+    """
+    for index, (agent, at) in enumerate(zip(config.a2a, items(entry(written, "a2a")), strict=True)):
+        yield Delegate(agent, at, ("a2a", index))
+    nodes = list(placed_nodes(config, written))
+    for node, at, path in nodes:
+        for index, (said, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
+            if said.url is not None:
+                yield Delegate(_agent(config, said, said.url), value, (*path, "a2a", index))
+    for node, at, path in nodes:
+        if isinstance(node, RemoteAgentNode) and node.url is not None:
+            yield Delegate(_agent(config, node, node.url), at, path)
+
+
+def remote_agents(
+    config: AgentConfig, written: Table, lookup: Callable[[str], str | None]
+) -> tuple[RemoteAgentConfig, ...]:
+    """Each agent once, by the first place that names it."""
+    found: dict[str, RemoteAgentConfig] = {}
+    for each in delegates(config, written):
+        agent = each.agent
+        if each.path[0] != "a2a":
+            url = entry(each.written, "url")
+            assert isinstance(url, Scalar)
+            secrets = (*agent.secrets, *secrets_of_variables(url, lookup))
+            agent = attrs.evolve(agent, as_written=shown_address(parse(str(url.value))), secrets=secrets)
+        found.setdefault(agent.name, agent)
+    return tuple(found.values())
+
+
+def _agent(config: AgentConfig, said: RemoteAgentEntry | RemoteAgentNode, url: str) -> RemoteAgentConfig:
+    """With the settings of the top-level entry that has the same url, if there is one."""
+    base = next((agent for agent in config.a2a if agent.url == url), None)
+    base = base or RemoteAgentConfig(name=said.name, url=url)
+    return attrs.evolve(
+        base, name=said.name, description=said.description, destructive_hint=said.destructive_hint
+    )
