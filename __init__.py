@@ -12,12 +12,13 @@ TYPE_CHECKING = False
 """As in `typing`, which is not loaded for it."""
 
 if TYPE_CHECKING:
-    from .actors.agent import Agent, open_agent
+    from .actors.agent import Agent
     from .actors.common.errors import AgentError, StartError
     from .actors.conversation.result import Result, Turn
     from .actors.log.deltas import ModelDelta, ToolProgress
     from .actors.models.errors import UnknownProvider
     from .actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest
+    from .actors.open_agent import open_agent
     from .config.agent_config import AgentConfig
     from .config.errors import ConfigError
     from .config.load import load_config
@@ -50,7 +51,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "actors.agent": ("Agent", "open_agent"),
+    "actors.agent": ("Agent",),
+    "actors.open_agent": ("open_agent",),
     "actors.common.errors": ("AgentError", "StartError"),
     "actors.conversation.result": ("Result", "Turn"),
     "actors.log.deltas": ("ModelDelta", "ToolProgress"),

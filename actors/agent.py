@@ -11,40 +11,34 @@ cancelling any of these calls cancels only the waiting. Reads fold the journal a
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, overload
 
 import attrs
 import trio
 
 from ..config.agent_config import AgentConfig
-from ..runtime.clock import WallClock, system_clock
 from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.protocol import Event, Journal, NotAccepted, Notes, QuestionPage, QuestionState
-from ..runtime.journal.sqlite import open_sqlite
 from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
-from .conversation import follow, startup
-from .conversation.lists import ConversationPage, ListedTool, LogEnd, listed, page_of
-from .conversation.recorder import Recorder
+from .conversation import follow
+from .conversation.lists import ConversationPage, ListedTool, LogEnd, listed, listed_agents, page_of
+from .conversation.remote_questions import withdraw_key
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
 from .gate.check_decision import checked
 from .gate.gate import Place, descend, judge, root_place
 from .log import stored
 from .log.deltas import Passing
+from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Received, Resume, Say
 from .log.state import Conversation
-from .models.model_actors import OpenModel
-from .supervisor import Cast, OpenServer, open_cast
+from .supervisor import Cast
 from .tools.health import Health, health_of
 from .tools.registry import Accept, NotFound
-
-if TYPE_CHECKING:
-    import httpx2
 
 QUEUE_LIMIT = 16
 """Messages that may wait in one conversation's inbox."""
@@ -65,6 +59,11 @@ class Agent:
     """Small values that outlive the process, by kinds that the agent does not use itself."""
 
     @property
+    def id(self) -> str:
+        """What other agents know this one by."""
+        return self._cast.services.agent_id
+
+    @property
     def draining(self) -> trio.Event:
         """Set when shutdown began: commands are refused, and no run takes a further step."""
         return self._cast.services.pulse.draining
@@ -81,17 +80,19 @@ class Agent:
         wait: bool = True,
         id: str | None = None,
         message_id: str | None = None,
+        origin: Origin | None = None,
     ) -> Turn:
         """Create a conversation; with a message, run its first turn.
 
         `key` makes the call repeatable: the conversation's id derives from it, unless `id` gives it. `token`
         is a bearer token that calls of the turn forward; it is never stored. Without `wait` the turn is not
-        waited for. `message_id` is the id that an A2A client gave the message.
+        waited for. `message_id` is the id that an A2A client gave the message, `origin` what calls of other
+        agents pass on.
         """
         if message is not None:
             _check_message(message)
         id = id or str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
-        create = Create(message, session_id, token is not None, message_id)
+        create = Create(message, session_id, token is not None, message_id, origin)
         wait = wait or message is None
         result = await self._sender.command(id, key, create, token=token, wait=wait, new=True)
         return await self._turn(id, result)
@@ -106,10 +107,11 @@ class Agent:
         wait: bool = True,
         task: str | None = None,
         message_id: str | None = None,
+        origin: Origin | None = None,
     ) -> Turn:
         """Say something in a conversation. While it waits for an approval the message is not stored, and
         the result says so. `task` is the A2A task that the turn belongs to, by default the first one;
-        `message_id` is as in `start_conversation`.
+        `message_id` and `origin` are as in `start_conversation`.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
@@ -119,7 +121,7 @@ class Agent:
         result = await self._sender.command(
             id,
             key,
-            Say(text, token is not None, task, message_id),
+            Say(text, token is not None, task, message_id, origin),
             token=token,
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),
@@ -145,11 +147,20 @@ class Agent:
                 ``denied_by_policy``, ``already_decided``, ``expired``, ``void``, ...
         """
         with self._sender.serving():
-            question = await self.approval(approval)
+            question = await self.look_at(approval, token)
             decided = await checked(question, decision, self.config, self._cast.services.registry)
         decided = attrs.evolve(decided, token=token is not None)
         result = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
         return await self._turn(question.stream, result)
+
+    async def look_at(self, approval: str, token: str | None = None) -> Approval:
+        """The approval, taken back if another agent asked it and does not wait for the answer any more."""
+        question = await self.approval(approval)
+        withdraw = await self._cast.remote_questions.look(question, token)
+        if withdraw is None:
+            return question
+        await self._sender.command(question.stream, withdraw_key(withdraw), withdraw)
+        return await self.approval(approval)
 
     async def cancel(self, id: str, *, key: str | None = None, run: str | None = None) -> Turn:
         """Stop the run that is going, if there is one: its pending approvals become void. With `run`,
@@ -280,8 +291,9 @@ class Agent:
 
     def tools(self) -> tuple[ListedTool, ...]:
         """What models can call, as registry and servers last published it."""
-        shelves = self._cast.directory.catalogue.shelves
-        return tuple(each for shelf in shelves for each in listed(shelf, self._root))
+        catalogue = self._cast.directory.catalogue
+        tools = (each for shelf in catalogue.shelves for each in listed(shelf, self._root))
+        return (*tools, *listed_agents(catalogue, self._root))
 
     @property
     def _root(self) -> Place:
@@ -333,65 +345,6 @@ class Agent:
         with trio.move_on_after(grace):
             await pulse.still()
         self._sender.close()
-
-
-@asynccontextmanager
-@trio.lowlevel.enable_ki_protection
-async def open_agent(
-    config: AgentConfig,
-    *,
-    journal: Journal | None = None,
-    wall: WallClock = system_clock,
-    open_server: OpenServer | None = None,
-    open_model: OpenModel | None = None,
-    model_transport: httpx2.AsyncBaseTransport | None = None,
-    record: Path | None = None,
-) -> AsyncIterator[Agent]:
-    """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
-
-    `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
-    `open_server` and `open_model` let a program bring tools and models of its own; a model that `open_model`
-    refuses as `UnknownProvider` is had from the provider that the config names. `model_transport` carries
-    the requests to providers in place of the network. Into the folder `record` goes, for each conversation,
-    a `script:` file of what its models said: a model that says the same again.
-
-    Raises:
-        StartError: a model or a tool server cannot be had.
-        ConfigError: a rule that asks or denies names a tool that no server has.
-        JournalBusy, JournalTooNew: the data directory belongs to another process, or version.
-        JournalBroken: while running; what is on disk is not known, and the process has to stop.
-    """
-    kept = open_sqlite(config.data_dir, wall=wall) if journal is None else nullcontext(journal)
-    async with kept as store:
-        cast = open_cast(config, store, wall, open_server, open_model, model_transport)
-        async with _run(config, store, cast, record) as agent:
-            yield agent
-
-
-@asynccontextmanager
-@trio.lowlevel.enable_ki_protection
-async def _run(
-    config: AgentConfig, journal: Journal, opened: AbstractAsyncContextManager[Cast], record: Path | None
-) -> AsyncIterator[Agent]:
-    with trio.CancelScope() as shutdown:
-        async with opened as cast, trio.open_nursery() as nursery:
-            recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
-            if recorder is not None:
-                await nursery.start(recorder.run)
-            nursery.start_soon(startup.resume_all, cast.services)
-            agent = Agent(config, cast, journal, Sender(cast.services), journal)
-            try:
-                yield agent
-            except BaseException:
-                agent.draining.set()  # what is in flight still ends, and nothing further begins
-                raise
-            end = trio.current_time() + config.shutdown_grace
-            if not agent.draining.is_set():
-                await agent.drain(config.shutdown_grace)
-            if recorder is not None:
-                await recorder.finish()
-            shutdown.deadline = end  # the tear-down has what is left of the grace
-            nursery.cancel_scope.cancel()
 
 
 def _check_message(text: object) -> None:

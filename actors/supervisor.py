@@ -1,7 +1,7 @@
 """Starts everything an agent is made of, all or nothing, and stops it in reverse.
 
-Order: registry, models, tool servers (side by side), tool lists, flusher, conversations, timers. So at the
-end conversations stop while what they call is still there.
+Order: registry, models, tool servers (side by side), other agents, tool lists, flusher, conversations,
+timers, remote questions. So at the end conversations stop while what they call is still there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import trio
 
+from ..config.a2a import RemoteAgentConfig
 from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
 from ..config.nodes import Node
@@ -27,8 +28,10 @@ from ..runtime.journal.protocol import Journal, Json
 from ..runtime.ref import ActorRef
 from ..runtime.supervision import Supervisor, open_supervisor
 from ..runtime.virtual import VirtualActors
+from .a2a.agent_actor import remote_agent_actor
 from .common.errors import StartError
 from .conversation.conversation import Wake, conversation, poisoned
+from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate.gate import unasked
 from .gate.review import Finding, refuse, review
@@ -41,8 +44,9 @@ from .nodes.offers import CurrentMenu
 from .nodes.services import Services
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
+from .tools.delegation import RemoteAgentMessage, RemoteAgentStatus
 from .tools.known import KnownTools
-from .tools.registry import Register, RegistryMessage, Server, registry
+from .tools.registry import Register, RegisterAgent, RegistryMessage, RemoteServer, Server, registry
 from .tools.server_directory import ServerDirectory, tool_lists
 from .tools.server_status import ServerStartFailed, ServerStatus
 from .tools.slots import Slots
@@ -67,6 +71,7 @@ class Cast:
     conversations: VirtualActors[Wake]
     models: Callable[[], Sequence[str]]
     """Names of the models that were started."""
+    remote_questions: RemoteQuestions
 
 
 class OpenServer(Protocol):
@@ -77,6 +82,14 @@ class OpenServer(Protocol):
     ) -> Behaviour[ServerMessage]: ...
 
 
+class OpenRemoteAgent(Protocol):
+    """Makes the behaviour of another agent out of its entry in the config."""
+
+    def __call__(
+        self, config: RemoteAgentConfig, *, report: Callable[[RemoteAgentStatus], None]
+    ) -> Behaviour[RemoteAgentMessage]: ...
+
+
 @asynccontextmanager
 @trio.lowlevel.enable_ki_protection
 async def open_cast(
@@ -84,24 +97,27 @@ async def open_cast(
     journal: Journal,
     wall: WallClock,
     open_server: OpenServer | None,
+    open_remote_agent: OpenRemoteAgent | None,
     open_model: OpenModel | None,
     model_transport: httpx2.AsyncBaseTransport | None,
 ) -> AsyncIterator[Cast]:
-    """Run the actors for the length of the block; `open_server`: of MCP, unless others are given.
+    """Run the actors for the length of the block; servers are of MCP and agents of A2A, unless others are
+    given.
 
     Raises:
         StartError: a model or a tool server cannot be had; nothing is left running.
         ConfigError: a rule names a tool that no server has; nothing is left running, either.
     """
-    opens = open_server or partial(mcp_server, max_stored_bytes=config.tools.max_stored_bytes)
+    most = config.tools.max_stored_bytes
+    opens = open_server or partial(mcp_server, max_stored_bytes=most)
+    opens_agent = open_remote_agent or partial(remote_agent_actor, max_stored_bytes=most)
     with closing(EventBus()) as bus:  # who follows from outside learns that this is over
         async with (
             open_client(most_calls(config), model_transport) as client,
             open_supervisor(bus, grace=config.shutdown_grace) as kernel,
         ):
-            yield await _start(
-                kernel, ModelActors(kernel, config, client, open_model), config, journal, wall, opens
-            )
+            models = ModelActors(kernel, config, client, open_model)
+            yield await _start(kernel, models, config, journal, wall, opens, opens_agent)
 
 
 async def _start(
@@ -111,6 +127,7 @@ async def _start(
     journal: Journal,
     wall: WallClock,
     open_server: OpenServer,
+    open_remote_agent: OpenRemoteAgent,
 ) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
@@ -120,6 +137,7 @@ async def _start(
     )
     await models.check()
     servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
+    await _start_agents(kernel, config, open_remote_agent, registry_ref, directory)
     lists = tool_lists(directory, registry_ref, lambda: _warn(directory, _review(config, directory)))
     await kernel.start("tool lists", lists)
     _check_rules(config, directory)
@@ -138,6 +156,7 @@ async def _start(
         pulse=Pulse(),
         tokens=Tokens(),
         owner=f"process-{uuid.uuid4()}",
+        agent_id=await _agent_id(journal),
         wall=wall,
         registry=registry_ref,
         model=models.get,
@@ -152,7 +171,20 @@ async def _start(
     await kernel.start("flusher", background(services.flusher.run))
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
     await kernel.start("timers", timers(journal, bus, wall, services.wake))
-    return Cast(services, directory, conversations, models.names)
+    questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)
+    if config.remote_agents:
+        await kernel.start("remote questions", questions.actor())
+    return Cast(services, directory, conversations, models.names, questions)
+
+
+async def _agent_id(journal: Journal) -> str:
+    """Made once for a data directory: agents that call each other in a circle are told apart by it."""
+    known = (await journal.notes("agent")).get("id")
+    if known is not None and isinstance(known.get("id"), str):
+        return str(known["id"])
+    made = uuid.uuid4().hex
+    await journal.write_notes("agent", {"id": {"id": made}})
+    return made
 
 
 def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:
@@ -174,6 +206,33 @@ def _warn(directory: ServerDirectory, findings: Sequence[Finding]) -> None:
     for sentence in directory.warnings:
         if sentence not in before:
             logger.warning(sentence)
+
+
+# ----------------------------------------------------------------- other agents
+
+
+async def _start_agents(
+    kernel: Supervisor,
+    config: AgentConfig,
+    open_remote_agent: OpenRemoteAgent,
+    registry_ref: ActorRef[RegistryMessage],
+    directory: ServerDirectory,
+) -> None:
+    """Start and register the agents that work may be delegated to. Entries that differ in nothing but what
+    they are called share an actor. None of them is contacted: an agent that is away stops no start."""
+    started: list[tuple[RemoteAgentConfig, list[str], ActorRef[RemoteAgentMessage], Slots]] = []
+    for agent in config.remote_agents:
+        plain = attrs.evolve(agent, name="", description="", destructive_hint=False)
+        shared = next((each for each in started if each[0] == plain), None)
+        directory.set_agents([agent.name], RemoteAgentStatus("unknown"))
+        if shared is None:
+            names: list[str] = []
+            behaviour = open_remote_agent(agent, report=partial(directory.set_agents, names))
+            shared = (plain, names, await kernel.start(agent.id, behaviour), Slots(agent.max_concurrency))
+            started.append(shared)
+        _, names, ref, slots = shared
+        names.append(agent.name)
+        await registry_ref.ask(RegisterAgent(RemoteServer(agent.id, ref, slots, agent.forwards_bearer)))
 
 
 # ----------------------------------------------------------------- tool servers

@@ -9,6 +9,7 @@ from quart import Response, request
 
 from ..actors.agent import Agent
 from ..actors.conversation.result import Turn
+from ..actors.log.events import Origin
 from . import headers, query, views
 from .body import message_of, read_json
 from .chunked_json import parted
@@ -37,7 +38,11 @@ class Conversations:
         key = headers.post_key()
         message = message_of(await read_json())
         turn = await self.agent.start_conversation(
-            message, key=key, session_id=session_id(key), token=headers.bearer(request.headers)
+            message,
+            key=key,
+            session_id=session_id(key),
+            token=headers.bearer(request.headers),
+            origin=_origin(),
         )
         location = {"Location": f"/conversations/{turn.conversation.id}"}
         return await turn_reply(self.agent, turn, status=201, headers=location)
@@ -72,7 +77,8 @@ class Conversations:
         if message is None:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)
-        turn = await self.agent.send(id, message, key=key, token=headers.bearer(request.headers), wait=wait)
+        token = headers.bearer(request.headers)
+        turn = await self.agent.send(id, message, key=key, token=token, wait=wait, origin=_origin())
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def cancel(self, id: str) -> Response:
@@ -102,6 +108,12 @@ class Conversations:
         await self.agent.delete(id)
         facts()["conversation"] = id
         return nothing()
+
+
+def _origin() -> Origin | None:
+    """What the run's calls of other agents pass on."""
+    trace = headers.traceparent(request.headers)
+    return None if trace is None else Origin((), trace)
 
 
 async def turn_reply(

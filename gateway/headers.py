@@ -16,6 +16,9 @@ MAX_TOKEN = 8192
 """Characters of a bearer token."""
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.{0,200})?"
+)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
@@ -50,6 +53,12 @@ def idempotency_key(headers: Headers, method: str, path: str) -> str | None:
             f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters",
         )
     return hashlib.sha256(f"{method}\n{path}\n{given}".encode()).hexdigest()
+
+
+def traceparent(headers: Headers) -> str | None:
+    """The trace that the request is a part of (W3C Trace Context, section 3.2); None without a valid one."""
+    given = headers.get("traceparent", "").strip()
+    return given if _TRACEPARENT.fullmatch(given) else None
 
 
 def post_key() -> str | None:

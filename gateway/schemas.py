@@ -126,6 +126,9 @@ SCHEMAS: Mapping[str, Schema] = {
             "superseded_by": STRING,
             "remote_task_id": STRING,
             "remote_agent_name": STRING,
+            "remote_kind": STRING,
+            "path": array(STRING),
+            "void_reason": STRING,
         },
     ),
     "Decision": shape(
@@ -144,7 +147,8 @@ SCHEMAS: Mapping[str, Schema] = {
         "description": (
             "For `tool`, `proxy` and `checkpoint`: `answer` wins over `action` over `approved`; words count "
             "in any case. For `outcome_unknown` only `action`: `retry`, `done` or `failed`. "
-            "For `elicitation` only `action`: `accept`, `decline` or `cancel`."
+            "For `elicitation` only `action`: `accept`, `decline` or `cancel`. A `proxy` whose `remote_kind` "
+            "is one of these two takes its words."
         ),
         "additionalProperties": False,
         **shape(
@@ -246,7 +250,8 @@ SCHEMAS: Mapping[str, Schema] = {
             "mcp_servers": array(ref("PartHealth")),
             "models": array(ref("PartHealth")),
             "store": ref("PartHealth"),
-        }
+        },
+        {"agents": array(ref("PartHealth"))},
     ),
     "Error": {
         "description": "`error` is for people, `code` is stable for programs.",

@@ -16,8 +16,9 @@ from pathlib import Path
 import attrs
 import trio
 
-from ..actors.agent import Agent, open_agent
+from ..actors.agent import Agent
 from ..actors.common.errors import StartError, sentences
+from ..actors.open_agent import open_agent
 from ..config.agent_config import AgentConfig
 from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock

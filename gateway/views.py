@@ -19,6 +19,7 @@ from ..actors.log.head import Head, RunHead, Status
 from ..actors.log.record import Message
 from ..actors.log.state import Conversation
 from ..actors.models.messages import ArgumentsDelta, TextDelta
+from ..actors.tools.delegation import is_remote
 from ..actors.tools.health import Health, PartHealth
 from ..actors.tools.known import change
 from ..actors.tools.tool import Tool
@@ -177,6 +178,7 @@ def _size(values: Mapping[str, Any]) -> int:
 _OPTIONAL_OF_APPROVAL = (
     "remote_task_id",
     "remote_agent_name",
+    "remote_kind",
     "server",
     "node",
     "input_schema",
@@ -184,6 +186,7 @@ _OPTIONAL_OF_APPROVAL = (
     "url",
     "replaces",
     "superseded_by",
+    "void_reason",
 )
 
 
@@ -200,6 +203,8 @@ def approval_view(question: Question) -> Json:
         "state": question.state,
         "rule": body.get("rule") or None,
     }
+    if body.get("agents"):
+        view["path"] = list(body["agents"])
     for key in _OPTIONAL_OF_APPROVAL:
         if body.get(key) is not None:
             view[key] = body[key]
@@ -265,7 +270,8 @@ def tool_view(listed: ListedTool) -> Json:
         "name": tool.name,
         "description": tool.description,
         "inputSchema": tool.input_schema,
-        "server": tool.server,
+        # Existing clients take a server for one that has tools.
+        **({} if is_remote(tool.server) else {"server": tool.server}),
         "policy": listed.policy,
     }
     optional = (
@@ -291,12 +297,15 @@ def _held(tool: Tool) -> Json:
 
 
 def health_view(health: Health) -> Json:
-    return {
+    view: Json = {
         "status": "ready" if health.ready else "not_ready",
         "mcp_servers": [_part(server) for server in health.servers],
         "models": [_part(model) for model in health.models],
         "store": _part(health.store),
     }
+    if health.agents:
+        view["agents"] = [_part(agent) for agent in health.agents]
+    return view
 
 
 def _part(part: PartHealth) -> Json:

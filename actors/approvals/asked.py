@@ -82,12 +82,17 @@ class Asked(Occasion, ABC, Generic[D]):
     in_flight: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
     """Of a server's question: the call waits for the answer where it is, and is lost with this process."""
 
+    @property
+    def original(self) -> Asked[Any]:
+        """The question whose words and decisions count: itself, unless it stands for one of another agent."""
+        return self
+
     # ------------------------------------------------------------------ stored form
 
     def to_json(self) -> dict[str, Any]:
         """Its stored form."""
         body = {"kind": self.kind, **attrs.asdict(self, recurse=False)}
-        body["path"] = list(self.path)
+        body = {name: list(value) if isinstance(value, tuple) else value for name, value in body.items()}
         if not self.on_expiry:
             del body["on_expiry"]
         return {name: value for name, value in body.items() if value is not None}

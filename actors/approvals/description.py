@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_VALUE = 300
@@ -64,6 +64,24 @@ def describe_elicitation(server: str, message: str, url: str | None) -> str:
         return head
     # In full, and not as a link: people shall see where they are sent.
     return f"{head}\n\nIt wants you to visit {_line(url, len(url))} and to come back."
+
+
+def describe_delegation(agent: str, message: str) -> str:
+    """What a human is asked before another agent gets work."""
+    return f"**DELEGATE to A2A Agent: {_line(agent, MAX_VALUE)}**\n\nMessage: {_line(message, MAX_ARGUMENTS)}"
+
+
+def describe_proxy(agents: Sequence[str], question: str, refusal: str | None) -> str:
+    """What a human is told that another agent asks. `agents` are those on the way to the one that asks, the
+    `question` is in Markdown; `refusal` says why an answer that was given before was not taken."""
+    path = " -> ".join(_line(each, MAX_VALUE) for each in agents)
+    again = "" if refusal is None else f"\n\nIt did not take the last answer: {_line(refusal, MAX_VALUE)}"
+    return f"**PROXY APPROVAL — A2A Agent: {path}**{again}\n\n{question}"
+
+
+def quoted(text: str) -> str:
+    """The words of another agent: shown as they are, never as formatting."""
+    return "\n".join(f"> {_line(line, MAX_ARGUMENTS)}" for line in text.splitlines() if line.strip())
 
 
 def _shown(value: Any) -> str:

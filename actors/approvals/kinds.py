@@ -13,9 +13,12 @@ from .checkpoint_approval import CheckpointQuestion
 from .decided import Decided, read
 from .elicitation_approval import ElicitationQuestion
 from .outcome_approval import OutcomeQuestion
+from .proxy_approval import ProxyQuestion
 from .tool_approval import ToolQuestion
 
-AnyQuestion: TypeAlias = ToolQuestion | OutcomeQuestion | ElicitationQuestion | CheckpointQuestion
+AnyQuestion: TypeAlias = (
+    ToolQuestion | OutcomeQuestion | ElicitationQuestion | CheckpointQuestion | ProxyQuestion
+)
 
 KINDS: Mapping[str, type[Asked[Any]]] = {each.kind: each for each in get_args(AnyQuestion)}
 _DECISIONS = tuple(dict.fromkeys(each for kind in KINDS.values() for each in kind.decisions))

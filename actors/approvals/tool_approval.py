@@ -9,12 +9,13 @@ import attrs
 from attrs.validators import optional
 
 from ..common.errors import AgentError
+from ..tools.delegation import MESSAGE, SERVER, is_remote
 from ..tools.json_schema import Checker, Uncheckable
 from ..tools.schema_check import find_mistakes
 from ..tools.tool import Tool
 from .asked import Occasion, Settled
 from .decided import NOT_IN_TIME, NOTHING_DONE, OBJECT, TEXT, Expired, object_of, unfit
-from .description import describe
+from .description import describe, describe_delegation
 from .replies import Edit, Reply
 from .yes_or_no import Approved, Rejected, YesOrNo
 
@@ -55,7 +56,7 @@ class ToolQuestion(YesOrNo):
             on_expiry="" if expires is None else on_expiry,
             tool_name=tool.name,
             tool_args=arguments,
-            description=describe(tool.own_name, arguments),
+            description=_description(tool, arguments),
             server=tool.server,
             input_schema=tool.input_schema,
             tool_fingerprint=tool.fingerprint,
@@ -97,6 +98,12 @@ class ToolQuestion(YesOrNo):
 
     def _understand(self, word: str, rest: str) -> Reply:
         return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)
+
+
+def _description(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    if is_remote(tool.server):
+        return describe_delegation(tool.server.removeprefix(SERVER), str(arguments.get(MESSAGE, "")))
+    return describe(tool.own_name, arguments)
 
 
 async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

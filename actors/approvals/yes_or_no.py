@@ -38,7 +38,7 @@ class Rejected(Decided):
 
 @attrs.frozen(kw_only=True)
 class YesOrNo(Asked[Approved | Rejected]):
-    decisions: ClassVar = (Approved, Rejected)
+    decisions: ClassVar[tuple[type[Any], ...]] = (Approved, Rejected)
     field_names: ClassVar = ("approved", "action", "answer", "arguments")
 
     @classmethod

@@ -11,9 +11,11 @@ from ...runtime.ref import ActorRef
 from ..approvals.asked import Occasion
 from ..gate.gate import Place
 from ..log.activity import Meters
+from ..log.events import Origin
 from ..log.log import ConversationLog
 from ..tools.arguments import Arguments
 from ..tools.authorization import Authorization
+from ..tools.delegation import Hop
 from ..tools.registry import RegistryMessage
 from ..tools.tokens import Tokens
 
@@ -33,6 +35,8 @@ class CallScope:
     meters: Meters
     max_calls: int | None
     """Calls that the run may send."""
+    agent_id: str
+    """Of this agent, for others."""
     occasion: Callable[[str, str], Occasion]
     """Of a question, by its key, about a call, by its key."""
 
@@ -40,6 +44,11 @@ class CallScope:
     def bearer(self) -> str | None:
         """The token that the run has now."""
         return self.tokens.get(self.log.state.id, self.log.run.mover)
+
+    @property
+    def hop(self) -> Hop:
+        """What the run's requests to other agents have in common."""
+        return hop_of(self.log, self.agent_id)
 
     @property
     def draining(self) -> trio.Event:
@@ -50,3 +59,13 @@ class CallScope:
         """When a question that is put now expires, in UTC seconds."""
         after = self.place.policy.expires_after
         return None if after is None else self.log.wall() + after
+
+
+def hop_of(log: ConversationLog, agent_id: str) -> Hop:
+    """What the requests of the live run to other agents have in common."""
+    origin = log.run.origin or Origin(())
+    return Hop(
+        session_id=log.state.head.session_id,
+        visited=(*origin.visited, agent_id),
+        traceparent=origin.traceparent,
+    )

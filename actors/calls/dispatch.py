@@ -19,11 +19,9 @@ from ...runtime.journal.protocol import NewIntent, SettleIntent
 from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.event_json import encode
-from ..log.log import ConversationLog
-from ..log.void import save_over
 from ..tools import needs
 from ..tools.needs import Need, Unaskable
-from ..tools.registry import Resolved
+from ..tools.registry import RemoteServer, Resolved, Server
 from ..tools.slots import Slots, place_in
 from ..tools.tool import (
     CallTool,
@@ -36,15 +34,13 @@ from ..tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
+from .call_end import CANCEL_GRACE, NOT_SENT, save_ends
 from .call_scope import CallScope
-from .inquiries import Asking, Inquiries, asked_at, note_declined, replies_of
-from .lifecycle import INTERRUPTED, is_heard_from_disk
-from .steps import Send
-
-CANCEL_GRACE = 5.0
-"""Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
-
-NOT_SENT = "The call was not sent: what it belonged to was stopped before. Nothing was done."
+from .inquiries import Asking, Inquiries, note_declined, replies_of
+from .lifecycle import INTERRUPTED
+from .proxies import brought_by_next
+from .remote_exchange import RemoteExchange
+from .steps import LookUp, Send
 
 
 @attrs.frozen(eq=False)
@@ -72,6 +68,7 @@ class Dispatch:
                 asks=step.asks,
                 node=self.scope.node,
                 fingerprint=tool.fingerprint,
+                brings=brought_by_next(log, key),
             )
             replies = replies_of(log, key)
             await log.save(
@@ -80,16 +77,27 @@ class Dispatch:
                 intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
             )
+            if isinstance(server, RemoteServer):
+                await RemoteExchange.of(self.scope, key, step.attempt, tool, server, held).see_through()
+                return
             asks = Inquiries(Asking(self.scope), key, step.attempt, held, replies)
             try:
                 if step.effect == "once":
-                    await self._see_through(asks, step, found)
+                    await self._see_through(asks, step, tool, server)
                 else:
-                    await self._call(asks, step, found)
+                    await self._call(asks, step, tool, server)
             finally:
                 await asks.close()
 
-    async def _see_through(self, asks: Inquiries, step: Send, found: Resolved) -> None:
+    async def look_up(self, key: str, step: LookUp, found: Resolved) -> None:
+        """Find out what another agent has made of an attempt of an earlier life, and record that."""
+        assert isinstance(found.server, RemoteServer)
+        with await place_in(self.limiter, found.server.slots) as held:
+            if not self.scope.draining.is_set():
+                exchange = RemoteExchange.of(self.scope, key, step.attempt, found.tool, found.server, held)
+                await exchange.see_through(lost=True, may_send=step.may_send)
+
+    async def _see_through(self, asks: Inquiries, step: Send, tool: Tool, server: Server) -> None:
         """Send; when the run is cancelled meanwhile, still wait a while for the result and record it. If it
         does not come in time, the end of the run records that, or, after a shutdown, the next life asks.
         What has not left by then does not leave."""
@@ -110,7 +118,7 @@ class Dispatch:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bound_when_cancelled)
             with shield:
-                await self._call(asks, step, found, sent.set)
+                await self._call(asks, step, tool, server, sent.set)
             if shield.cancelled_caught and not (sent.is_set() or draining.is_set()):
                 with trio.CancelScope(shield=True):
                     result = ToolResult(NOT_SENT, is_error=True)
@@ -118,9 +126,13 @@ class Dispatch:
             nursery.cancel_scope.cancel()
 
     async def _call(
-        self, asks: Inquiries, step: Send, found: Resolved, on_sent: Callable[[], None] | None = None
+        self,
+        asks: Inquiries,
+        step: Send,
+        tool: Tool,
+        server: Server,
+        on_sent: Callable[[], None] | None = None,
     ) -> None:
-        server, tool = found.server, found.tool
         mover = self.scope.log.run.mover
         bearer = self.scope.bearer if server.forwards_bearer else None
         need: Need | None = None
@@ -163,22 +175,3 @@ class Dispatch:
         log = self.scope.log
         where = (log.state.id, log.state.last_seq, asks.key, asks.attempt)
         log.tell(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
-
-
-async def save_ends(log: ConversationLog, *ends: e.ToolFinished | e.ToolUnknown) -> None:
-    """Save the ends of attempts of one call. Questions that the server put in the middle of them are void."""
-    key, attempts = ends[0].key, [end.attempt for end in ends]
-    await save_over(
-        log,
-        *ends,
-        asked=lambda asked: any(asked_at(asked, key, attempt) for attempt in attempts),
-        why="the call it was asked in is over",
-        settle=[
-            SettleIntent(key, end.attempt, "unknown" if isinstance(end, e.ToolUnknown) else "finished")
-            for end in ends
-        ],
-    )
-    started = log.run.calls[key].started
-    assert started is not None
-    if is_heard_from_disk(started.effect):
-        await log.flush()

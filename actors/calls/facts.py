@@ -52,6 +52,14 @@ class AnswersNeed:
     """The next attempt brings the answers, whatever they are."""
 
 
+@attrs.frozen
+class DecisionsNeed:
+    """The agent that was called has a task for the call, which asked questions at the last attempt."""
+
+    settled: bool
+    """One of them has been settled since, and the agent does not know of it."""
+
+
 @attrs.frozen(kw_only=True)
 class Sent:
     """The last attempt, as its intent has it."""
@@ -69,7 +77,11 @@ class Sent:
     effect: EffectClass
     asks: bool
     """Should its outcome be unknown, a person decides."""
-    need: CredentialNeed | AnswersNeed | None = None
+    remote: bool = False
+    """It was sent to another agent, which can be asked what has become of it."""
+    vouched: bool = False
+    """A person approved something that this agent asked."""
+    need: CredentialNeed | AnswersNeed | DecisionsNeed | None = None
     outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
     """The answer of a person about its unknown outcome; "told": it happened, or it did not."""
     retried: bool = False

@@ -10,7 +10,9 @@ it.
     ====  ===================================================  ============================================
     1     has ended, or its approval was rejected or has       `End`
           expired
-    2     is of class `once`, and its last attempt is open     `Unknown`: it is never sent again by itself
+    2     is of class `once`, and its last attempt is open
+          a. sent to another agent, which can be asked         continue with rule 5
+          b. otherwise                                         `Unknown`: it is never sent again by itself
     3     has an unknown outcome, and
           a. is not `once`, and a resend is left               continue with rule 5
           b. a person must decide, and has not been asked      `AskOutcome`
@@ -24,10 +26,16 @@ it.
           c. answers, and some are missing                     `AwaitAnswers`
           d. answers; one is a refusal, which the server       `End`, as declined
              does not take
+          e. decisions, and that was attempt                   `End`, as declined
+             `MAX_EXCHANGES`
+          f. decisions, and none of the questions has been     `AwaitRemote`
+             settled since
     5     has not been judged on these facts                   `Judge`
-    6     may have happened, and today its tool is gone, it    `Unknown` if an attempt is open, else `End`:
-          is denied, it does not pass the gate, or it is of    the model is told of the loss
-          class `once`
+    6     may have happened, and
+          a. its last attempt is open, sent to another agent   `LookUp`, or `AwaitCredential` as in rule 12;
+             that there is today                               nothing is sent that does not pass the gate
+          b. today its tool is gone, it is denied, it does     `Unknown` if an attempt is open, else `End`:
+             not pass the gate, or it is of class `once`       the model is told of the loss
     7     has no tool today, or arguments that do not fit it   `End`, as not sent
     8     has a pending approval, for a different definition   `Replace`
           of the tool
@@ -45,7 +53,8 @@ A call passes the gate (`_passes`)
     * otherwise, if the gate lets it run, or asks by a rule that a yes covers: the rule of that question, or
       the rule that asks today about the arguments that were shown in it.
 
-During a shutdown, `Ask`, `AskOutcome`, `AwaitAnswers`, `Replace` and `Send` become `Park`.
+During a shutdown, `Ask`, `AskOutcome`, `AwaitAnswers`, `AwaitRemote`, `LookUp`, `Replace` and `Send` become
+`Park`.
 """
 
 from __future__ import annotations
@@ -55,15 +64,27 @@ from typing import assert_never
 
 from ..gate.gate import effect_class, stricter
 from ..tools.tool import EffectClass
-from .facts import AnswersNeed, Approval, CredentialNeed, Judgement, Life, Missing, Record, Sent
+from .facts import (
+    AnswersNeed,
+    Approval,
+    CredentialNeed,
+    DecisionsNeed,
+    Judgement,
+    Life,
+    Missing,
+    Record,
+    Sent,
+)
 from .steps import (
     Ask,
     AskOutcome,
     AwaitAnswers,
     AwaitCredential,
     AwaitDecision,
+    AwaitRemote,
     End,
     Judge,
+    LookUp,
     Park,
     Replace,
     Send,
@@ -78,12 +99,17 @@ MAX_ATTEMPTS = 32
 """Of one call, when its server asks something at each before it does anything. Not every question waits for
 a person: a question that can be put to no person is declined at once."""
 
+MAX_EXCHANGES = 256
+"""With another agent about one call. Each needs a person, but that may be another agent that never tires."""
+
 INTERRUPTED = "the process stopped before its result was recorded"
 """Why the outcome of an open attempt is unknown."""
 
 MAY_HAVE_HAPPENED = "The outcome is unknown: an earlier attempt may have happened. The call was not repeated."
 
 DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
+
+ASKED_FOR_EVER = f"The agent asked again and again, {MAX_EXCHANGES} times, and was given up."
 
 ASKED_ON = f"The server asked something first, {MAX_ATTEMPTS} times, and was given up. Nothing was done."
 
@@ -97,7 +123,7 @@ def next_step(
 ) -> Step:
     """The next step of the call `key`; `approvals` are those of the call, oldest first."""
     step = _next(key, record, judgement, approvals, life)
-    begins = isinstance(step, Ask | AskOutcome | AwaitAnswers | Replace | Send)
+    begins = isinstance(step, Ask | AskOutcome | AwaitAnswers | AwaitRemote | LookUp | Replace | Send)
     return Park() if life.draining and begins else step
 
 
@@ -115,8 +141,13 @@ def _next(
         return step
     if judgement is None:
         return Judge()  # 5
+    if sent is not None and _can_be_asked_about(sent) and isinstance(judgement, Judgement):
+        if judgement.lacks_token is not None:
+            return AwaitCredential(judgement.lacks_token)
+        may_send = judgement.verdict.action != "deny" and _passes(sent, judgement, approvals)
+        return LookUp(sent.attempt, may_send)  # 6a
     if sent is not None and sent.in_doubt and not _may_be_repeated(sent, judgement, approvals):
-        return Unknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6
+        return Unknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6b
     if isinstance(judgement, Missing):
         return End(judgement.outcome, judgement.content)  # 7
     return _at_the_gate(key, sent, judgement, approvals, life)
@@ -125,7 +156,8 @@ def _next(
 def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
     """Rules 2, 3 and 4; None: it may go (again)."""
     if sent.state == "open":
-        return Unknown(sent.open) if sent.effect == "once" else None  # 2
+        lost = sent.effect == "once" and not sent.remote
+        return Unknown(sent.open) if lost else None  # 2
     if sent.state == "unknown":
         return _after_a_loss(key, sent, life)  # 3
     match sent.need:
@@ -138,6 +170,10 @@ def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
                 return AwaitAnswers()  # 4c
             refused = any(answer != "accept" for answer in answers)
             return End("declined", DECLINED, sent.open) if refused and not takes_refusals else None  # 4d
+        case DecisionsNeed(settled):
+            if sent.attempt >= MAX_EXCHANGES:
+                return End("declined", ASKED_FOR_EVER, sent.open)  # 4e
+            return None if settled else AwaitRemote()  # 4f
         case None:  # an attempt that is over has its result, and so the call has its end
             return End()
         case _:
@@ -212,7 +248,9 @@ def _class(
 ) -> tuple[EffectClass, bool]:
     """The effect class of the next attempt, and whether its loss asks a person: the stricter of what was
     recorded with the last attempt and of what the tool says today."""
-    approved = any(approval.state == "approved" for approval in approvals)
+    approved = any(approval.state == "approved" for approval in approvals) or (
+        sent is not None and sent.vouched
+    )
     effect = effect_class(judgement.tool, approved=approved)
     asks = effect == "once" and (approved or bool(judgement.tool.hints.destructive))
     if sent is None:
@@ -226,6 +264,10 @@ def _may_be_repeated(sent: Sent, judgement: Judgement | Missing, approvals: Sequ
         return False
     effect, _ = _class(sent, judgement, approvals)
     return effect != "once" and _passes(sent, judgement, approvals)
+
+
+def _can_be_asked_about(sent: Sent) -> bool:
+    return sent.remote and sent.state == "open"
 
 
 def _end_in_doubt(sent: Sent) -> End:

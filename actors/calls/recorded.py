@@ -14,10 +14,12 @@ from ..approvals.tool_approval import ToolQuestion
 from ..approvals.yes_or_no import Approved
 from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
-from ..tools.needs import NeedsAnswers, NeedsToken, Unaskable, Wanted
+from ..tools.delegation import is_remote
+from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, Wanted
 from ..tools.tool import ElicitationAnswer
-from .facts import AnswersNeed, Approval, CredentialNeed, Record, Sent
+from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
 from .lifecycle import outcome_key
+from .proxies import approves_one, has_news
 
 DECLINE = ElicitationAnswer("decline")
 
@@ -31,12 +33,13 @@ _ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
 def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
     """The call as it is on record; `bearer` is the token that its run has now."""
     record = log.run.calls[key]
-    return Record(log.state.has_ended(record), _sent(log.run, key, record, bearer))
+    return Record(log.state.has_ended(record), _sent(log, key, record, bearer))
 
 
-def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | None:
+def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None) -> Sent | None:
     if (started := record.started) is None:
         return None
+    run = log.run
     last = max(record.attempts)
     return Sent(
         attempt=last,
@@ -49,7 +52,9 @@ def _sent(run: Run, key: str, record: CallRecord, bearer: str | None) -> Sent | 
         arguments=started.arguments,
         effect=started.effect,
         asks=started.asks,
-        need=_need(run, key, record, started.server, bearer),
+        remote=is_remote(started.server),
+        vouched=is_remote(started.server) and approves_one(run, key),
+        need=_need(log, key, record, started.server, bearer),
         outcome=_outcome(run, key, last),
         retried=any(_outcome(run, key, attempt) == "retry" for attempt in record.attempts),
         in_doubt=any(
@@ -69,8 +74,9 @@ def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", 
 
 
 def _need(
-    run: Run, key: str, record: CallRecord, server: str, bearer: str | None
-) -> CredentialNeed | AnswersNeed | None:
+    log: ConversationLog, key: str, record: CallRecord, server: str, bearer: str | None
+) -> CredentialNeed | AnswersNeed | DecisionsNeed | None:
+    run = log.run
     match record.need:
         case None:
             return None
@@ -81,6 +87,8 @@ def _need(
         case NeedsAnswers(answers=takes_refusals):
             answers = given(run, key, record).values()
             return AnswersNeed([None if each is None else each.action for each in answers], takes_refusals)
+        case NeedsDecisions():
+            return DecisionsNeed(has_news(log, key))
         case _:
             assert_never(record.need)
 

@@ -20,12 +20,14 @@ from ..log.outcomes import NotSent
 from ..log.void import save_over
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
+from .call_end import save_ends
 from .call_scope import CallScope
-from .dispatch import Dispatch, save_ends
+from .dispatch import Dispatch
 from .facts import Judgement, Life, Missing
 from .inquiries import Asking
 from .lifecycle import INTERRUPTED, next_step
 from .lookup import Lookup, invalid
+from .proxies import ProxyQuestions
 from .questions import Questions
 from .recorded import approvals_of, record_of
 from .steps import (
@@ -34,8 +36,10 @@ from .steps import (
     AwaitAnswers,
     AwaitCredential,
     AwaitDecision,
+    AwaitRemote,
     End,
     Judge,
+    LookUp,
     Park,
     Replace,
     Send,
@@ -73,7 +77,7 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
         view.result,
         bool(view.is_error),
         view.arguments,
-        rejected=view.state in ("rejected", "expired"),
+        rejected=record.rejected or view.state in ("rejected", "expired"),
         expired=view.state == "expired",
         inner=view.facade is not None,
     )
@@ -133,6 +137,10 @@ class Settler:
                 case Send() as send:
                     await self._send(key, send, found)
                     resends = send.resends
+                case LookUp() as look_up:
+                    assert found is not None
+                    self.turn.leave()
+                    await self.dispatch.look_up(key, look_up, found)
                 case End(outcome, content, lost):
                     if outcome is not None:
                         await self._unsent(key, NotSent(outcome, content), lost)
@@ -153,7 +161,15 @@ class Settler:
     async def _perform(
         self,
         key: str,
-        step: Ask | AskOutcome | Replace | AwaitDecision | AwaitCredential | AwaitAnswers | Unknown | Park,
+        step: Ask
+        | AskOutcome
+        | Replace
+        | AwaitDecision
+        | AwaitCredential
+        | AwaitAnswers
+        | AwaitRemote
+        | Unknown
+        | Park,
         found: Resolved | None,
     ) -> None:
         scope, log = self.scope, self.scope.log
@@ -168,6 +184,8 @@ class Settler:
                 await log.credential(wanted, scope.meters)
             case AwaitAnswers():
                 await Asking(scope).answers(key)
+            case AwaitRemote():
+                await ProxyQuestions(scope, key).put_and_wait()
             case Unknown(attempts):
                 await save_ends(log, *(e.ToolUnknown(key, each, INTERRUPTED) for each in attempts))
             case Park():

@@ -69,6 +69,20 @@ class AwaitAnswers:
     """Put the questions of the server to people, and wait for all answers."""
 
 
+@attrs.frozen
+class AwaitRemote:
+    """Put the questions of the agent that was called to people, and wait until one of them is settled."""
+
+
+@attrs.frozen
+class LookUp:
+    """Find out what the agent that was called has made of this attempt, of an earlier life, and follow it."""
+
+    attempt: int
+    may_send: bool
+    """The message may be sent once more, to an agent that recognizes it if it has got it."""
+
+
 @attrs.frozen(kw_only=True)
 class Send:
     attempt: int
@@ -115,6 +129,8 @@ Step: TypeAlias = (
     | AwaitDecision
     | AwaitCredential
     | AwaitAnswers
+    | AwaitRemote
+    | LookUp
     | Send
     | Unknown
     | End

@@ -176,8 +176,8 @@ def already(question: Question) -> AgentError:
     if question.state == "decided":
         return AgentError("already_decided", "the approval was decided before", details=details)
     if question.state == "void":
-        successor = question.body.get("superseded_by")
-        hint = "The run or the call that it was about has ended."
+        successor, why = question.body.get("superseded_by"), question.body.get("void_reason")
+        hint = f"It was taken back: {why}." if why else "The run or the call that it was about has ended."
         if successor is not None:
             hint = f"The approval {successor} took its place."
         return AgentError("void", "the approval is void", hint=hint, details=details)

@@ -6,7 +6,7 @@ A command stays in the inbox until the commit that holds what it caused.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, assert_never
 
@@ -15,18 +15,19 @@ import trio
 
 from ...runtime.context import Context
 from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
-from ...runtime.journal.protocol import CloseQuestion, Fence, NewEvent
+from ...runtime.journal.protocol import CloseQuestion, Fence, Json, NewEvent
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
 from ..log.head import RunState
-from ..log.inbox import Cancel, Complete, Create, Decide, Delete, Expire, Received, Resume, Say
+from ..log.inbox import Cancel, Complete, Create, Decide, Delete, Expire, Received, Resume, Say, Withdraw
 from ..log.log import ConversationLog
 from ..log.record import Run
 from ..log.topics import reply_topic, topic
-from ..log.void import save_over
+from ..log.void import closed, save_over
 from ..nodes.services import Services
 from . import result as results
+from .remote_tasks import cancel_open
 from .result import refusal, reply_of
 from .run import Failure, announce, close, end_event, execute, internal_error
 
@@ -100,6 +101,8 @@ class Commands:
                 await self._decide(place, decide)
             case Expire(question):
                 await self._expire(place, question)
+            case Withdraw(question, reason):
+                await self._withdraw(place, question, reason)
             case Resume():
                 await self._resume(place)
             case Cancel() as cancel:
@@ -177,6 +180,7 @@ class Commands:
                 tree=None if id in state.trees else tree,
                 task=command.task if isinstance(command, Say) else None,
                 message_id=command.message_id,
+                origin=command.origin,
             ),
         )
 
@@ -199,6 +203,16 @@ class Commands:
             pass  # somebody decided in time; that is in the inbox, too
         await self._log.save(ack=[place.key])
 
+    async def _withdraw(self, place: Received, id: str, reason: str) -> None:
+        approval, replies = self._log.state.approvals[id], {place.key: reply_of(None)}
+        try:
+            void, row = e.ApprovalVoid(id, reason), closed(approval, reason)
+            if await self._settle(id, void, place.key, False, [row], replies):
+                return
+        except QuestionTaken:
+            pass  # somebody has decided it; the agent will say what it makes of that
+        await self._log.save(ack=[place.key], replies=replies)
+
     async def _settle(
         self,
         id: str,
@@ -206,6 +220,7 @@ class Commands:
         command: str,
         token: bool,
         questions: Sequence[CloseQuestion] = (),
+        replies: Mapping[str, Json] | None = None,
     ) -> bool:
         """Take an approval's end into the run, and let that go on. False: the approval was not pending."""
         log = self._log
@@ -221,7 +236,10 @@ class Commands:
                 return id in now.pending and now.run is not None and now.run.state == state
 
             # The run may begin to wait, or end, while this save waits for its turn.
-            if await log.save(*events, questions=questions, ack=[command], when=unchanged):
+            saved = await log.save(
+                *events, questions=questions, ack=[command], replies=replies, when=unchanged
+            )
+            if saved:
                 return True
         return False
 
@@ -318,6 +336,7 @@ class Commands:
 
     async def _close(self, event: Callable[[Run], e.RunEnd], ack: tuple[str, ...] = ()) -> None:
         """End the live run. A human who decides at this moment is heard first."""
+        await cancel_open(self._log, self._services)
         while True:
             run = self._log.run
             try:

@@ -9,11 +9,11 @@ import attrs
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Journal, Page, Row
 from ..approvals.kinds import Approval
-from ..gate.gate import Action, Place, judge
+from ..gate.gate import Action, Place, judge, offered
 from ..log import stored
 from ..log.head import Head
 from ..log.state import Conversation
-from ..tools.catalogue import Shelf
+from ..tools.catalogue import Catalogue, Shelf
 from ..tools.facade import facade_tool
 from ..tools.tool import Tool
 
@@ -41,6 +41,13 @@ def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
         policy = min(policies, key=_TELLING_FIRST.index)
         held = tuple(tool for tool in shelf.tools if tool.held)
         yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy, held)
+
+
+def listed_agents(catalogue: Catalogue, place: Place) -> Iterator[ListedTool]:
+    """The agents that work may be delegated to at this place."""
+    for tool in catalogue.agents:
+        if offered(tool, place):
+            yield ListedTool(tool, judge(tool, {}, place).action)
 
 
 @attrs.frozen

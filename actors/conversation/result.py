@@ -73,7 +73,8 @@ def finished(run: RunHead, text: str) -> Result:
     """The answer of a finished run. After a rejection it says so first."""
     notice = f"{CANCELLED}."
     if run.rejected:
-        said = "\n".join(line for line in text.split("\n") if line != CANCELLED)
+        # Other agents say so, too, and it is said once.
+        said = "\n".join(line for line in text.split("\n") if line not in (CANCELLED, notice)).strip("\n")
         text = f"{notice}\n\n{said}" if said else notice
     return _of(run, text, "finished")
 
@@ -88,7 +89,7 @@ def cancelled(run: RunHead) -> Result:
 
 def auth_required(run: RunHead, wanted: Wanted) -> Result:
     said = "" if wanted.status is None else f", and answered HTTP {wanted.status}"
-    text = f'Tool server "{wanted.server}" needs a bearer token{said}. Resume the conversation with one.'
+    text = f"{wanted.who} needs a bearer token{said}. Resume the conversation with one."
     result = _of(run, text, "auth_required")
     return attrs.evolve(result, code="auth_required", auth=wanted.to_json())
 

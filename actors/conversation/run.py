@@ -15,7 +15,7 @@ from ...config.nodes import Node
 from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
-from ...runtime.journal.protocol import CloseQuestion, SettleIntent
+from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.head import RunHead, fold_head
@@ -24,6 +24,7 @@ from ..log.outcomes import NodeEnd
 from ..log.record import Run
 from ..log.state import answer_of
 from ..log.step import ReplayMismatch
+from ..log.void import closed
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
 from ..nodes.node import Execute, RunScope
@@ -33,6 +34,9 @@ from . import result as results
 from .result import Result, reply_of
 
 logger = logging.getLogger(__name__)
+
+
+RUN_ENDED = "the run has ended"
 
 
 @attrs.frozen
@@ -162,7 +166,7 @@ async def close(log: ConversationLog, end: e.RunEnd, ack: Sequence[str] = ()) ->
         QuestionTaken: a human was faster. Nothing was written; the inbox holds the decision.
     """
     run = log.run
-    void = [e.ApprovalVoid(id, "the run has ended") for id in log.state.head.pending]
+    void = [e.ApprovalVoid(id, RUN_ENDED) for id in log.state.head.pending]
     lost = [
         (key, attempt)
         for key, record in run.calls.items()
@@ -178,7 +182,7 @@ async def close(log: ConversationLog, end: e.RunEnd, ack: Sequence[str] = ()) ->
     return await log.save(
         *events,
         settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
-        questions=[CloseQuestion(id, "void") for id in pending],
+        questions=[closed(log.state.approvals[id], RUN_ENDED) for id in pending],
         ack=ack,
         replies=dict.fromkeys((*run.unsettled, *ack), reply),
         when=lambda: (log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled),

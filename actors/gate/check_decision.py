@@ -32,7 +32,8 @@ async def checked(
         ActorError: there is no registry any more to ask for the tool of an edited call.
     """
     asked, pending = approval.asked, approval.state == "pending"
-    decision: Decided = await asked.checked(asked.parse(words), pending=pending)
+    original = asked.original
+    decision: Decided = await original.checked(original.parse(words), pending=pending)
     match asked, decision:
         case ToolQuestion(), Approved(arguments=Mapping() as arguments) if pending:
             await _check_policy(asked, arguments, config, registry)

@@ -27,11 +27,13 @@ from ...config.nodes import (
     LoopNode,
     Node,
     ParallelNode,
+    RemoteAgentNode,
     RouterNode,
     SequentialNode,
     children_of,
 )
 from ...config.wildcards import is_named
+from ..tools.delegation import SERVER, is_remote
 from ..tools.tool import EFFECTS, EffectClass, Tool
 from .conditions import Answer, Searches, answer, readings
 
@@ -67,12 +69,17 @@ class Place:
     """Names of the servers whose tools may be seen; None: all."""
     tools: tuple[str, ...] | None = None
     """Patterns of the names of the tools that may be seen; None: all."""
+    agents: tuple[str, ...] = ()
+    """Names of the agents that work may be delegated to."""
 
 
 def root_place(config: AgentConfig) -> Place:
     """What holds above the root: where `descend` to it starts."""
     policy = config.approval
-    return Place(policy=attrs.evolve(policy, rules=_placed(policy.rules, "approval")))
+    return Place(
+        policy=attrs.evolve(policy, rules=_placed(policy.rules, "approval")),
+        agents=tuple(agent.name for agent in config.a2a),
+    )
 
 
 def descend(place: Place, node: Node) -> Place:
@@ -83,6 +90,7 @@ def descend(place: Place, node: Node) -> Place:
         policy=_overridden(place.policy, node),
         servers=place.servers if node.mcp_servers is None else node.mcp_servers,
         tools=place.tools if node.tools is None else node.tools,
+        agents=place.agents if node.remote_agents is None else node.remote_agents,
     )
 
 
@@ -96,7 +104,7 @@ def children_place(place: Place, node: Node) -> Place:
             return attrs.evolve(below, in_parallel=True)
         case LoopNode():
             return attrs.evolve(below, in_loop=True, ends_on_reject=True)
-        case RouterNode() | LlmNode() | CheckpointNode():
+        case RouterNode() | LlmNode() | CheckpointNode() | RemoteAgentNode():
             return below
         case _:
             assert_never(node)
@@ -127,9 +135,11 @@ def _placed(rules: tuple[Rule, ...], where: str) -> tuple[Rule, ...]:
 
 def offered(tool: Tool, place: Place) -> bool:
     """Whether a node at this place may see, and so call, the tool."""
-    return (place.servers is None or tool.server in place.servers) and (
-        place.tools is None or any(map(tool.is_called, place.tools))
-    )
+    if is_remote(tool.server):
+        seen = tool.server.removeprefix(SERVER) in place.agents
+    else:
+        seen = place.servers is None or tool.server in place.servers
+    return seen and (place.tools is None or any(map(tool.is_called, place.tools)))
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
@@ -267,7 +277,7 @@ def unasked(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
     """Say which tools that may do harm would run without asking anyone, and where."""
     tools = tuple(tools)
     for node, place in places(config.agent, root_place(config)):
-        if not isinstance(node, LlmNode):
+        if not isinstance(node, LlmNode | RemoteAgentNode):
             continue
         for tool in tools:
             harmless = tool.hints.read_only or tool.hints.destructive is False

@@ -30,6 +30,7 @@ from ...config.wildcards import has_wildcards, is_named
 from ...config.wording import nearest
 from ..tools.arguments import types_at
 from ..tools.catalogue import one_name
+from ..tools.delegation import is_remote
 from ..tools.names import plain_name, prefixed_name
 from ..tools.tool import Tool
 
@@ -125,9 +126,11 @@ def _names_no_tool(
     config: AgentConfig, where: str, rule: Rule, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
 ) -> Iterator[Finding]:
     servers = [server for server in config.mcp_servers if is_named(server.name, rule.server or "*")]
-    if rule.tool is None or rule.optional or not any(each.enabled or each.name in listed for each in servers):
+    agents = [tool for tool in tools if is_remote(tool.server) and is_named(tool.server, rule.server or "*")]
+    there = agents or any(each.enabled or each.name in listed for each in servers)
+    if rule.tool is None or rule.optional or not there:
         return
-    known = _names_of(servers, tools, rule.tool)
+    known = [*_names_of(servers, tools, rule.tool), *_names(agents, rule.tool)]
     if any(is_named(name, rule.tool) for name in known):
         return
     unlisted = [server.name for server in servers if server.name not in listed]

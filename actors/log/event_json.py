@@ -10,10 +10,10 @@ from ..approvals.decided import Decided
 from ..approvals.kinds import decision_of, question_of
 from ..common.errors import Fault
 from ..common.stored_json import exactly, new_converter, store_whole
-from ..tools.needs import Need, NeedsAnswers, NeedsToken, Unaskable, askable
+from ..tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, askable
 from ..tools.tool import Elicitation, ToolResult
 from . import events as e
-from .outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed, StepKind, StepOutcome
+from .outcomes import Chosen, Delegation, Ended, NodeEnd, NotSent, Replied, StepFailed, StepKind, StepOutcome
 
 
 def encode(event: e.LogEvent | e.Dated) -> NewEvent:
@@ -29,7 +29,9 @@ def decode(event: Event) -> e.Entry:
     return e.Entry(event.seq, event.at, _converter.structure(event.body, known))
 
 
-_OUTCOMES: Mapping[str, type[StepOutcome]] = {each.kind: each for each in (Replied, Ended, Chosen, NotSent)}
+_OUTCOMES: Mapping[str, type[StepOutcome]] = {
+    each.kind: each for each in (Replied, Delegation, Ended, Chosen, NotSent)
+}
 
 
 def _outcome_class(body: Json) -> type[StepOutcome] | None:
@@ -51,7 +53,11 @@ def _step_of(body: Json, _: object) -> e.StepFinished:
     return e.StepFinished(**common, outcome=_converter.structure(body, outcome))
 
 
-_NEEDS: Mapping[str, type[Need]] = {"credential": NeedsToken, "answers": NeedsAnswers}
+_NEEDS: Mapping[str, type[Need]] = {
+    "credential": NeedsToken,
+    "answers": NeedsAnswers,
+    "decisions": NeedsDecisions,
+}
 
 
 def _need_of(body: Json | None, _: object) -> Need | None:
@@ -61,12 +67,20 @@ def _need_of(body: Json | None, _: object) -> Need | None:
     return need
 
 
+def _need_json(need: Need) -> dict[str, Any]:
+    if isinstance(need, NeedsDecisions):
+        return {"kind": "decisions", **_plain.unstructure(need)}
+    return need.to_json()
+
+
 def _request_of(body: Json, _: object) -> Elicitation | Unaskable:
     if "unaskable" in body:
         return _converter.structure(body, Unaskable)
     return askable(_converter.structure(body, Elicitation))
 
 
+_plain = new_converter()
+"""For what is stored by its fields alone."""
 _converter = new_converter()
 for _whole in (Fault, NodeEnd, ToolResult):
     store_whole(_converter, _whole)
@@ -74,7 +88,7 @@ _converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
 _converter.register_unstructure_hook(Decided, Decided.to_json)
 _converter.register_structure_hook(Need | None, _need_of)
 _converter.register_structure_hook(Elicitation | Unaskable, _request_of)
-_converter.register_unstructure_hook(Need | None, lambda need: need.to_json())
+_converter.register_unstructure_hook(Need | None, _need_json)
 _converter.register_structure_hook(
     e.ApprovalRequested, lambda body, _: e.ApprovalRequested(question_of(body))
 )

@@ -135,6 +135,19 @@ class ToolStarted:
     """Of the tool as it was called. Early versions did not record it."""
     facade: str | None = None
     """The name that the model called, where that stands for a whole server and `tool` for what it meant."""
+    brings: Sequence[str] = ()
+    """The approvals whose ends the attempt takes to the agent that asked."""
+
+
+@attrs.frozen
+class ToolAccepted:
+    """The agent that was called has a task for the call."""
+
+    type: ClassVar = "tool.accepted"
+    key: str
+    attempt: int
+    remote_task: str
+    context: str = ""
 
 
 @attrs.frozen
@@ -147,6 +160,8 @@ class ToolFinished:
     result: ToolResult
     need: Need | None = None
     """What the server wants before it does anything; with that the call goes on as the next attempt."""
+    rejected: bool = False
+    """A person rejected something in the agent that was called."""
 
 
 @attrs.frozen
@@ -159,7 +174,7 @@ class ToolUnknown:
     reason: str
 
 
-ToolEvent: TypeAlias = ToolStarted | ToolFinished | ToolUnknown
+ToolEvent: TypeAlias = ToolStarted | ToolAccepted | ToolFinished | ToolUnknown
 
 # ------------------------------------------------------------------ approvals
 
@@ -211,6 +226,16 @@ ApprovalEvent: TypeAlias = ApprovalRequested | ApprovalEnd
 
 
 @attrs.frozen
+class Origin:
+    """Where a message came from: what the calls of its run to other agents pass on."""
+
+    visited: Sequence[str]
+    """Ids of the agents that it came through, the first one first."""
+    traceparent: str | None = None
+    """W3C Trace Context."""
+
+
+@attrs.frozen
 class RunStarted:
     """A turn begins."""
 
@@ -228,6 +253,7 @@ class RunStarted:
     """The A2A task that the run belongs to; None: the first of the conversation, which has its id."""
     message_id: str | None = None
     """The id that the client gave its message (A2A)."""
+    origin: Origin | None = None
 
 
 @attrs.frozen

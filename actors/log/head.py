@@ -120,7 +120,14 @@ def advance(head: Head, event: e.LogEvent) -> Head:
             return _after_approval(head, event)
         case e.RunStarted(run=id, turn=turn):
             return head._replace(run=RunHead(id, turn, "running"))
-        case e.ToolStarted() | e.ToolFinished() | e.ToolUnknown() | e.BatchFinished() | e.StateSet():
+        case (
+            e.ToolStarted()
+            | e.ToolAccepted()
+            | e.ToolFinished()
+            | e.ToolUnknown()
+            | e.BatchFinished()
+            | e.StateSet()
+        ):
             return head
         case _:
             return head if head.run is None else head._replace(run=_after_run(head.run, event))

@@ -11,6 +11,7 @@ from ...runtime.journal.protocol import Command, Json
 from ..approvals.decided import Decided
 from ..approvals.kinds import decision_of
 from ..common.stored_json import new_converter
+from .events import Origin
 
 
 @attrs.frozen
@@ -23,7 +24,8 @@ class Create:
     token: bool
     """It came with a bearer token, which itself is never kept."""
     message_id: str | None = None
-    """As in `RunStarted`."""
+    """As in `RunStarted`, like `origin`."""
+    origin: Origin | None = None
 
 
 @attrs.frozen
@@ -34,8 +36,9 @@ class Say:
     message: str
     token: bool
     task: str | None = None
-    """As in `RunStarted`, like `message_id`."""
+    """As in `RunStarted`, like `message_id` and `origin`."""
     message_id: str | None = None
+    origin: Origin | None = None
 
 
 @attrs.frozen
@@ -53,6 +56,15 @@ class Expire:
 
     kind: ClassVar = "expire"
     question: str
+
+
+@attrs.frozen
+class Withdraw:
+    """Take back a question of another agent, which does not wait for the answer any more."""
+
+    kind: ClassVar = "withdraw"
+    question: str
+    reason: str
 
 
 @attrs.frozen
@@ -86,7 +98,7 @@ class Delete:
     kind: ClassVar = "delete"
 
 
-AnyCommand: TypeAlias = Create | Say | Decide | Expire | Resume | Cancel | Complete | Delete
+AnyCommand: TypeAlias = Create | Say | Decide | Expire | Withdraw | Resume | Cancel | Complete | Delete
 
 _KINDS: Mapping[str, type[AnyCommand]] = {each.kind: each for each in get_args(AnyCommand)}
 

@@ -39,9 +39,9 @@ from ...runtime.journal.protocol import (
 )
 from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
-from ..tools.needs import Wanted
+from ..approvals.proxy_approval import ProxyQuestion
 from . import events as e
-from .activity import Branches, Meter, Meters, Pulse
+from .activity import Meter, Meters, Pulse
 from .deltas import Passing
 from .event_json import encode
 from .head import Head, fold_head
@@ -49,11 +49,12 @@ from .record import Run
 from .state import Conversation
 from .stored import read
 from .topics import EXPIRIES, reply_topic, topic
+from .waits import Waits
 from .write_behind import Ahead, Flusher
 
 
 @attrs.define(eq=False, kw_only=True)
-class ConversationLog(Branches):
+class ConversationLog(Waits):
     journal: Journal
     bus: EventBus
     fence: Fence
@@ -74,10 +75,6 @@ class ConversationLog(Branches):
     """Model calls and tool calls of the run, those under way included."""
     _meters: dict[str, Meter] = attrs.field(factory=dict)
     """Of the executions that have a limit, by key."""
-    _waiting: dict[str, tuple[trio.Event, Meters]] = attrs.field(factory=dict)
-    """Who waits for a decision in this life, by approval."""
-    _unauthorized: dict[object, tuple[Wanted, trio.Event, Meters]] = attrs.field(factory=dict)
-    """Who waits for a credential, and for whom."""
 
     @property
     def run(self) -> Run:
@@ -273,20 +270,15 @@ class ConversationLog(Branches):
     def _take_in(self, event: e.LogEvent, stored: Event) -> None:
         self.state.apply_below(e.Entry(stored.seq, stored.at, event))
         if isinstance(event, e.ApprovalResolved | e.ApprovalExpired):
-            self._answer(event.id)
+            self.end_wait(event.id)
+        elif isinstance(event, e.ApprovalVoid) and isinstance(self._asked(event.id), ProxyQuestion):
+            self.end_wait(event.id)  # the call looks what has become of its task
         if isinstance(event, e.RunResumed) or (isinstance(event, e.ApprovalResolved) and event.token):
-            for _wanted, ready, meters in list(self._unauthorized.values()):
-                self.resume(meters)
-                ready.set()
-            self._unauthorized.clear()
+            self.end_credential_waits()
         self.bus.publish(topic(stored.stream), stored)
 
-    def _answer(self, approval: str) -> None:
-        waiter = self._waiting.pop(approval, None)
-        if waiter is not None:
-            answered, meters = waiter
-            self.resume(meters)  # here and not in the waiter: in between the run would look idle
-            answered.set()
+    def _asked(self, approval: str) -> Asked[Any]:
+        return self.state.approvals[approval].asked
 
     # ----------------------------------------------------------- what a run does
 
@@ -306,29 +298,14 @@ class ConversationLog(Branches):
             await self.admit(meters)
             asked = ask()
             id = asked.id
-            await self.save(e.ApprovalRequested(asked), questions=[row_of(asked)])
+            await self.put(asked)
         if id not in self.run.decisions:
-            answered = trio.Event()
-            self._waiting[id] = (answered, meters)
-            self.release(meters)
-            try:
-                await answered.wait()
-            finally:
-                if self._waiting.pop(id, None) is not None:  # cancelled: `_answer` did not count us in again
-                    self.resume(meters)
+            await self.wait_for_end([id], meters)
         return cast(D | Expired, self.run.decisions[id])  # the fold reads it by its question
 
-    async def credential(self, wanted: Wanted, meters: Meters) -> None:
-        """Wait, without keeping the run active, until a command moves the run on, perhaps with a token."""
-        waiter = object()
-        ready = trio.Event()
-        self._unauthorized[waiter] = (wanted, ready, meters)
-        self.release(meters)
-        try:
-            await ready.wait()
-        finally:
-            if self._unauthorized.pop(waiter, None) is not None:
-                self.resume(meters)
+    async def put(self, *asked: Asked[Any]) -> None:
+        """Put questions to people."""
+        await self.save(*map(e.ApprovalRequested, asked), questions=[row_of(each) for each in asked])
 
     # ------------------------------------------------------------- what it counts
 
@@ -337,12 +314,6 @@ class ConversationLog(Branches):
         """Only somebody outside can move the run on, and nobody was told yet."""
         run = self.state.head.run
         return self.still and run is not None and run.state == "running"
-
-    @property
-    def unauthorized(self) -> Wanted | None:
-        """What a branch needs a credential for; of several, that which a server has asked for itself."""
-        wanted = [each for each, _, _ in self._unauthorized.values()]
-        return next((each for each in wanted if each.status), wanted[0] if wanted else None)
 
 
 async def open_log(

@@ -12,7 +12,7 @@ from ..models.a2a_end import A2AEnd
 from ..models.messages import ToolCall, Verbatim
 from ..models.usage import StepUsage
 
-StepKind: TypeAlias = Literal["model", "node", "attempt", "route", "call"]
+StepKind: TypeAlias = Literal["model", "delegation", "node", "attempt", "route", "call"]
 
 
 @attrs.frozen
@@ -40,6 +40,14 @@ class Replied:
     hops: Sequence[Hop] = ()
     a2a: A2AEnd | None = None
     """What a script says of the task."""
+
+
+@attrs.frozen
+class Delegation:
+    """The call that a node of `type: a2a` makes."""
+
+    kind: ClassVar[StepKind] = "delegation"
+    call: ToolCall
 
 
 @attrs.frozen
@@ -96,4 +104,4 @@ class StepFailed:
     hops: Sequence[Hop] = ()
 
 
-StepOutcome: TypeAlias = Replied | Ended | Chosen | NotSent | StepFailed
+StepOutcome: TypeAlias = Replied | Delegation | Ended | Chosen | NotSent | StepFailed

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..approvals.decided import Decided
+from ..tools.delegation import RemoteItem, RemoteTask
 from ..tools.needs import Need, NeedsAnswers
-from .events import BatchFinished, StepFinished, ToolStarted
+from .events import BatchFinished, Origin, StepFinished, ToolStarted
 
 
 @attrs.define
@@ -111,6 +112,14 @@ class CallRecord:
     """Why its outcome is unknown."""
     left: float = 0.0
     """When its last attempt did."""
+    remote: RemoteTask | None = None
+    """The task that the agent that was called has for it."""
+    remote_items: Sequence[RemoteItem] = ()
+    """The questions that it asked last."""
+    brought: set[str] = attrs.field(factory=set)
+    """The approvals whose ends attempts have taken to that agent."""
+    rejected: bool = False
+    """A person rejected something in the task of that agent, here or there."""
 
 
 @attrs.define
@@ -127,7 +136,8 @@ class Run:
     token: bool
     """Whether that command came with one."""
     message_id: str | None = None
-    """As in `RunStarted`."""
+    """As in `RunStarted`, like `origin`."""
+    origin: Origin | None = None
     unsettled: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)

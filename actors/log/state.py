@@ -11,7 +11,7 @@ Rules of the fold:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 import attrs
@@ -21,11 +21,14 @@ from ..approvals.asked import Asked
 from ..approvals.decided import Decided, Expired
 from ..approvals.kinds import Approval
 from ..approvals.outcome_approval import unknown_text
-from ..tools.needs import NeedsAnswers
+from ..approvals.proxy_approval import ProxyQuestion
+from ..models.messages import ToolCall
+from ..tools.delegation import RemoteTask
+from ..tools.needs import NeedsAnswers, NeedsDecisions
 from . import events as e
 from .event_json import decode
 from .head import Head, advance
-from .outcomes import Chosen, Ended, NotSent, Replied, StepFailed
+from .outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
 from .record import ENDED, CallRecord, CallState, CallView, Exchange, Message, Run, Tally
 
 
@@ -63,7 +66,7 @@ class Conversation:
                 _conversation(self, entry, event)
             case e.StepFinished() | e.BatchFinished():
                 _step(self, entry, event)
-            case e.ToolStarted() | e.ToolFinished() | e.ToolUnknown():
+            case e.ToolStarted() | e.ToolAccepted() | e.ToolFinished() | e.ToolUnknown():
                 _tool(self, entry, event)
             case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
                 _approval(self, entry, event)
@@ -152,17 +155,20 @@ def _step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
             c.update_call(run.calls[event.key], content, state=state, result=content, is_error=is_error)
         case Replied() as reply:
             run.steps[event.key] = event
-            _replied(c, entry, event, reply)
+            if reply.text:
+                c.say(entry, "assistant", reply.text, event.node)
+            _requested(c, entry, event, reply.tool_calls)
+        case Delegation(call=call):
+            run.steps[event.key] = event
+            _requested(c, entry, event, (call,))
         case Ended() | Chosen() | StepFailed():
             run.steps[event.key] = event
         case _:
             assert_never(event.outcome)
 
 
-def _replied(c: Conversation, entry: e.Entry, step: e.StepFinished, reply: Replied) -> None:
-    if reply.text:
-        c.say(entry, "assistant", reply.text, step.node)
-    for index, call in enumerate(reply.tool_calls):
+def _requested(c: Conversation, entry: e.Entry, step: e.StepFinished, calls: Sequence[ToolCall]) -> None:
+    for index, call in enumerate(calls):
         view = CallView(call.id, call.name, call.arguments)
         message = Message(c.message_id(entry.seq, index + 1), "tool", "", entry.at, step.node, view)
         _live(c).calls[f"{step.key}.{index}"] = CallRecord(len(c.messages))
@@ -174,8 +180,11 @@ def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
     match event:
         case e.ToolStarted():
             _tool_started(c, entry, event, record)
-        case e.ToolFinished(need=None, result=result):
+        case e.ToolAccepted(remote_task=id, context=context):
+            record.remote = RemoteTask(id, context)
+        case e.ToolFinished(need=None, result=result, rejected=rejected):
             _attempt_over(c, entry, event, "finished")
+            record.rejected = record.rejected or rejected
             content = result.content
             c.update_call(record, content, state="finished", result=content, is_error=result.is_error)
         case e.ToolFinished(need=need):
@@ -183,6 +192,8 @@ def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
             record.need = need
             if isinstance(need, NeedsAnswers):
                 record.asked, record.asked_at = need, event.attempt
+            elif isinstance(need, NeedsDecisions):
+                record.remote_items = need.items
             c.update_call(record, state="waiting")
         case e.ToolUnknown(reason=reason):
             _attempt_over(c, entry, event, "unknown")
@@ -199,6 +210,7 @@ def _tool_started(c: Conversation, entry: e.Entry, event: e.ToolStarted, record:
     record.attempts[event.attempt] = "started"
     record.started = event
     record.need = None
+    record.brought.update(event.brings)
     # A call is shown as what it means, once that is known.
     meant = {"name": event.tool, "arguments": event.arguments, "server": event.server, "facade": event.facade}
     # What was said of an earlier attempt, that nobody knows its outcome, is not true of this one.
@@ -239,14 +251,20 @@ def _approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:
         case e.ApprovalExpired():
             approval = attrs.evolve(c.approvals[event.id], state="expired", settled=entry.at)
             _decided(c, approval, Expired(on_expiry=approval.asked.on_expiry))
-        case e.ApprovalVoid(superseded_by=by):
+        case e.ApprovalVoid(superseded_by=by, reason=reason):
             approval = c.approvals[event.id]
             if by is not None:
-                asked = attrs.evolve(approval.asked, superseded_by=by)
-                approval = attrs.evolve(approval, body={**approval.body, "superseded_by": by}, asked=asked)
+                approval = _patched(approval, superseded_by=by)
+            if isinstance(approval.asked, ProxyQuestion):
+                approval = _patched(approval, void_reason=reason)
             c.approvals[approval.id] = attrs.evolve(approval, state="void", settled=entry.at)
         case _:
             assert_never(event)
+
+
+def _patched(approval: Approval, **patch: Any) -> Approval:
+    asked = attrs.evolve(approval.asked, **patch)
+    return attrs.evolve(approval, body={**approval.body, **patch}, asked=asked)
 
 
 def _asked(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:
@@ -274,6 +292,7 @@ def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
     run.decisions[approval.id] = decision
     if (record := run.calls.get(asked.key)) is None or c.has_ended(record):
         return  # the call may end while the decision is on its way
+    record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)
     lost = any(state != "finished" for state in record.attempts.values())
     if (end := asked.settled(decision, lost=lost)) is not None:
         c.update_call(record, end.text, state=end.state, result=end.text, is_error=end.is_error)
@@ -310,6 +329,7 @@ def _run_started(c: Conversation, event: e.RunStarted) -> None:
         unsettled=[event.command],
         commands=[event.command],
         message_id=event.message_id,
+        origin=event.origin,
     )
 
 

@@ -8,10 +8,10 @@ from typing import TypeVar, cast
 from ..common.errors import Fault
 from . import events as e
 from .log import ConversationLog
-from .outcomes import Chosen, Ended, Replied, StepFailed, StepKind, StepOutcome
+from .outcomes import Chosen, Delegation, Ended, Replied, StepFailed, StepKind, StepOutcome
 from .void import save_over
 
-Outcome = TypeVar("Outcome", Replied, Ended, Chosen)
+Outcome = TypeVar("Outcome", Replied, Delegation, Ended, Chosen)
 
 
 class ReplayMismatch(Exception):

@@ -9,6 +9,8 @@ from typing import Any
 from ...runtime.journal.errors import QuestionTaken
 from ...runtime.journal.protocol import CloseQuestion, SettleIntent
 from ..approvals.asked import Asked
+from ..approvals.kinds import Approval
+from ..approvals.proxy_approval import ProxyQuestion
 from . import events as e
 from .head import RunHead
 from .log import ConversationLog, row_of
@@ -33,13 +35,20 @@ async def save_over(
             if await log.save_soon(*events, settle=settle, when=holds):
                 return
             continue
-        close = [CloseQuestion(id, "void") for id in over]
+        close = [closed(approvals[id], why) for id in over]
         try:
             if await log.save(*events, *others, settle=settle, questions=close, when=holds):
                 return
         except QuestionTaken:
             rows = [await log.journal.question(id) for id in over]
             faster |= {row.id for row in rows if row is not None and row.state == "decided"}
+
+
+def closed(approval: Approval, why: str) -> CloseQuestion:
+    """The row of an approval that is taken back. People who come too late to decide what another agent asked
+    are told why: often it was decided there."""
+    patch = {"void_reason": why} if isinstance(approval.asked, ProxyQuestion) else {}
+    return CloseQuestion(approval.id, "void", patch)
 
 
 def replace(log: ConversationLog, old: str, new: Asked[Any]) -> Awaitable[bool]:

@@ -11,6 +11,7 @@ import trio
 
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import Refused
+from ..tools.masking import Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import (
     CallTool,
@@ -34,7 +35,6 @@ from .failures import (
     wanted,
 )
 from .in_flight import Flight
-from .masking import Secrets
 from .session import Line, Link
 from .tool_list import list_tools
 from .wire import NotOffered, addresses_required, error_result, input_required

@@ -14,11 +14,11 @@ from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff, Streak
+from ..tools.bearer import forwarding
+from ..tools.masking import Secrets
 from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
-from .bearer import forwarding
 from .failures import first_line, meaning, wanted
 from .in_flight import Flights
-from .masking import Secrets
 from .session import (
     NOT_SPOKEN,
     Admission,

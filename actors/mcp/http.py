@@ -22,7 +22,7 @@ import trio
 from ...config.agent_config import MAX_STORED_BYTES
 from ...runtime.restart import Backoff, Streak
 from ..common.tls import trusted, why_unreached
-from .bearer import current_bearer
+from ..tools.bearer import current_bearer
 from .environment import proxy_to
 from .failures import (
     REQUEST_REFUSED,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from ..tools.bearer import forward_from_here, forwarding
 from ..tools.tool import CallTool, Elicitation, ElicitationAnswer
-from .bearer import forward_from_here, forwarding
 from .wire import MAX_QUESTIONS, answer_to_wire, question_from_wire
 
 if TYPE_CHECKING:

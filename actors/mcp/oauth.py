@@ -10,8 +10,8 @@ import attrs
 import httpx2
 
 from ...config.mcp import OAuthConfig
+from ..tools.masking import Secrets
 from .failures import UNAUTHORIZED, first_line
-from .masking import Secrets
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken

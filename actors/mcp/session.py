@@ -14,12 +14,12 @@ import trio
 
 from ...config.mcp import McpServerConfig
 from ...config.secrets import secrets_of_values
+from ..tools.masking import Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import Tool
 from .environment import CommandNotFound, EnvFileError, find_command, read_env_file
 from .failures import first_line, http_status, meaning, worth_retrying
 from .in_flight import Flights
-from .masking import Secrets
 from .wire import validation_text
 
 if TYPE_CHECKING:

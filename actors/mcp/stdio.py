@@ -21,11 +21,11 @@ import anyio
 import trio
 
 from ...config.agent_config import MAX_STORED_BYTES
+from ..tools.masking import MaskedStream
 from .failures import UNREACHABLE
 from .in_flight import note_withdrawal
 from .incoming import error_reply, parse_message
 from .lines import LineFramer, LineWriter
-from .masking import MaskedStream
 from .message_bound import Lines, Message
 from .requests import Outgoing, Requests
 from .stderr import MAX_LINE, Stderr

@@ -11,9 +11,9 @@ import trio
 
 from ...config.mcp import McpServerConfig, ToolFilter
 from ...runtime.restart import Backoff, Streak
+from ..tools.bearer import current_bearer
 from ..tools.catalogue import admits
 from ..tools.tool import Tool
-from .bearer import current_bearer
 from .failures import first_line, http_status, meaning
 from .session import Link
 from .wire import MAX_LABEL, MAX_PROBLEMS, tool_from_wire

@@ -10,6 +10,7 @@ from ...config.nodes import (
     LoopNode,
     Node,
     ParallelNode,
+    RemoteAgentNode,
     RouterNode,
     SequentialNode,
 )
@@ -19,6 +20,7 @@ from .llm import llm
 from .loop import loop
 from .node import Execute, RunScope
 from .parallel import parallel
+from .remote_agent import remote_agent
 from .router import router
 from .sequential import sequential
 
@@ -35,6 +37,8 @@ def node(spec: Node, scope: RunScope) -> Behaviour[Execute]:
             return loop(spec, scope)
         case RouterNode():
             return router(spec, scope)
+        case RemoteAgentNode():
+            return remote_agent(spec, scope)
         case CheckpointNode():
             return checkpoint(spec, scope)
         case _:

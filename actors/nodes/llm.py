@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from functools import partial
-
 from ...config.nodes import LlmNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
-from ..calls.call_scope import CallScope
-from ..calls.dispatch import Dispatch
-from ..calls.settler import EXIT_LOOP, CallEnd, Settler
-from ..calls.turn_to_ask import turns_to_ask
+from ..calls.settler import EXIT_LOOP, CallEnd
 from ..common.errors import NodeFailed
 from ..gate.gate import Place, descend
 from ..log.outcomes import NodeEnd, Replied
-from ..log.record import Tally
-from ..models.messages import ModelTool, ToolCall
+from ..models.messages import ModelTool
 from ..tools.needs import Wanted
-from ..tools.slots import Slots
 from .ask_model import ask_model
 from .history import earlier_turns, exchange, this_turn
-from .node import Execute, RunScope, execute_once, fill, occasion
+from .node import Execute, RunScope, execute_once, fill
+from .node_calls import settle_calls
 from .offers import Offer
-
-logger = logging.getLogger("stopgo.tools")
 
 EXIT_TOOL = ModelTool(
     EXIT_LOOP,
@@ -71,7 +61,8 @@ class _Llm:
             if not asked:
                 return NodeEnd(reply.text)
             self._bound(len(asked))
-            ends = await self._settle(execute, place, f"{execute.key}:{number}", asked)
+            key = f"{execute.key}:{number}"
+            ends = await settle_calls(scope, spec, execute, place, key, asked)
             stop = self._stop(reply, ends, place)
             # Earlier versions continued a loop after a rejection; a recorded next step means this run did.
             if stop is not None and not (
@@ -133,39 +124,3 @@ class _Llm:
         if no is not None and rejected:
             return NodeEnd(no.content if no.expired else CANCELLED, rejected=True, exited=exited)
         return NodeEnd(reply.text, exited=True)
-
-    def _calls(self, execute: Execute, place: Place) -> CallScope:
-        services = self._scope.services
-        return CallScope(
-            log=self._scope.log,
-            registry=services.registry,
-            arguments=services.arguments,
-            authorization=services.authorization,
-            tokens=services.tokens,
-            searching=self._scope.searching,
-            place=place,
-            node=self._spec.name,
-            can_exit_loop=self._spec.can_exit_loop,
-            meters=execute.meters,
-            max_calls=services.config.limits.max_tool_calls,
-            occasion=partial(occasion, self._scope, self._spec, execute),
-        )
-
-    async def _settle(
-        self, execute: Execute, place: Place, key: str, asked: Sequence[ToolCall]
-    ) -> list[CallEnd]:
-        log = self._scope.log
-        scope = self._calls(execute, place)
-        dispatch = Dispatch(scope, Slots(self._scope.services.config.tools.max_parallel))
-        settlers = [Settler(scope, dispatch, turn) for turn in turns_to_ask(len(asked))]
-        jobs = [
-            partial(settler.settle, f"{key}.{index}", call)
-            for index, (settler, call) in enumerate(zip(settlers, asked, strict=True))
-        ]
-        ends = await log.gather(*jobs, meters=execute.meters)
-        if key not in log.run.batches:
-            tally = log.run.tallies.get(key, Tally())
-            finished = tally.finished(key, self._spec.name, [not end.is_error for end in ends])
-            await log.save_soon(finished)
-            logger.info("%s conversation=%s", finished.line, log.state.id)
-        return ends

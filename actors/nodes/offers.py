@@ -29,6 +29,7 @@ class Menu:
     only picks."""
 
     shelves: tuple[Shelf, ...] = ()
+    agents: tuple[tuple[Tool, ModelTool], ...] = ()
     told: tuple[tuple[tuple[Tool, ModelTool], ...], ...] = ()
     """For each shelf, its tools as models see them; empty for a server that is one tool."""
     _offers: dict[object, Offer] = attrs.field(factory=dict)
@@ -36,7 +37,7 @@ class Menu:
 
     def at(self, place: Place) -> Offer:
         """What is offered to a node at this place."""
-        filters = (place.servers, place.tools)
+        filters = (place.servers, place.tools, place.agents)
         offer = self._offers.get(filters)
         if offer is None:
             offer = self._offers[filters] = Offer(tuple(self._tools(place)), self._line(place))
@@ -47,7 +48,8 @@ class Menu:
             if shelf.facade is None:
                 yield from (model_tool for tool, model_tool in told if offered(tool, place))
             elif seen := tuple(tool for tool in shelf.tools if offered(tool, place)):
-                yield _facade(facade_tool(shelf.facade, shelf.server.name, seen))
+                yield _as_it_is(facade_tool(shelf.facade, shelf.server.name, seen))
+        yield from (model_tool for tool, model_tool in self.agents if offered(tool, place))
 
     def _line(self, place: Place) -> str:
         marks, tools = [], []
@@ -72,6 +74,7 @@ class Menu:
 def menu(catalogue: Catalogue) -> Menu:
     return Menu(
         catalogue.shelves,
+        tuple((tool, _as_it_is(tool)) for tool in catalogue.agents),
         tuple(
             () if shelf.facade else tuple((tool, _model_tool(tool)) for tool in shelf.tools)
             for shelf in catalogue.shelves
@@ -99,7 +102,7 @@ def _model_tool(tool: Tool) -> ModelTool:
     return ModelTool(tool.name, description, tool.input_schema, _destructive(tool), tool.description)
 
 
-def _facade(tool: Tool) -> ModelTool:
+def _as_it_is(tool: Tool) -> ModelTool:
     return ModelTool(tool.name, tool.description, tool.input_schema, _destructive(tool))
 
 

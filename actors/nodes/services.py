@@ -33,6 +33,8 @@ class Services:
     tokens: Tokens
     owner: str
     """Who claims conversations: this process."""
+    agent_id: str
+    """What other agents know this one by, whatever it is called: the same for as long as its data."""
     wall: WallClock
     registry: ActorRef[RegistryMessage]
     model: Callable[[str], Awaitable[StartedModel]]

@@ -13,12 +13,14 @@ from typing import TypeAlias
 
 import attrs
 
+from ...config.a2a import RemoteAgentConfig
 from ...config.agent_config import AgentConfig
 from ...config.mcp import McpServerConfig, ToolFilter
 from ...config.wildcards import is_named
 from ...runtime.errors import Refused
+from .delegation import MESSAGE
 from .names import hashed, looks_prefixed, plain_name, prefixed_name
-from .tool import Tool
+from .tool import Hints, Tool
 
 Offers: TypeAlias = Mapping[str, Sequence[Tool]]
 """What servers list, by server."""
@@ -52,11 +54,13 @@ class Catalogue:
     """By what models call them: a tool, or a server as one."""
     _inside: Mapping[str, Mapping[str, Tool]] = attrs.field(factory=dict)
     """Tools by server and by each of their names."""
+    agents: tuple[Tool, ...] = ()
+    """Those by which work is delegated to other agents, in the order of the file."""
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """Every tool that can be called."""
-        return tuple(tool for shelf in self.shelves for tool in shelf.tools)
+        return (*(tool for shelf in self.shelves for tool in shelf.tools), *self.agents)
 
     def of_server(self, server: str, name: str) -> Tool | None:
         """A server's tool by the name it has here, by its own, or by the one `tool_names: prefixed` gives it:
@@ -65,7 +69,8 @@ class Catalogue:
 
     def counting(self, count: Callable[[Sequence[Tool]], Sequence[Tool]]) -> Catalogue:
         """The same with the hints that count."""
-        return _filled(tuple(attrs.evolve(shelf, tools=tuple(count(shelf.tools))) for shelf in self.shelves))
+        shelves = (attrs.evolve(shelf, tools=tuple(count(shelf.tools))) for shelf in self.shelves)
+        return _filled(tuple(shelves), self.agents)
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """What may be meant by a name that nothing has: whose own name it is, else what looks like it."""
@@ -90,14 +95,32 @@ def catalogue(config: AgentConfig, offers: Offers) -> Catalogue:
         for server in config.enabled_servers
         if server.name in offers
     )
-    return _filled(_resolved(config, shelves))
+    return _filled(_resolved(config, shelves), tuple(map(_agent_tool, config.remote_agents)))
 
 
-def _filled(shelves: tuple[Shelf, ...]) -> Catalogue:
+def _agent_tool(agent: RemoteAgentConfig) -> Tool:
+    """The tool by which models delegate work to an agent."""
+    return Tool(
+        name=agent.tool_name,
+        description=f"Delegate task to A2A agent '{agent.name}'. {agent.description}".rstrip(),
+        input_schema={
+            "type": "object",
+            "properties": {MESSAGE: {"type": "string", "description": "What the agent is to do."}},
+            "required": [MESSAGE],
+        },
+        server=agent.id,
+        hints=Hints(destructive=agent.destructive_hint),
+    )
+
+
+def _filled(shelves: tuple[Shelf, ...], agents: tuple[Tool, ...]) -> Catalogue:
     entries: dict[str, Tool | Shelf] = {}
     for shelf in shelves:
         entries.update(zip(_names(shelf), (shelf,) if shelf.facade else shelf.tools, strict=False))
-    return Catalogue(shelves, entries, {shelf.server.name: _inside(shelf) for shelf in shelves})
+    entries.update((tool.name, tool) for tool in agents)
+    inside = {shelf.server.name: _inside(shelf) for shelf in shelves}
+    inside.update((tool.server, {tool.name: tool}) for tool in agents)
+    return Catalogue(shelves, entries, inside, agents)
 
 
 def _inside(shelf: Shelf) -> Mapping[str, Tool]:
@@ -111,6 +134,7 @@ def _inside(shelf: Shelf) -> Mapping[str, Tool]:
 def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) -> tuple[Tool, ...]:
     """The tools there are of what a server lists, each under a name of its own."""
     others = {one_name(other) for other in config.mcp_servers if other.expose == "server" and other != server}
+    others |= {agent.tool_name for agent in config.remote_agents}
     kept = [
         attrs.evolve(tool, misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others)
         for tool in tools

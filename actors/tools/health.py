@@ -33,6 +33,8 @@ class Health:
     servers: tuple[PartHealth, ...]
     models: tuple[PartHealth, ...]
     store: PartHealth
+    agents: tuple[PartHealth, ...] = ()
+    """Those that work may be delegated to. The agent is ready without them."""
 
 
 def health_of(
@@ -59,4 +61,5 @@ def health_of(
         servers,
         tuple(PartHealth(name, "ready") for name in models),
         PartHealth("journal", "stopping" if stopping else "ready"),
+        tuple(PartHealth(name, status.state, status.error) for name, status in directory.agents.items()),
     )

@@ -10,12 +10,13 @@ call goes on as the next attempt, in this life or a later one, when the need is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
 
 from . import elicitation
+from .delegation import RemoteInputRequired, RemoteItem, is_remote
 from .tool import Elicitation, ToolAuthRequired, ToolInputRequired
 
 MAX_CHALLENGE = 2000
@@ -31,6 +32,12 @@ class Wanted:
     """With which HTTP status the server refused; None when it was not asked."""
     challenge: str | None = None
     """What its `WWW-Authenticate` said (RFC 9110, section 11.6.1)."""
+
+    @property
+    def who(self) -> str:
+        """The server, in words."""
+        agent = is_remote(self.server)
+        return f'Agent "{self.server.partition(":")[2]}"' if agent else f'Tool server "{self.server}"'
 
     def to_json(self) -> dict[str, Any]:
         return {key: value for key, value in attrs.asdict(self).items() if value is not None}
@@ -79,7 +86,17 @@ class NeedsAnswers:
         }
 
 
-Need: TypeAlias = NeedsToken | NeedsAnswers
+@attrs.frozen
+class NeedsDecisions:
+    """The task of another agent waits for the answers to its questions. They are brought as they come, one by
+    one or together."""
+
+    items: Sequence[RemoteItem]
+    refusals: Mapping[str, str] = attrs.field(factory=dict)
+    """By the name of the item: why the agent did not take the answer to it."""
+
+
+Need: TypeAlias = NeedsToken | NeedsAnswers | NeedsDecisions
 
 
 def askable(asked: Elicitation) -> Elicitation | Unaskable:
@@ -97,3 +114,8 @@ def answers(wanted: ToolInputRequired) -> NeedsAnswers:
     """The need of answers to a server's questions."""
     requests = {name: askable(asked) for name, asked in wanted.requests.items()}
     return NeedsAnswers(requests, wanted.state, wanted.answers)
+
+
+def decisions(wanted: RemoteInputRequired) -> NeedsDecisions:
+    """The need of answers to the questions of another agent."""
+    return NeedsDecisions(tuple(wanted.items), dict(wanted.refusals))

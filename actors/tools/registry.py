@@ -17,6 +17,7 @@ from ...runtime.context import Behaviour, Context
 from ...runtime.message import Request
 from ...runtime.ref import ActorRef
 from .catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from .delegation import RemoteAgentMessage
 from .facade import Malformed, unwrap
 from .known import KnownTools, changes
 from .slots import Slots
@@ -37,9 +38,19 @@ class Server:
 
 
 @attrs.frozen(eq=False)
+class RemoteServer:
+    """The same of another agent. `name` is that among the servers."""
+
+    name: str
+    ref: ActorRef[RemoteAgentMessage]
+    slots: Slots
+    forwards_bearer: bool
+
+
+@attrs.frozen(eq=False)
 class Resolved:
     tool: Tool
-    server: Server
+    server: Server | RemoteServer
     arguments: Mapping[str, Any]
     """Those of the tool itself: of a call to a server that is one tool, the inner ones."""
     facade: str | None = None
@@ -69,6 +80,13 @@ class Register(Request["RegistryMessage", None]):
 
     server: Server
     tools: tuple[Tool, ...]
+
+
+@attrs.frozen(eq=False)
+class RegisterAgent(Request["RegistryMessage", None]):
+    """Offer an agent of the configuration, which says all there is to know of it as a tool."""
+
+    server: RemoteServer
 
 
 @attrs.frozen(eq=False)
@@ -104,7 +122,7 @@ class Accept(Request["RegistryMessage", Tool | NotFound | Literal["changed"]]):
     hash: str
 
 
-RegistryMessage: TypeAlias = Register | Update | Resolve | Accept
+RegistryMessage: TypeAlias = Register | RegisterAgent | Update | Resolve | Accept
 
 Publish: TypeAlias = Callable[[Catalogue, Mapping[str, str]], None]
 """Told of all tools whenever they change, and of the servers whose change was refused, with the reason."""
@@ -118,6 +136,8 @@ def registry(config: AgentConfig, publish: Publish, known: KnownTools) -> Behavi
             match message:
                 case Register(server=server, tools=tools):
                     return await book.register(server, tools)
+                case RegisterAgent(server=server):
+                    return book.register_agent(server)
                 case Update(server=name, tools=tools):
                     return await book.update(name, tools)
                 case Resolve(tool=name, arguments=arguments, server=owner):
@@ -140,18 +160,24 @@ class _Book:
     _config: AgentConfig
     _publish: Publish
     _known: KnownTools
-    _servers: dict[str, Server] = attrs.field(factory=dict)
+    _servers: dict[str, Server | RemoteServer] = attrs.field(factory=dict)
     _offers: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict)
     """As the servers list them."""
     _refused: dict[str, tuple[tuple[Tool, ...], str]] = attrs.field(factory=dict)
     """Changes that collide, with the reason."""
-    _catalogue: Catalogue = attrs.field(factory=Catalogue)
+    _catalogue: Catalogue = attrs.field(
+        default=attrs.Factory(lambda self: catalogue(self._config, {}), takes_self=True)
+    )
     """Of the tools with the hints that count."""
     _held: dict[str, frozenset[str]] = attrs.field(factory=dict)
     """Of each server, the definitions whose weaker hints do not count, as they were last warned of."""
 
     async def register(self, server: Server, tools: tuple[Tool, ...]) -> None:
         await self._take(server.name, tools)
+        self._servers[server.name] = server
+        self._tell()
+
+    def register_agent(self, server: RemoteServer) -> None:
         self._servers[server.name] = server
         self._tell()
 

@@ -5,7 +5,7 @@ Also the actor that tells the registry of changed lists of tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ from ...runtime.context import Behaviour, background
 from ...runtime.message import Message
 from ...runtime.ref import ActorRef
 from .catalogue import Catalogue
+from .delegation import RemoteAgentStatus
 from .registry import RegistryMessage, Update
 from .server_status import ServerStatus
 from .tool import Tool
@@ -26,6 +27,8 @@ class ServerDirectory:
     refused: Mapping[str, str] = attrs.field(factory=dict)
     """Servers whose tools have changed in a way that collides with others', and how."""
     servers: dict[str, ServerStatus] = attrs.field(factory=dict)
+    agents: dict[str, RemoteAgentStatus] = attrs.field(factory=dict)
+    """The other agents, by name."""
     warnings: tuple[str, ...] = ()
     """Sentences on tools and rules that fit each other badly, as of what is listed now."""
     changed: dict[str, None] = attrs.field(factory=dict)
@@ -39,6 +42,10 @@ class ServerDirectory:
         self.servers[status.name] = status
         self.changed[status.name] = None
         self.news.set()
+
+    def set_agents(self, names: Iterable[str], status: RemoteAgentStatus) -> None:
+        """Take note of how an agent is, under each name that it has."""
+        self.agents.update(dict.fromkeys(names, status))
 
     @property
     def listed(self) -> Mapping[str, tuple[Tool, ...]]:

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from email.utils import formatdate
 from importlib.metadata import version
-from ipaddress import ip_address
 from time import time
 from typing import Any, assert_never
 
@@ -16,35 +15,11 @@ import attrs
 from quart import Quart, Response, request
 from werkzeug.exceptions import MethodNotAllowed, NotFound
 
-from ...actors.agent import Agent
-from .. import chunked_json, headers, sse
-from ..body import parse_json, read_body
-from ..errors import RequestError
-from ..event_stream import StreamBody, stream_reply
-from ..openapi import DISTRIBUTION
-from ..responses import answer as http_answer
-from ..responses import reply, session_id
-from .a2a_errors import A2AError
-from .agent_card import EXTENSIONS, About, Offered, card
-from .dialect import (
-    IDEMPOTENCY,
-    OLDER,
-    V03,
-    V03_HTTP,
-    V1,
-    VERSION_HEADER,
-    Dialect,
-    check_version,
-    dialect_of,
-    extensions_in,
-)
-from .hitl import HITL
-from .http_paths import find
-from .json_rpc import Id, id_of, read_call, write_error, write_result
-from .message_delivery import Caller
-from .output_modes import OutputModes
-from .push import PushNotifier, SetBy
-from .task import (
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK, VERSION_HEADER
+from ...actors.a2a.wire.http_paths import find
+from ...actors.a2a.wire.json_rpc import Id, id_of, read_call, write_error, write_result
+from ...actors.a2a.wire.task import (
     Answer,
     CancelTask,
     DeletePush,
@@ -59,6 +34,29 @@ from .task import (
     StreamItem,
     Subscribe,
 )
+from ...actors.agent import Agent
+from .. import chunked_json, headers, sse
+from ..body import parse_json, read_body
+from ..errors import RequestError
+from ..event_stream import StreamBody, stream_reply
+from ..openapi import DISTRIBUTION
+from ..responses import answer as http_answer
+from ..responses import reply, session_id
+from .agent_card import EXTENSIONS, About, Offered, card
+from .dialect import (
+    OLDER,
+    V03,
+    V03_HTTP,
+    V1,
+    Dialect,
+    check_version,
+    dialect_of,
+    extensions_in,
+)
+from .message_delivery import Caller
+from .origin import origin_of
+from .output_modes import OutputModes
+from .push import PushNotifier, SetBy
 from .task_server import TaskServer
 
 MAX_STREAMS = 100
@@ -184,12 +182,14 @@ class A2A:
             case Send():
                 modes = OutputModes(wanted.modes)
                 modes.check()
-                answer = await self._tasks.send(wanted, _caller(wanted, dialect, extensions))
+                answer = await self._tasks.send(wanted, self._caller(wanted, dialect, extensions))
                 shown = modes.item(answer)
                 assert isinstance(shown, type(answer))
                 return shown
             case GetTask():
-                return await self._tasks.get(wanted, hitl=hitl)
+                if LOOK in extensions:
+                    await self._tasks.look(wanted)
+                return await self._tasks.get(wanted, hitl=hitl, tell_pending=LOOK in extensions)
             case CancelTask():
                 return await self._tasks.cancel(wanted, hitl=hitl)
             case ListTasks():
@@ -215,7 +215,7 @@ class A2A:
         modes.check()
         match wanted:
             case Send():
-                items = self._tasks.stream(wanted, _caller(wanted, dialect, extensions))
+                items = self._tasks.stream(wanted, self._caller(wanted, dialect, extensions))
             case Subscribe():
                 items = self._tasks.subscribe(wanted, hitl=HITL in extensions)
             case _:
@@ -258,6 +258,26 @@ class A2A:
             if not self._streams[peer]:
                 del self._streams[peer]
 
+    def _caller(self, send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
+        """Raises `A2AError`."""
+        try:
+            token = headers.bearer(request.headers)
+            key = headers.idempotency_key(request.headers, "POST", "/a2a")
+        except RequestError as error:
+            raise A2AError("INVALID_PARAMS", error.message) from error
+        if key is None and IDEMPOTENCY in extensions and send.message.id:
+            key = hashlib.sha256(f"{IDEMPOTENCY}\n{send.message.id}".encode()).hexdigest()
+        return Caller(
+            session_id=session_id(key),
+            key=key,
+            token=token,
+            hitl=HITL in extensions,
+            continues=dialect is OLDER,
+            is_v1=dialect.is_v1,
+            peer=_peer(),
+            origin=origin_of(send.message, headers.traceparent(request.headers), self.agent.id),
+        )
+
     # ----------------------------------------------------------------------- cards
 
     async def card(self) -> Response:
@@ -277,30 +297,12 @@ class A2A:
 
     def _about(self) -> About:
         config = self.agent.config
-        url = config.server.public_url or _listened_on()
+        # The name by which the client reaches the agent, one of those that `host_and_origin` admits: agents
+        # that call this one send credentials to no other origin.
+        url = config.server.public_url or f"http://{request.host}"
         return About(
             config.name, config.description, version(DISTRIBUTION), url.rstrip("/"), self.agent.tools()
         )
-
-
-def _caller(send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
-    """Raises `A2AError`."""
-    try:
-        token = headers.bearer(request.headers)
-        key = headers.idempotency_key(request.headers, "POST", "/a2a")
-    except RequestError as error:
-        raise A2AError("INVALID_PARAMS", error.message) from error
-    if key is None and IDEMPOTENCY in extensions and send.message.id:
-        key = hashlib.sha256(f"{IDEMPOTENCY}\n{send.message.id}".encode()).hexdigest()
-    return Caller(
-        session_id=session_id(key),
-        key=key,
-        token=token,
-        hitl=HITL in extensions,
-        continues=dialect is OLDER,
-        is_v1=dialect.is_v1,
-        peer=_peer(),
-    )
 
 
 def _peer() -> str:
@@ -338,13 +340,3 @@ def _http_reply(body: Any, status: int = 200) -> Response:
 
 def _event(body: Any) -> bytes:
     return b"data: " + chunked_json.encode(body) + b"\n\n"
-
-
-def _listened_on() -> str:
-    """The address that the request came to; a client elsewhere could not use a wildcard."""
-    host, port = request.scope["server"] or ("127.0.0.1", None)
-    address = ip_address(host.partition("%")[0])
-    if address.is_unspecified:
-        address = ip_address("127.0.0.1")
-    name = f"[{address}]" if address.version == 6 else str(address)
-    return f"http://{name}" if port is None else f"http://{name}:{port}"

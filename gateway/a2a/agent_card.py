@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import attrs
 
+from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK
 from ...actors.conversation.lists import ListedTool
-from .dialect import IDEMPOTENCY
-from .hitl import HITL
 from .output_modes import OFFERED
 
 Json = dict[str, Any]
@@ -22,6 +21,7 @@ Version = Literal["1.0", "0.3"]
 EXTENSIONS: Mapping[str, str] = {
     HITL: "Approvals of tool calls as structured requests and responses.",
     IDEMPOTENCY: "A message that is sent again with the same messageId is carried out once.",
+    LOOK: "Before a task is read, the agents that it has called are asked what they still wait for.",
 }
 INPUT_MODES = ("text/plain", "application/json", "text", "data", "file")
 """The last three are how older clients call them."""
@@ -108,7 +108,7 @@ def _capabilities(offered: Offered) -> Json:
 
 def _skill(listed: ListedTool, *, extended: bool) -> Json:
     tool = listed.tool
-    tags = [tool.server] if tool.server else []
+    tags = [tool.server]
     if extended:
         tags.append({"ask": "needs approval", "run": "runs at once", "deny": "denied"}[listed.policy])
     return {

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
+from ...actors.a2a.wire.task import Data, File, Link, Part, Text
 from ...actors.models.a2a_end import (
     DataArtifact,
     FileArtifact,
@@ -17,7 +18,6 @@ from ...actors.models.a2a_end import (
     TextArtifact,
 )
 from ...actors.tools.tool import ToolResult
-from .task import Data, File, Link, Part, Text
 
 
 def of_script(artifact: ScriptedArtifact) -> Sequence[Part]:

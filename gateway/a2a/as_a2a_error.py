@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from ...actors.a2a.wire.a2a_errors import A2AError, Reason
 from ...actors.common.errors import AgentError
-from .a2a_errors import A2AError, Reason
 
 _REASONS: Mapping[str, Reason] = {
     "already_decided": "UNSUPPORTED_OPERATION",

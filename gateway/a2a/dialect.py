@@ -10,19 +10,13 @@ from typing import Any
 import attrs
 from werkzeug.datastructures import Headers
 
-from . import older_codec, v03_codec, v03_rest_codec, v1_codec
-from .a2a_errors import A2AError
-from .error_json import http_error
-from .json_rpc import Call
-from .object_codec import Json
-from .task import Answer, Request, Send, StreamItem
-
-VERSION_HEADER = "A2A-Version"
-EXTENSION_HEADERS = ("A2A-Extensions", "X-A2A-Extensions")
-"""That of 1.0, and that of 0.3."""
-
-IDEMPOTENCY = "urn:agent-stop-and-go:idempotency:v1"
-"""Our extension: a message that comes again with the same `messageId` is the same message."""
+from ...actors.a2a.wire import older_codec, v03_codec, v03_rest_codec, v1_codec
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.a2a_headers import EXTENSION_HEADERS
+from ...actors.a2a.wire.error_json import http_error
+from ...actors.a2a.wire.json_rpc import Call
+from ...actors.a2a.wire.object_codec import Json
+from ...actors.a2a.wire.task import Answer, Request, Send, StreamItem
 
 _V1 = re.compile(r"1(\.0(\.\d+)?)?")
 _V03 = re.compile(r"(0\.[23](\.\d+)?)?")

@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...actors.a2a.wire.a2a_errors import invalid
+from ...actors.a2a.wire.a2a_headers import HITL
+from ...actors.a2a.wire.task import Data, Message
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.yes_or_no import YesOrNo
-from .a2a_errors import invalid
-from .task import Data, Message
-
-HITL = "https://kagent.dev/extensions/hitl/v1"
 
 _RESPONSES = ("tool_approval_response", "ask_user_response")
 
 
 def request_of(pending: Sequence[Asked[Any]], hint: str) -> Mapping[str, Any] | None:
     """What is put to the client; None: nothing that the extension has words for."""
-    tools = [asked for asked in pending if isinstance(asked, YesOrNo)]
+    tools = [asked for asked in pending if isinstance(asked.original, YesOrNo)]
     if tools:
         return {
             "type": "tool_approval_request",
@@ -41,7 +40,9 @@ def request_of(pending: Sequence[Asked[Any]], hint: str) -> Mapping[str, Any] | 
 
 def actions_of(asked: Asked[Any]) -> frozenset[str]:
     """The words that decide a question which is not one of yes or no."""
-    return frozenset(value for _, value in (kind.said for kind in asked.decisions) if isinstance(value, str))
+    return frozenset(
+        value for _, value in (kind.said for kind in asked.original.decisions) if isinstance(value, str)
+    )
 
 
 def response_in(message: Message) -> Mapping[str, Any] | None:
@@ -78,7 +79,7 @@ def decisions_of(response: Mapping[str, Any], pending: Sequence[Asked[Any]]) -> 
                 found[id] = {"approved": approved, **given}
             case _:
                 raise invalid("approvals", "must hold each id once, with `approved` true or false")
-    missing = [asked.id for asked in pending if isinstance(asked, YesOrNo) and asked.id not in found]
+    missing = [asked.id for asked in pending if isinstance(asked.original, YesOrNo) and asked.id not in found]
     if missing:
         raise invalid("approvals", f"must decide {missing[0]}, too")
     return found

@@ -12,15 +12,16 @@ import uuid
 
 import attrs
 
+from ...actors.a2a.wire.a2a_errors import A2AError, invalid
+from ...actors.a2a.wire.task import TERMINAL, Message, Send, State, Text
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
+from ...actors.log.events import Origin
 from ..responses import concerns
-from .a2a_errors import A2AError, invalid
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
 from .push import PushNotifier, SetBy
-from .task import TERMINAL, Message, Send, State, Text
 from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, word_of
 from .task_events import known_task, read_own_tasks
 from .task_log import TaskLog
@@ -52,6 +53,7 @@ class Caller:
     """It speaks version 1.0."""
     peer: str = ""
     """The address that it came from."""
+    origin: Origin | None = None
 
 
 @attrs.frozen
@@ -156,6 +158,7 @@ class Delivery:
                     token=self._caller.token,
                     wait=self._waits,
                     message_id=message.id or None,
+                    origin=self._caller.origin,
                 )
             else:
                 if self._is_new:
@@ -168,6 +171,7 @@ class Delivery:
                     wait=self._waits,
                     task=None if self.task == context else self.task,
                     message_id=message.id or None,
+                    origin=self._caller.origin,
                 )
         return turn.result
 
@@ -192,7 +196,8 @@ class Delivery:
         ids = sorted(decisions, key=pending.__contains__)  # those decided already are refused first
         with as_a2a_error():
             for id in ids if len(ids) > 1 else ():
-                await asked[id].checked(asked[id].parse(decisions[id]), pending=id in pending)
+                question = asked[id].original
+                await question.checked(question.parse(decisions[id]), pending=id in pending)
             for id in ids:
                 key, wait = f"{self.key}:{id}", self._waits and id == ids[-1]
                 await self._agent.decide(id, decisions[id], key=key, token=self._caller.token, wait=wait)

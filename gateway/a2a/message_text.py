@@ -7,8 +7,8 @@ import binascii
 import json
 from typing import assert_never
 
-from .a2a_errors import A2AError
-from .task import Data, File, Link, Message, Part, Text
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.task import Data, File, Link, Message, Part, Text
 
 MAX_FILE = 256 * 1024
 """Bytes of a text file that is put into the message."""

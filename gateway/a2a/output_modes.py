@@ -7,8 +7,8 @@ from typing import assert_never
 
 import attrs
 
-from .a2a_errors import A2AError
-from .task import (
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.task import (
     Artifact,
     ArtifactUpdate,
     Data,

@@ -20,15 +20,9 @@ from typing import Any, TypeAlias, assert_never
 import attrs
 import trio
 
-from ...actors.agent import Agent
-from ...actors.common.errors import AgentError
-from ...runtime.journal.errors import JournalError
-from .. import chunked_json
-from . import v03_codec, v1_codec
-from .a2a_errors import A2AError, invalid
-from .push_address import BadAddress, target_of
-from .push_post import NotDelivered, Post, Resolve, resolve
-from .task import (
+from ...actors.a2a.wire import v03_codec, v1_codec
+from ...actors.a2a.wire.a2a_errors import A2AError, invalid
+from ...actors.a2a.wire.task import (
     INTERRUPTED,
     TERMINAL,
     DeletePush,
@@ -40,6 +34,12 @@ from .task import (
     Task,
     Update,
 )
+from ...actors.agent import Agent
+from ...actors.common.errors import AgentError
+from ...runtime.journal.errors import JournalError
+from .. import chunked_json
+from .push_address import BadAddress, target_of
+from .push_post import NotDelivered, Post, Resolve, resolve
 from .task_events import entries, known_task, read_tasks
 from .task_log import TaskLog
 from .task_page import context_of

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from ...actors.a2a.wire.a2a_errors import invalid
+from ...actors.a2a.wire.task import Data, Message, Text
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.yes_or_no import YesOrNo
-from .a2a_errors import invalid
 from .hitl import actions_of, decisions_of, response_in
-from .task import Data, Message, Text
 
 Decisions = Mapping[str, Mapping[str, Any]]
 """The words of a decision by the id of its approval."""
@@ -59,7 +59,7 @@ def decision_in_words(message: Message, asked: Asked[Any]) -> Mapping[str, Any] 
     text = word_of(message)
     if text is None:
         return None
-    if isinstance(asked, YesOrNo):
+    if isinstance(asked.original, YesOrNo):
         return {"approved": text in _YES} if is_yes_or_no(text) else None
     return {"action": text} if text in actions_of(asked) else None
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.task import Task
 from ...actors.agent import Agent
 from ...actors.common.errors import damage_as_agent_error
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
 from ..responses import concerns
-from .a2a_errors import A2AError
 from .as_a2a_error import as_a2a_error
-from .task import Task
 from .task_log import TaskLog
 
 

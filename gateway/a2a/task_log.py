@@ -12,17 +12,8 @@ from typing import Any, assert_never
 
 import attrs
 
-from ...actors.approvals.asked import Asked
-from ...actors.conversation.result import finished
-from ...actors.log import events as e
-from ...actors.log.head import Head, advance
-from ...actors.log.inbox import Create, Received, Say
-from ...actors.log.outcomes import Replied
-from ...actors.log.state import answer_of
-from ...actors.models.a2a_end import A2AEnd
-from . import artifact_parts
-from .hitl import HITL, request_of
-from .task import (
+from ...actors.a2a.wire.a2a_headers import HITL
+from ...actors.a2a.wire.task import (
     INTERRUPTED,
     Artifact,
     ArtifactUpdate,
@@ -36,6 +27,17 @@ from .task import (
     Text,
     Update,
 )
+from ...actors.approvals.asked import Asked
+from ...actors.approvals.proxy_approval import ProxyQuestion
+from ...actors.conversation.result import finished
+from ...actors.log import events as e
+from ...actors.log.head import Head, advance
+from ...actors.log.inbox import Create, Received, Say
+from ...actors.log.outcomes import Replied
+from ...actors.log.state import answer_of
+from ...actors.models.a2a_end import A2AEnd
+from . import artifact_parts
+from .hitl import request_of
 
 ANSWER = "answer"
 """The name of the artifact with the final answer."""
@@ -184,6 +186,7 @@ class TaskLog:
                 | e.StepFinished()
                 | e.BatchFinished()
                 | e.ToolStarted()
+                | e.ToolAccepted()
                 | e.ToolFinished()
                 | e.ToolUnknown()
             ):
@@ -249,7 +252,7 @@ class TaskLog:
             case e.RunWaiting():
                 return self._status(entry, "input-required", self._question(entry))
             case e.RunAuthRequired(wanted=wanted):
-                sentence = f'Tool server "{wanted.server}" needs a bearer token. Send a message with one.'
+                sentence = f"{wanted.who} needs a bearer token. Send a message with one."
                 message = self._message(f"{entry.seq}", Text(sentence), Data({"auth": wanted.to_json()}))
                 return self._status(entry, "auth-required", message)
             case e.RunResumed(command=command):
@@ -334,14 +337,16 @@ def _metadata(task: _Task) -> dict[str, bool] | None:
 
 def item_of(asked: Asked[Any]) -> dict[str, Any]:
     """A pending question, for a program that answers it."""
+    proxy = asked if isinstance(asked, ProxyQuestion) else None
     item = {
         "id": asked.id,
-        "kind": asked.kind,
+        "kind": (proxy.remote_kind if proxy else "") or asked.kind,
         "tool": asked.tool_name,
         "arguments": asked.tool_args,
         "server": asked.server,
-        "path": [asked.node],
-        "description": asked.description,
-        "answer": asked.example(),
+        "path": list(proxy.agents) if proxy else [],
+        "description": (proxy.remote_description if proxy else "") or asked.description,
+        "answer": asked.original.example(),
+        "input_schema": getattr(asked, "input_schema", None),
     }
     return {name: value for name, value in item.items() if value is not None}

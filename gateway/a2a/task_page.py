@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from .a2a_errors import invalid
-from .task import TERMINAL, ListTasks, Message, State, Status, Task, Text
+from ...actors.a2a.wire.a2a_errors import invalid
+from ...actors.a2a.wire.task import TERMINAL, ListTasks, Message, State, Status, Task, Text
 
 
 def context_of(task: str) -> str:

@@ -14,14 +14,11 @@ from collections.abc import AsyncGenerator, Sequence, Set
 from contextlib import aclosing
 
 import attrs
+import trio
 
-from ...actors.agent import Agent
-from .a2a_errors import A2AError
-from .as_a2a_error import as_a2a_error
-from .message_delivery import Caller, deliver_to
-from .message_text import text_of
-from .push import PushNotifier
-from .task import (
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.a2a_headers import LOOK
+from ...actors.a2a.wire.task import (
     INTERRUPTED,
     TERMINAL,
     CancelTask,
@@ -36,12 +33,22 @@ from .task import (
     Task,
     TaskPage,
 )
+from ...actors.agent import Agent
+from ...actors.approvals.proxy_approval import ProxyQuestion
+from .as_a2a_error import as_a2a_error
+from .message_delivery import Caller, deliver_to
+from .message_text import text_of
+from .push import PushNotifier
 from .task_events import entries, known_task, read_own_tasks, read_tasks
 from .task_log import TaskLog
 from .task_page import context_of, ends_stream, matches, page_offset, with_history, with_notice
 
 MOST_LISTED = 1000
 """Conversations whose tasks a list without a context looks at, the newest first."""
+
+
+LOOK_TIME = 3.0
+"""Seconds for the questions of a task: less than an agent waits that asks for it."""
 
 
 @attrs.frozen
@@ -81,9 +88,24 @@ class TaskServer:
             async for item in items:
                 yield item
 
-    async def get(self, request: GetTask, *, hitl: bool) -> Task:
+    async def get(self, request: GetTask, *, hitl: bool, tell_pending: bool = False) -> Task:
+        """`tell_pending`: the metadata has the ids of the open questions, whatever the state is."""
         log = await read_own_tasks(self.agent, context_of(request.id), hitl=hitl)
-        return with_history(known_task(log, request.id), request.history_length)
+        task = with_history(known_task(log, request.id), request.history_length)
+        if not tell_pending:
+            return task
+        pending = [asked.id for asked in log.pending] if log.is_live(request.id) else []
+        return attrs.evolve(task, metadata={**(task.metadata or {}), LOOK: {"pending": pending}})
+
+    async def look(self, request: GetTask) -> None:
+        """Have the questions of the task taken back that other agents do not ask any more."""
+        log = await read_own_tasks(self.agent, context_of(request.id))
+        if not log.is_live(request.id):
+            return
+        with trio.move_on_after(LOOK_TIME), as_a2a_error():
+            for asked in log.pending:
+                if isinstance(asked, ProxyQuestion):
+                    await self.agent.look_at(asked.id)
 
     async def cancel(self, request: CancelTask, *, hitl: bool) -> Task:
         context = context_of(request.id)

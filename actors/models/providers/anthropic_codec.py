@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from ....config.models import ModelSpec
+from ...common.wire_json import array, count, load, mapping, text
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -37,7 +38,6 @@ from .codec import (
 )
 from .faults import from_error
 from .turns import ModelTurn, Result, Said, UserTurn, turns
-from .wire_json import array, count, load, mapping, text
 
 MAX_TOKENS = 8192
 """Of one reply, where nothing else is said: the API wants a number."""

@@ -10,13 +10,13 @@ import attrs
 import httpx2
 
 from ....config.models import ModelSpec
+from ...common.wire_json import dump
 from ..client import ModelClient
 from ..messages import Emit, ModelReply, ModelRequest
 from .anthropic_codec import AnthropicCodec
 from .codec import Codec
 from .endpoints import endpoint
 from .reading import failed_answer, read_reply, told_as
-from .wire_json import dump
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import Any, Protocol
 
+from ...common.wire_json import load, load_arguments
 from ...tools.names import hashed, plain_name
 from ..messages import (
     Emit,
@@ -20,7 +21,6 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from .wire_json import load, load_arguments
 
 
 class Codec(Protocol):

@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
+from ...common.wire_json import array, load, mapping
 from ..messages import ModelFailed
-from .wire_json import array, load, mapping
 
 MAX_SENTENCE = 500
 """Characters of what a provider says that are repeated."""

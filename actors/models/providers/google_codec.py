@@ -13,6 +13,7 @@ from urllib.parse import quote
 import attrs
 
 from ....config.models import ModelSpec
+from ...common.wire_json import array, count, dump, mapping, text
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -36,7 +37,6 @@ from .codec import (
 )
 from .faults import from_error
 from .turns import ModelTurn, Result, Said, UserTurn, turns
-from .wire_json import array, count, dump, mapping, text
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """In the place of a signature, for a call that another model made: Gemini 3 refuses one without any."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from ....config.models import ModelSpec
+from ...common.wire_json import dump
 from ..client import ModelClient
 from ..messages import Emit, ModelReply, ModelRequest
 from .codec import Codec
@@ -14,7 +15,6 @@ from .endpoints import endpoint
 from .google_codec import GoogleCodec, path
 from .openai_codec import FLAVOURS, OpenAICodec
 from .reading import read_reply, told_as
-from .wire_json import dump
 
 
 @attrs.frozen

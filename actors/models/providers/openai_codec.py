@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from ....config.models import ModelSpec, Provider
+from ...common.wire_json import array, count, dump, mapping, text
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -35,7 +36,6 @@ from .codec import (
 )
 from .faults import from_error
 from .turns import ModelTurn, Said, UserTurn, turns
-from .wire_json import array, count, dump, mapping, text
 
 
 @attrs.frozen

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import httpx2
 import trio
 
+from ...common.sse_parser import EventTooLarge, SseParser
 from ...common.tls import distrusted, why_unreached
+from ...common.wire_json import load
 from ..errors import ModelUnusable
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec, ReplyStream, ended_early, not_understood
 from .faults import from_answer
-from .sse_parser import EventTooLarge, SseParser
-from .wire_json import load
 
 MAX_BYTES = 32 * 1024 * 1024
 LINGER = 0.5

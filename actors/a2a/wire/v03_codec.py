@@ -10,10 +10,11 @@ from typing import Any, assert_never, get_args
 
 from .a2a_errors import A2AError
 from .fields import Fields
-from .object_codec import Json, ObjectCodec, filled
+from .object_codec import Json, ObjectCodec, filled, given
 from .task import (
     Answer,
     CancelTask,
+    ClientRequest,
     Data,
     DeletePush,
     File,
@@ -22,6 +23,7 @@ from .task import (
     GetTask,
     Link,
     ListPush,
+    ListTasks,
     Message,
     Part,
     PushConfig,
@@ -202,6 +204,33 @@ _READERS: Mapping[str, Callable[[Fields], Request]] = {
 }
 
 METHODS = frozenset(_READERS)
+
+
+def write_request(request: ClientRequest) -> tuple[str, Json]:
+    """The method of a request and its parameters, as `read_request` takes them.
+
+    Raises:
+        ValueError: for `ListTasks`, which has no method.
+    """
+    match request:
+        case Send():
+            push = None if request.push is None else write_push(request.push)
+            options = {"blocking": request.wait, **filled(pushNotificationConfig=push)}
+            return send_method(request), OBJECTS.write_send(request, options)
+        case GetTask():
+            return "tasks/get", {"id": request.id, **given(historyLength=request.history_length)}
+        case ListTasks():
+            raise ValueError("version 0.3 has no method that lists tasks")
+        case CancelTask():
+            return "tasks/cancel", {"id": request.id}
+        case Subscribe():
+            return "tasks/resubscribe", {"id": request.id}
+        case _:
+            assert_never(request)
+
+
+def send_method(send: Send) -> str:
+    return "message/stream" if send.stream else "message/send"
 
 
 # -------------------------------------------------------------------------- answers

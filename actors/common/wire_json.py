@@ -1,4 +1,4 @@
-"""JSON on its way to a provider, and what comes back from one."""
+"""JSON on its way to another service, and what comes back from one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ....runtime.journal.json_text import MAX_DEPTH, depth
+from ...runtime.journal.json_text import MAX_DEPTH, depth
 
 MOST = 2**53
 """Nothing is counted beyond it: a number that is longer still could not even be multiplied with a price."""

@@ -1,4 +1,4 @@
-"""The fields of a JSON object that a client sent. Pure."""
+"""The fields of a JSON object that another agent sent. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_STANDARD = str.maketrans("-_", "+/")
 
 
 class Fields:
-    """One object of a request, read field by field.
+    """One object of a request or an answer, read field by field.
 
     All versions are read as ProtoJSON has it, which older clients never notice: a name may be in snake_case,
     null means absent, a whole number may be a text (so the parameters of a query are read here, too), and
@@ -34,7 +34,7 @@ class Fields:
         """`path`: the name of the object itself, empty for the parameters."""
         if not isinstance(value, Mapping):
             raise invalid(path or "params", "must be an object")
-        self._json: Mapping[str, Any] = value
+        self.json: Mapping[str, Any] = value
         self._path = path
 
     def refusal(self, name: str, mistake: str) -> A2AError:
@@ -42,12 +42,12 @@ class Fields:
 
     def value(self, name: str) -> Any:
         """JSON of any shape, or None."""
-        found = self._json.get(name)
-        return self._json.get(_snake(name)) if found is None else found
+        found = self.json.get(name)
+        return self.json.get(_snake(name)) if found is None else found
 
     def has(self, name: str) -> bool:
         """Whether the field is there, be it as null."""
-        return name in self._json or _snake(name) in self._json
+        return name in self.json or _snake(name) in self.json
 
     def words(self, name: str) -> str | None:
         """A text that may be empty."""

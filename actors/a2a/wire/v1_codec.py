@@ -11,10 +11,11 @@ from typing import Any, assert_never
 
 from .a2a_errors import A2AError
 from .fields import Fields
-from .object_codec import Json, ObjectCodec, filled
+from .object_codec import Json, ObjectCodec, filled, given
 from .task import (
     Answer,
     CancelTask,
+    ClientRequest,
     Data,
     DeletePush,
     File,
@@ -23,6 +24,7 @@ from .task import (
     GetTask,
     Link,
     ListPush,
+    ListTasks,
     Message,
     Part,
     PushConfig,
@@ -158,6 +160,26 @@ _READERS: Mapping[str, Callable[[Fields], Request]] = {
 METHODS = frozenset(_READERS)
 
 
+def write_request(request: ClientRequest) -> tuple[str, Json]:
+    """The method of a request and its parameters, as `read_request` takes them."""
+    match request:
+        case Send():
+            push = None if request.push is None else _write_push(request.push)
+            options = filled(returnImmediately=not request.wait, taskPushNotificationConfig=push)
+            method = "SendStreamingMessage" if request.stream else "SendMessage"
+            return method, OBJECTS.write_send(request, options)
+        case GetTask():
+            return "GetTask", {"id": request.id, **given(historyLength=request.history_length)}
+        case ListTasks():
+            return "ListTasks", OBJECTS.write_list(request)
+        case CancelTask():
+            return "CancelTask", {"id": request.id}
+        case Subscribe():
+            return "SubscribeToTask", {"id": request.id}
+        case _:
+            assert_never(request)
+
+
 # -------------------------------------------------------------------------- answers
 
 
@@ -193,8 +215,6 @@ def write_notification(item: StreamItem) -> Json:
 def _write_push(config: PushConfig) -> Json:
     authentication = filled(scheme=config.scheme, credentials=config.credentials)
     return {
-        **filled(id=config.id),
-        "taskId": config.task,
         "url": config.url,
-        **filled(token=config.token, authentication=authentication),
+        **filled(id=config.id, taskId=config.task, token=config.token, authentication=authentication),
     }

@@ -18,9 +18,11 @@ from .fields import Fields
 from .object_codec import Json, ObjectCodec, filled
 from .task import (
     Answer,
+    ClientRequest,
     Data,
     File,
     Link,
+    ListTasks,
     Message,
     Part,
     PushConfig,
@@ -39,9 +41,11 @@ from .v03_codec import (
     read_data,
     read_file,
     read_push,
+    send_method,
     write_push,
 )
 from .v03_codec import read_request as read_common
+from .v03_codec import write_request as write_common
 from .v1_codec import OBJECTS as V1_OBJECTS
 from .v1_codec import STATES
 
@@ -130,6 +134,17 @@ _READERS: Mapping[str, Callable[[Fields], Request]] = {
     "tasks/list": OBJECTS.read_list,
     "tasks/pushNotificationConfig/set": _set_push,
 }
+
+
+def write_request(request: ClientRequest) -> tuple[str, Json]:
+    """The method of a request and its parameters, as `read_request` takes them."""
+    if isinstance(request, Send):
+        push = None if request.push is None else write_push(request.push)
+        options = {"blocking": request.wait, **filled(pushNotification=push)}
+        return send_method(request), OBJECTS.write_send(request, options)
+    if isinstance(request, ListTasks):
+        return "tasks/list", OBJECTS.write_list(request)
+    return write_common(request)
 
 
 def write_answer(request: Request, answer: Answer) -> Any:

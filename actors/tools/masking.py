@@ -1,5 +1,5 @@
-"""The secrets of a tool server, masked in all that comes from it: results, errors, lists of tools, questions,
-stderr, and the lines of the log that quote any of these."""
+"""The secrets of a tool server or of another agent, masked in all that comes from it: results, errors, lists
+of tools, questions, stderr, and the lines of the log that quote any of these."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from urllib.parse import quote, quote_plus
 
 import attrs
 
+from ...config.a2a import RemoteAgentConfig
 from ...config.mcp import McpServerConfig
 from ...config.secrets import MASK, SHORTEST, secrets_of
-from ..tools.tool import Tool
 from .bearer import current_bearer
+from .tool import Tool
 
 BEGINNING = 8
 """Characters of a secret by which it is known where a text was cut off in the middle of it."""
@@ -34,7 +35,7 @@ class Secrets:
     """Each with its beginning, the longest first."""
 
     @classmethod
-    def of(cls, config: McpServerConfig) -> Secrets:
+    def of(cls, config: McpServerConfig | RemoteAgentConfig) -> Secrets:
         secrets = cls()
         secrets.learn("configuration", secrets_of(config))
         return secrets

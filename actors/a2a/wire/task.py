@@ -229,6 +229,10 @@ Request: TypeAlias = (
 )
 
 
+ClientRequest: TypeAlias = Send | GetTask | ListTasks | CancelTask | Subscribe
+"""What this agent asks of others."""
+
+
 @attrs.frozen
 class TaskPage:
     tasks: Sequence[Task]

@@ -6,6 +6,8 @@ import re
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
+_LINE = 8
+"""Bytes that a line of data takes at least, however short it is."""
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return at the very end may be half of a line end."""
 
@@ -58,4 +60,4 @@ class SseParser:
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value.decode(errors="replace"))
-            self._size += len(value)
+            self._size += len(value) + _LINE

@@ -1,7 +1,7 @@
 """The dialect of agents that are older than A2A 0.3, of which only `message/send` differs. Pure.
 
 Its marks in a request: a part with `type` in place of `kind`, or `params.taskId` beside the message. Messages
-have no id. In its answers the message of a status is a text, and a task has one artifact.
+have no id. In its answers the message of a status is a text, and a task has one artifact. It has no streams.
 
 A missing `messageId` alone is no mark: 0.3 wants that refused.
 """
@@ -14,7 +14,23 @@ from typing import Any, assert_never
 
 from . import v03_codec
 from .object_codec import Json, filled
-from .task import Answer, Artifact, Data, File, Link, Message, Part, Request, State, Status, Task, Text
+from .task import (
+    Answer,
+    Artifact,
+    ClientRequest,
+    Data,
+    File,
+    Link,
+    Message,
+    Part,
+    Request,
+    Send,
+    State,
+    Status,
+    Subscribe,
+    Task,
+    Text,
+)
 from .timestamp import write_time
 
 METHOD = "message/send"
@@ -56,6 +72,36 @@ def _has_type(part: object) -> bool:
 
 def _with_kind(part: Any) -> Any:
     return {**part, "kind": part["type"]} if _has_type(part) else part
+
+
+def write_request(request: ClientRequest) -> tuple[str, Json]:
+    """The method of a request and its parameters, as `read_request` takes them; all parts become words.
+
+    Raises:
+        ValueError: for a stream, or a list of tasks.
+    """
+    if isinstance(request, Subscribe) or (isinstance(request, Send) and request.stream):
+        raise ValueError("agents older than 0.3 have no streams")
+    method, params = v03_codec.write_request(request)
+    if not isinstance(request, Send):
+        return method, params
+    parts = [{"type": "text", "text": _in_words(part)} for part in request.message.parts]
+    rest = {name: value for name, value in params["message"].items() if name not in ("kind", "taskId")}
+    return method, {**params, "message": {**rest, "parts": parts}, **filled(taskId=request.message.task)}
+
+
+def as_v03(result: object) -> object:
+    """The result of a request as 0.3 has it; what is no task of this dialect stays as it is."""
+    if not isinstance(result, Mapping):
+        return result
+    status, artifact = result.get("status"), result.get("artifact")
+    changed: Json = {}
+    if isinstance(status, Mapping) and isinstance(said := status.get("message"), str):
+        message = {"role": "agent", "parts": [{"kind": "text", "text": said}]}
+        changed["status"] = {**status, "message": message if said else None}
+    if isinstance(artifact, Mapping) and not result.get("artifacts"):
+        changed["artifacts"] = [artifact]
+    return {**result, **changed}
 
 
 def write_answer(request: Request, answer: Answer) -> Json:

@@ -58,7 +58,8 @@ KINDS: Mapping[Reason, ErrorKind] = {
 
 
 class A2AError(Exception):
-    """A request that is refused. `violations`: the field and the mistake, for each."""
+    """A request that is refused, by this agent or by another. `violations`: the field and the mistake, for
+    each."""
 
     def __init__(self, reason: Reason, message: str, *, violations: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
@@ -68,6 +69,10 @@ class A2AError(Exception):
     @property
     def kind(self) -> ErrorKind:
         return KINDS[self.reason]
+
+
+class InvalidAnswer(Exception):
+    """What another agent sent is no answer. The message says why, and quotes little of it."""
 
 
 def invalid(field: str, mistake: str) -> A2AError:

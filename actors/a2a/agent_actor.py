@@ -1,0 +1,140 @@
+"""The actor of one remote agent: its card, its connections, and the exchanges with it.
+
+Requests do not depend on each other, so there is no connection to restore. An agent that cannot be reached
+fails only the calls to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+import attrs
+import trio
+
+from ...config.a2a import RemoteAgentConfig
+from ...config.agent_config import MAX_STORED_BYTES
+from ...runtime.context import Behaviour, Context
+from ..tools.delegation import (
+    CancelRemote,
+    Delegate,
+    Delegated,
+    LookAt,
+    RemoteAgentMessage,
+    RemoteAgentStatus,
+    RemoteInputRequired,
+)
+from ..tools.masking import Secrets
+from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
+from .agent_link import AgentLink, Lost, NotSent
+from .exchange import CANCEL_TIME, Exchange, cancel
+from .remote_state import items_of
+from .task_link import said
+from .wire.a2a_errors import A2AError
+from .wire.a2a_headers import LOOK
+from .wire.task import TERMINAL, GetTask, Task
+
+HANDLERS = 4096
+"""Requests at the same time. Exchanges are bounded by the places of `max_concurrency`, which their callers
+hold; tasks are looked at and cancelled without a place."""
+LOOK_TIME = 5.0
+NOT_ASKED = "the agent does not wait for the answer any more"
+CLOSE_GRACE = 2.0
+
+
+def remote_agent_actor(
+    config: RemoteAgentConfig,
+    *,
+    report: Callable[[RemoteAgentStatus], None],
+    max_stored_bytes: int = MAX_STORED_BYTES,
+) -> Behaviour[RemoteAgentMessage]:
+    """Exchange messages with one agent.
+
+    Args:
+        report: told when it becomes known whether the agent can be reached; must not wait.
+        max_stored_bytes: of a result; of one that is longer, the beginning is kept.
+    """
+
+    async def behaviour(ctx: Context[RemoteAgentMessage]) -> None:
+        log = logging.getLogger(f"stopgo.a2a.{config.name}")
+        secrets = Secrets.of(config)
+        log.addFilter(secrets.in_log)
+        link = AgentLink(config, lambda status: report(secrets.masked(status)), log)
+
+        async def handle(message: RemoteAgentMessage) -> object:
+            match message:
+                case Delegate():
+                    known = secrets.beside(message.bearer)
+                    exchange = Exchange(config, link, _discreet(message, known), log, max_stored_bytes)
+                    return await _masked(exchange, known, log)
+                case CancelRemote():
+                    with trio.move_on_after(CANCEL_TIME):
+                        await cancel(link, message.task, message)
+                    return None
+                case LookAt():
+                    with trio.move_on_after(LOOK_TIME):
+                        return secrets.beside(message.bearer).masked(await _look(link, message))
+                    return None
+                case _:
+                    assert_never(message)
+
+        try:
+            await ctx.serve(handle, concurrency=HANDLERS)
+        finally:
+            log.removeFilter(secrets.in_log)
+            with trio.move_on_after(CLOSE_GRACE, shield=True):
+                await link.aclose()
+
+    return behaviour
+
+
+async def _look(link: AgentLink, message: LookAt) -> str | None:
+    try:
+        wanted = GetTask(message.task.id)
+        task = await link.ask(wanted, message.hop, message.bearer, LOOK_TIME, (LOOK,))
+    except A2AError as error:
+        return f"the agent does not tell of its task any more: {said(error)}"
+    except (NotSent, Lost, ToolAuthRequired):
+        return None
+    if not isinstance(task, Task) or task.id != message.task.id:
+        return None
+    state = task.status.state
+    if state in TERMINAL:
+        return f"the agent's task is {state}"
+    match (task.metadata or {}).get(LOOK):
+        case {"pending": list(pending)} if message.item.id is not None:
+            return None if message.item.id in pending else NOT_ASKED
+    if state == "input-required" and message.item.name not in {item.name for item in items_of(task)}:
+        return NOT_ASKED
+    return None
+
+
+async def _masked(exchange: Exchange, secrets: Secrets, log: logging.Logger) -> Delegated:
+    """The end of an exchange, without the secrets of the agent's configuration and of the call."""
+    try:
+        return secrets.masked(await exchange.run())
+    except RemoteInputRequired as asked:
+        raise RemoteInputRequired(
+            secrets.masked(tuple(asked.items)), secrets.masked(dict(asked.refusals))
+        ) from None
+    except ToolAuthRequired as error:
+        challenge = error.challenge and secrets.mask(error.challenge)
+        raise ToolAuthRequired(secrets.mask(str(error)), status=error.status, challenge=challenge) from None
+    except (ToolUnavailable, ToolOutcomeUnknown) as error:
+        text = secrets.mask(str(error))
+        log.warning("%s", text)
+        raise type(error)(text) from None
+
+
+def _discreet(message: Delegate, secrets: Secrets) -> Delegate:
+    """The exchange, with what is told of it while it lasts masked."""
+    tell = message.on_progress
+    if tell is None or secrets.empty:
+        return message
+
+    def on_progress(progress: Progress) -> None:
+        assert tell is not None
+        tell(secrets.masked(progress))
+
+    return attrs.evolve(message, on_progress=on_progress)

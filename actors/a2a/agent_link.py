@@ -1,0 +1,372 @@
+"""Requests to one remote agent over HTTP, and what its card says of how to send them.
+
+The bearer of a run and the headers of the configuration go to the origins that the configuration names, and
+nowhere else: an interface elsewhere is refused, and redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from ...config.a2a import RemoteAgentConfig
+from ..common.sse_parser import EventTooLarge, SseParser
+from ..common.tls import TlsUnusable, trusted, why_unreached
+from ..common.wire_json import load
+from ..tools.delegation import Hop, RemoteAgentStatus
+from ..tools.tool import ToolAuthRequired
+from .wire.a2a_errors import A2AError, InvalidAnswer
+from .wire.a2a_headers import IDEMPOTENCY
+from .wire.card_reader import Card, Elsewhere, card_urls, origin_of, read_card, usable
+from .wire.client_codec import HttpCall, Interface, read_answer, read_event, write_call
+from .wire.task import ClientRequest, Message, StreamItem, Task, TaskPage
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_TIMEOUT = 10.0
+CARD_TIMEOUT = 10.0
+CARD_AGE = 300.0
+"""Seconds for which a card counts; it is read again earlier when the agent does not behave as it says."""
+SILENCE = 60.0
+"""Seconds without a byte after which the stream of a known task is given up; the task is then read."""
+KEEP_ALIVE = 2.0
+"""Seconds that an idle connection may be used again. Servers close theirs after five (uvicorn, Node): the
+outcome of a message sent at that moment would be unknown."""
+MAX_CARD = 1024 * 1024
+MAX_ANSWER = 16 * 1024 * 1024
+MOST_VALUES = 50_000
+"""Objects and lists in one answer or event."""
+MAX_STREAM = 64 * 1024 * 1024
+"""Bytes of one stream; after that the task is read."""
+MAX_EVENTS = 100_000
+"""The same in events."""
+
+_NOT_THERE = (404, 405, 410, 415, 501)
+"""How HTTP says that there is no such endpoint."""
+
+
+class NotSent(Exception):
+    """The agent has accepted nothing. The text says why."""
+
+    def __init__(self, why: str, *, again: bool = False, stale: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
+        """Another attempt may succeed."""
+        self.stale = stale
+        """The agent may be reached in another way by now: its card is to be read again."""
+
+
+class Lost(Exception):
+    """The agent may have accepted the request, but there is no answer that can be read. The text says why."""
+
+
+@attrs.frozen
+class Contact:
+    """How the agent is reached."""
+
+    interface: Interface
+    streaming: bool
+    idempotent: bool
+    """A message that comes again is the same message."""
+
+
+@attrs.frozen
+class FoundCard:
+    url: str
+    body: Any
+    """The JSON as it came, None for a text that is none."""
+
+
+@attrs.define(eq=False)
+class AgentLink:
+    """Close it with `aclose`. Methods raise `NotSent`, `Lost`, `A2AError` and `ToolAuthRequired`."""
+
+    config: RemoteAgentConfig
+    report: Callable[[RemoteAgentStatus], None]
+    log: logging.Logger
+    found: FoundCard | None = None
+    """The card, once it has been looked for and found."""
+    _client: httpx2.AsyncClient | None = None
+    _contact: Contact | None = None
+    _read_at: float = 0.0
+    _reading: trio.Lock = attrs.field(factory=trio.Lock)
+
+    async def contact(self, *, again: bool = False) -> Contact:
+        """What the card says. `again`: it is read again, even if it has just been read. Raises `NotSent`."""
+        async with self._reading:
+            fresh = trio.current_time() < self._read_at + CARD_AGE
+            if self._contact is None or again or not fresh:
+                try:
+                    self._contact = await self._discover()
+                except NotSent as error:
+                    self.report(RemoteAgentStatus("unreachable", str(error)))
+                    raise
+                self._read_at = trio.current_time()
+                self.report(RemoteAgentStatus("reached"))
+            return self._contact
+
+    def without_streams(self) -> None:
+        """The agent has no streams, whatever its card said."""
+        if self._contact is not None:
+            self._contact = attrs.evolve(self._contact, streaming=False)
+
+    async def ask(
+        self,
+        request: ClientRequest,
+        hop: Hop,
+        bearer: str | None,
+        timeout: float = SILENCE,
+        extensions: Sequence[str] = (),
+    ) -> Task | Message | TaskPage:
+        """`timeout`: seconds of silence."""
+        contact = await self.contact()
+        call = write_call(contact.interface, request, (*self._extensions(contact), *extensions))
+        async with self._sent(call, hop, bearer, timeout) as response:
+            body = _json(await _read(response, MAX_ANSWER))
+            return _answer(contact.interface, request, response, body)
+
+    async def stream(
+        self, request: ClientRequest, hop: Hop, bearer: str | None, silence: float = SILENCE
+    ) -> AsyncGenerator[StreamItem, None]:
+        """The items of a stream, as they come. It is given up after `silence` seconds without a byte."""
+        contact = await self.contact()
+        call = write_call(contact.interface, request, self._extensions(contact))
+        async with self._sent(call, hop, bearer, silence) as response:
+            if "event-stream" not in response.headers.get("content-type", ""):
+                body = _json(await _read(response, MAX_ANSWER))
+                if response.status_code >= 400:
+                    _answer(contact.interface, request, response, body)
+                yield _item(contact.interface, body)
+                return
+            parser, events, has_begun = SseParser(), 0, False
+            async with aclosing(_chunks(response, MAX_STREAM)) as chunks:
+                async for chunk in chunks:
+                    try:
+                        found = parser.feed(chunk)
+                    except EventTooLarge:
+                        raise Lost("an event of its stream is too large") from None
+                    events += len(found)
+                    if events > MAX_EVENTS:
+                        raise Lost("its stream has too many events")
+                    for event in found:
+                        try:
+                            item = _item(contact.interface, _json(event))
+                        except (A2AError, NotSent) as error:
+                            if not has_begun:
+                                raise
+                            # The agent has accepted the request, so this does not refuse it.
+                            raise Lost(f"its stream ended with an error: {str(error)[:500]}") from error
+                        has_begun = True
+                        yield item
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    # ------------------------------------------------------------------------- HTTP
+
+    def _extensions(self, contact: Contact) -> tuple[str, ...]:
+        return (IDEMPOTENCY,) if contact.idempotent else ()
+
+    def _http(self) -> httpx2.AsyncClient:
+        """Raises `NotSent`."""
+        if self._client is None:
+            import httpx2
+
+            # The address of every request would be logged, and may carry a key.
+            logging.getLogger("httpx2").setLevel(logging.WARNING)
+            # Who calls has a place, which bounds connections well enough.
+            limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
+            try:
+                self._client = httpx2.AsyncClient(
+                    verify=trusted(), limits=limits, headers={"accept-encoding": "identity"}
+                )
+            except TlsUnusable as error:
+                raise NotSent(str(error)) from error
+            except (ValueError, httpx2.InvalidURL) as error:
+                raise NotSent("the proxy of the environment has no valid address") from error
+        return self._client
+
+    @asynccontextmanager
+    async def _sent(
+        self, call: HttpCall, hop: Hop, bearer: str | None, silence: float
+    ) -> AsyncIterator[httpx2.Response]:
+        """A response that is no refusal of HTTP itself, its body still to be read."""
+        headers = {**call.headers, **self.config.headers, "X-Session-ID": hop.session_id}
+        if hop.traceparent is not None:
+            headers["traceparent"] = hop.traceparent
+        if bearer is not None:
+            headers["Authorization"] = f"Bearer {bearer}"
+        async with self._open(call, headers, silence) as response:
+            status = response.status_code
+            if status in (401, 403):
+                challenge = response.headers.get("www-authenticate")
+                text = f"the agent answered HTTP {status}"
+                raise ToolAuthRequired(text, status=status, challenge=challenge)
+            if 300 <= status < 400:
+                raise NotSent("it answers with a redirect, which is not followed", stale=True)
+            self.report(RemoteAgentStatus("reached"))
+            yield response
+
+    @asynccontextmanager
+    async def _open(
+        self, call: HttpCall, headers: Mapping[str, str], silence: float
+    ) -> AsyncIterator[httpx2.Response]:
+        import httpx2
+
+        client = self._http()
+        timeout = httpx2.Timeout(silence, connect=CONNECT_TIMEOUT)
+        try:
+            request = client.build_request(
+                call.verb, call.url, headers=dict(headers), content=call.body, timeout=timeout
+            )
+        except (ValueError, TypeError, httpx2.InvalidURL) as error:
+            raise NotSent("its address or a header cannot be sent") from error
+        try:
+            # The library's redirects and cookies stay off; with them a body could go to another origin.
+            response = await client.send(request, stream=True, follow_redirects=False, auth=None)
+            client.cookies.clear()
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError) as error:
+            why = why_unreached(error)
+            text = "it cannot be reached" + (f": {why}" if why else "")
+            self.report(RemoteAgentStatus("unreachable", text))
+            raise NotSent(text, again=True) from error
+        except httpx2.UnsupportedProtocol as error:
+            raise NotSent("its address cannot be used") from error
+        except httpx2.TransportError as error:
+            raise Lost(f"the connection broke ({type(error).__name__})") from error
+        try:
+            yield response
+        except httpx2.TransportError as error:
+            raise Lost(f"the connection broke ({type(error).__name__})") from error
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
+                await response.aclose()
+
+    # -------------------------------------------------------------------- discovery
+
+    async def _discover(self) -> Contact:
+        """Raises `NotSent`."""
+        url = self.config.url
+        card = None
+        with trio.move_on_after(CARD_TIMEOUT) as limit:
+            card = await self._find_card()
+        if limit.cancelled_caught:
+            raise NotSent("its card does not come", again=True)
+        if card is None or any(each.version == "older" for each in card.interfaces):
+            if url.endswith(".json"):
+                raise NotSent("there is no card at its address")
+            return Contact(Interface(url, "JSONRPC", "older"), streaming=False, idempotent=False)
+        try:
+            interface = usable(card, (origin_of(url), *map(origin_of, self.config.origins)))
+        except (Elsewhere, ValueError) as error:
+            raise NotSent(str(error)) from error
+        return Contact(interface, card.streaming, IDEMPOTENCY in card.extensions)
+
+    async def _find_card(self) -> Card | None:
+        """None: the agent has no card. Raises `NotSent`."""
+        try:
+            urls = card_urls(self.config.url)
+        except ValueError as error:
+            raise NotSent("its address cannot be used") from error
+        for url in urls:
+            call = HttpCall("GET", url, {"Accept": "application/json"}, None)
+            try:
+                async with self._open(
+                    call, {**call.headers, **self.config.headers}, CARD_TIMEOUT
+                ) as response:
+                    if response.status_code in (404, 405, 410):
+                        continue
+                    if response.status_code != 200:
+                        text = f"its card is answered with HTTP {response.status_code}"
+                        raise NotSent(text, again=response.status_code >= 500)
+                    self.found = FoundCard(url, _json(await _read(response, MAX_CARD)))
+                    return read_card(self.found.body)
+            except InvalidAnswer as error:
+                raise NotSent(f"its card cannot be read: {error}") from error
+            except Lost as error:
+                raise NotSent(f"its card cannot be read: {error}", again=True) from error
+        return None
+
+
+# -------------------------------------------------------------------- reading answers
+
+
+async def _chunks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise Lost("its answer is compressed, although that was not asked for")
+    left = most
+    async with aclosing(response.aiter_raw()) as chunks:
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                raise Lost(f"its answer is larger than {most // 1024 // 1024} MiB")
+            yield chunk
+
+
+async def _read(response: httpx2.Response, most: int) -> bytes:
+    body = bytearray()
+    async with aclosing(_chunks(response, most)) as chunks:
+        async for chunk in chunks:
+            body += chunk
+    return bytes(body)
+
+
+def _json(text: bytes | str) -> Any:
+    """None: it is no JSON, or holds so much that reading it would hold up everything else."""
+    try:
+        found = text.decode() if isinstance(text, bytes) else text
+        return None if found.count("{") + found.count("[") > MOST_VALUES else load(found)
+    except ValueError:
+        return None
+
+
+def _answer(
+    interface: Interface, request: ClientRequest, response: httpx2.Response, body: Any
+) -> Task | Message | TaskPage:
+    status = response.status_code
+    try:
+        return read_answer(interface, request, status, body)
+    except A2AError as error:
+        if status in _NOT_THERE and error.reason == "INTERNAL_ERROR":  # an error of the server, not of A2A
+            raise NotSent(f"its endpoint answers HTTP {status}", stale=True) from error
+        raise _meant(error) from error
+    except InvalidAnswer as error:
+        if status in _NOT_THERE:
+            raise NotSent(f"its endpoint answers HTTP {status}", stale=True) from error
+        if status == 429:
+            raise NotSent("it has too much to do (HTTP 429)", again=True) from error
+        if 400 <= status < 500:
+            raise NotSent(f"it answers HTTP {status}") from error
+        raise Lost(
+            f"it answers HTTP {status}" if status >= 500 else f"its answer cannot be read: {error}"
+        ) from error
+
+
+def _item(interface: Interface, body: Any) -> StreamItem:
+    try:
+        return read_event(interface, body)
+    except A2AError as error:
+        raise _meant(error) from error
+    except InvalidAnswer as error:
+        raise Lost(f"its stream cannot be read: {error}") from error
+
+
+def _meant(error: A2AError) -> Exception:
+    """What an error of the agent says about the request: most are refusals; after others it may have been
+    accepted."""
+    match error.reason:
+        case "UNAVAILABLE" | "INTERNAL_ERROR" | "INVALID_AGENT_RESPONSE":
+            return Lost(f"it answers: {str(error)[:500]}")
+        case "RESOURCE_EXHAUSTED":
+            return NotSent("it has too much to do", again=True)
+        case "METHOD_NOT_FOUND" | "VERSION_NOT_SUPPORTED":
+            return NotSent(f"it answers: {str(error)[:500]}", stale=True)
+        case _:
+            return error

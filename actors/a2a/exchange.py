@@ -1,0 +1,238 @@
+"""One exchange with a remote agent: from a message, or an answer, until its task has ended or waits for
+somebody.
+
+    ===============  ==================================================================================
+    begins with      what happens
+    ===============  ==================================================================================
+    a message        It is sent. The task that the agent makes of it is reported at once, and followed.
+    a lost message   If the agent recognizes a repeated message, it is sent again with the same id. Otherwise
+                     its task is looked for by its context. If there is none, the outcome is unknown.
+    a task           It is read first. What it still waits for, and the request has, is sent: answers to
+                     its open questions, or the bearer. Then it is followed.
+    ===============  ==================================================================================
+
+A task is followed by its stream if the agent offers streams, otherwise by reading it again and again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+import trio
+
+from ...config.a2a import RemoteAgentConfig
+from ...runtime.restart import Streak
+from ..tools.delegation import CancelRemote, Delegate, Delegated, RemoteInputRequired, RemoteTask
+from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from .agent_link import AgentLink, Contact, Lost, NotSent
+from .outgoing import answer_message, context_of, first_message, token_message
+from .remote_state import answered, delegated, items_of
+from .task_link import RETRIES, Gone, TaskLink, said
+from .wire.a2a_errors import A2AError
+from .wire.client_codec import lists
+from .wire.task import TERMINAL, CancelTask, GetTask, ListTasks, Message, Task, TaskPage
+
+ATTEMPTS = 3
+"""To send a message to an agent that has accepted nothing."""
+CANCEL_TIME = 8.0
+"""Seconds to have a task cancelled: more than an agent gives its own calls then."""
+
+
+@attrs.define(eq=False)
+class Exchange:
+    _config: RemoteAgentConfig
+    _link: AgentLink
+    _request: Delegate
+    _log: logging.Logger
+    _most: int
+    """Bytes of a result that are kept."""
+    _remote: TaskLink = attrs.field(init=False)
+    _refusals: dict[str, str] = attrs.field(factory=dict)
+    _has_left: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._remote = TaskLink(self._config, self._link, self._request, self._log, self._request.task)
+
+    async def run(self) -> Delegated:
+        """Raises as `Delegate` says."""
+        with trio.move_on_after(self._config.timeout):
+            try:
+                return await self._run()
+            except NotSent as error:
+                raise self._unavailable(error) from error
+            except Lost as error:
+                raise self._unknown(str(error)) from error
+        return await self._given_up()
+
+    async def _run(self) -> Delegated:
+        message = await (self._begin() if self._remote.task is None else self._continue())
+        if message is not None:
+            return answered(message, self._most)
+        return self._outcome(await self._remote.at_rest())
+
+    def _unavailable(self, error: NotSent) -> Exception:
+        text = f"sub-agent unavailable: {self._request.agent} ({error})"
+        known = self._remote.task is not None or self._request.lost
+        return ToolOutcomeUnknown(text) if known else ToolUnavailable(text)
+
+    def _unknown(self, why: str) -> ToolOutcomeUnknown:
+        return ToolOutcomeUnknown(f'agent "{self._request.agent}": {why}')
+
+    def _outcome(self, task: Task) -> Delegated:
+        """The end of the task. Raises what it waits for."""
+        match task.status.state:
+            case "input-required":
+                raise RemoteInputRequired(items_of(task), self._refusals)
+            case "auth-required":
+                raise ToolAuthRequired(f'agent "{self._request.agent}" needs a bearer token', status=401)
+            case _:
+                return delegated(task, self._most)
+
+    async def _given_up(self) -> Delegated:
+        """After the time is up: the task is cancelled, if the agent can be told."""
+        text = f'agent "{self._request.agent}" took longer than {self._config.timeout:g} s'
+        task: Task | None = None
+        if self._remote.task is not None:
+            with trio.move_on_after(CANCEL_TIME):
+                task = await cancel(self._link, self._remote.task, self._request)
+        if task is None:
+            sent = self._has_left or self._request.lost or self._remote.task is not None
+            raise ToolOutcomeUnknown(text) if sent else self._unavailable(NotSent("it does not answer"))
+        if task.status.state != "canceled":
+            return delegated(task, self._most)
+        return Delegated(ToolResult(f"{text}; its task was cancelled", is_error=True))
+
+    # -------------------------------------------------------------------- beginning
+
+    async def _begin(self) -> Message | None:
+        """Have the agent make a task of the message; the message with which it answers, if it makes none."""
+        if self._request.lost:
+            return await self._recover("this process stopped before the agent had answered")
+        retries = Streak(RETRIES)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._send_first()
+            except NotSent as error:
+                if attempt == ATTEMPTS or not (error.again or error.stale):
+                    raise
+                if error.stale:
+                    await self._link.contact(again=True)
+                await trio.sleep(retries.fail(0.0))
+            except Lost as error:
+                if self._remote.task is not None:
+                    return None  # it is there, and can be followed
+                return await self._recover(str(error))
+            except A2AError as error:
+                text = f'agent "{self._request.agent}" refused the message: {said(error)}'
+                raise ToolUnavailable(text) from error
+        raise AssertionError
+
+    async def _recover(self, why: str) -> Message | None:
+        """Find the task of a message that may have arrived."""
+        retries, give_up = Streak(RETRIES), trio.current_time() + self._config.reconnect_timeout
+        while True:
+            try:
+                contact = await self._link.contact()
+                if contact.idempotent and self._request.may_send:
+                    return await self._send_first()
+                await self._find(contact, why)
+                return None
+            except (NotSent, Lost) as error:
+                if self._remote.task is not None:
+                    return None
+                if trio.current_time() > give_up:
+                    raise Lost(f"{why}; since then: {error}") from error
+            except A2AError as error:
+                raise Lost(f"{why}; since then it answers: {said(error)}") from error
+            except ToolAuthRequired as error:
+                if self._remote.task is not None:
+                    raise  # the next exchange goes on with the task
+                # The messages of another exchange have other ids: it would not send this one again.
+                raise Lost(f"{why}; since then: {error}") from error
+            await trio.sleep(retries.fail(0.0))
+
+    async def _find(self, contact: Contact, why: str) -> None:
+        if contact.idempotent or not lists(contact.interface):
+            raise self._unknown(why)
+        context = context_of(self._request)
+        wanted = ListTasks(context=context, page_size=2)
+        page = await self._link.ask(wanted, self._request.hop, self._request.bearer)
+        if not isinstance(page, TaskPage) or len(page.tasks) != 1 or page.tasks[0].context != context:
+            raise self._unknown(f"{why}, and it knows of no task")
+        self._remote.accept(page.tasks[0].id, context)
+
+    async def _send_first(self) -> Message | None:
+        contact = await self._link.contact()
+        await trio.lowlevel.checkpoint_if_cancelled()  # what nobody waits for any more is not sent
+        self._has_left = True
+        if self._request.on_sent is not None:
+            self._request.on_sent()
+        # With our extension the agent derives the context from the message.
+        context = None if contact.idempotent else context_of(self._request)
+        message = first_message(self._request, context)
+        return await self._remote.post(message, wait=contact.interface.version == "older")
+
+    # ------------------------------------------------------------------- continuing
+
+    async def _continue(self) -> Message | None:
+        """Send the task what it waits for, as far as that is at hand."""
+        request = self._request
+        try:
+            task = await self._remote.read()
+        except Gone:
+            if request.anew:
+                return await self._begin_anew()
+            raise
+        except Lost as error:
+            if request.answers and not request.lost:  # so the agent has not got them
+                refusals = {answer.item.name: str(error) for answer in request.answers}
+                raise RemoteInputRequired(request.items, refusals) from error
+            raise
+        if request.on_sent is not None:
+            request.on_sent()
+        known = RemoteTask(task.id, task.context)
+        match task.status.state:
+            case "input-required":
+                still_open = {item.name for item in items_of(task)}
+                for answer in request.answers:
+                    if answer.item.name in still_open:
+                        refusal = await self._remote.answer(
+                            answer_message(request, known, answer), answer.item
+                        )
+                        if refusal is not None:
+                            self._refusals[answer.item.name] = refusal
+            case "auth-required" if request.bearer is not None:
+                await self._remote.bring_token(token_message(request, known))
+            case "failed" | "canceled" | "rejected" if request.anew:
+                return await self._begin_anew()
+            case _:
+                pass
+        return None
+
+    async def _begin_anew(self) -> Message | None:
+        """A person wants the call repeated, and there is no task any more that could succeed."""
+        self._remote.task = None
+        return await self._begin()
+
+
+async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRemote) -> Task | None:
+    """Have a task cancelled; the task as it ended, None if the agent cannot be reached. Some agents refuse at
+    first, for instance while a message is still on its way to their task, so this tries until the caller
+    gives up."""
+    retries = Streak(RETRIES)
+    while True:
+        for wanted in (CancelTask(task.id), GetTask(task.id)):  # one that has ended cannot be cancelled
+            try:
+                found = await link.ask(wanted, request.hop, request.bearer)
+            except A2AError:
+                if isinstance(wanted, GetTask):
+                    return None
+                continue
+            except (NotSent, Lost, ToolAuthRequired):
+                return None
+            if not isinstance(found, Task) or found.id != task.id:
+                return None
+            if found.status.state in TERMINAL:
+                return found
+        await trio.sleep(retries.fail(0.0))

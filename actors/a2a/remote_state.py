@@ -1,0 +1,219 @@
+"""What the task of another agent means here: the questions that it waits for, and its result. Pure.
+
+Another agent writes all of it, so every part has a bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from ...runtime.journal.json_text import MAX_DEPTH, depth
+from ..tools.delegation import Delegated, RemoteItem
+from ..tools.tool import ToolResult
+from .wire.task import Data, File, Link, Message, Part, State, Task, Text
+
+MOST_ITEMS = 32
+"""Questions of one task at the same time; of more, the first ones are put."""
+LONGEST_NAME = 512
+"""Characters of an id, or of the name of a tool or an agent."""
+LONGEST_TEXT = 4000
+"""Characters of a question."""
+MOST_ARGUMENTS = 64 * 1024
+"""Bytes of the arguments, or of the schema, in a question."""
+MOST_AGENTS = 16
+"""On the way to the agent that asks."""
+MOST_PARTS = 1000
+"""Of a result."""
+EMPTY = "(empty answer)"
+
+# --------------------------------------------------------------------------- questions
+
+
+def items_of(task: Task) -> tuple[RemoteItem, ...]:
+    """The questions that the task waits for: those that its status names, else the status as a whole."""
+    message = task.status.message
+    if message is None:
+        return (RemoteItem(message="", description="The agent needs an answer."),)
+    named = list(_named(message))
+    if named:
+        return tuple(named[:MOST_ITEMS])
+    text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    description = _cut(text or _described(message), LONGEST_TEXT)
+    return (RemoteItem(message=_id_of(message, description), description=description),)
+
+
+def _id_of(message: Message, description: str) -> str:
+    """The messages of the older dialect have no id: their questions are told apart by their words."""
+    return (
+        message.id[:LONGEST_NAME] or hashlib.sha256(description.encode("utf-8", "replace")).hexdigest()[:16]
+    )
+
+
+def _named(message: Message) -> Iterator[RemoteItem]:
+    """Those of a data part ``{"pending": [{"id", "kind", "tool", "arguments", "description", ...}]}``."""
+    seen: set[str] = set()
+    for part in message.parts:
+        if not isinstance(part, Data) or not isinstance(part.data, Mapping):
+            continue
+        pending = part.data.get("pending")
+        for each in pending if isinstance(pending, list) else ():
+            item = _item(message.id, each)
+            if item is not None and item.id is not None and item.id not in seen:
+                seen.add(item.id)
+                yield item
+
+
+def _item(message: str, said: object) -> RemoteItem | None:
+    match said:
+        case {"id": str(id), **rest} if 0 < len(id) <= LONGEST_NAME:
+            arguments, schema = rest.get("arguments"), rest.get("input_schema")
+            description = _text(rest.get("description"), LONGEST_TEXT)
+            if not _fits(arguments):
+                description += "\n(The arguments are too long to be shown.)"
+                arguments = schema = None
+            path = rest.get("path")
+            agents = [name for name in path if isinstance(name, str)] if isinstance(path, list) else []
+            return RemoteItem(
+                message=message[:LONGEST_NAME],
+                id=id,
+                kind=_text(rest.get("kind"), LONGEST_NAME),
+                tool=_text(rest.get("tool"), LONGEST_NAME),
+                arguments=arguments if isinstance(arguments, Mapping) else {},
+                description=description,
+                schema=schema if isinstance(schema, Mapping) and _fits(schema) else None,
+                agents=tuple(name[:LONGEST_NAME] for name in agents[:MOST_AGENTS]),
+            )
+        case _:
+            return None
+
+
+def _fits(value: object) -> bool:
+    return depth(value) <= MAX_DEPTH // 2 and len(json.dumps(value)) <= MOST_ARGUMENTS
+
+
+def _text(value: object, most: int) -> str:
+    return _cut(value, most) if isinstance(value, str) else ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _described(message: Message) -> str:
+    data = [part.data for part in message.parts if isinstance(part, Data)]
+    return json.dumps(data[0], ensure_ascii=False) if data else "The agent needs an answer."
+
+
+# ---------------------------------------------------------------------------- results
+
+
+def delegated(task: Task, most: int) -> Delegated:
+    """The result of a task that has ended. `most`: bytes of it that are kept."""
+    state: State = task.status.state
+    said = [part for artifact in task.artifacts for part in artifact.parts]
+    about = list(task.status.message.parts) if task.status.message is not None else []
+    if state == "completed" and not said and not about:
+        about = _last_words(task.history)
+    # Where there is an artifact, the last status only repeats it, or takes leave.
+    parts = said or about if state == "completed" else [*about, *said]
+    result = result_of(parts, most, is_error=state != "completed", state=state)
+    rejected = bool(task.metadata and task.metadata.get("rejected") is True)
+    return Delegated(result, rejected)
+
+
+def answered(message: Message, most: int) -> Delegated:
+    """The result of a message in place of a task."""
+    return Delegated(result_of(message.parts, most))
+
+
+def _last_words(history: Sequence[Message]) -> list[Part]:
+    spoken = [message for message in history if message.role == "agent"]
+    return list(spoken[-1].parts) if spoken else []
+
+
+def result_of(
+    parts: Sequence[Part], most: int, *, is_error: bool = False, state: State = "completed"
+) -> ToolResult:
+    """The parts as the result of a call: the text for models, and files and data beside it, as blocks of MCP
+    (2025-11-25, server/tools, "Tool Result"). Data is in the text only where there is no other, and a file
+    only if the text does not name it already."""
+    kept, notes = _within(parts, most)
+    texts = [part.text for part in kept if isinstance(part, Text)]
+    if not any(texts):
+        texts = [_as_json(part.data) for part in kept if isinstance(part, Data)]
+    said = "\n".join(filter(None, texts))
+    files = [_mention(part) for part in kept if isinstance(part, File | Link)]
+    lines = [said, *(mention for mention in files if mention not in said), *notes]
+    text = "\n".join(filter(None, lines)) or (EMPTY if state == "completed" else f"The task is {state}.")
+    if is_error and state != "failed" and kept:
+        text = f"The agent's task is {state}: {text}"
+    data = [part.data for part in kept if isinstance(part, Data)]
+    return ToolResult(text, is_error, tuple(map(_block, kept)), data[0] if len(data) == 1 else None)
+
+
+def _within(parts: Sequence[Part], most: int) -> tuple[list[Part], list[str]]:
+    """The parts that are kept, and what is to be said of the others."""
+    kept: list[Part] = []
+    left, left_out = most, 0
+    for part in parts:
+        has_room = len(kept) < MOST_PARTS
+        if (size := _size(part)) <= left and has_room:
+            kept.append(part)
+            left -= size
+            continue
+        left_out += 1
+        if isinstance(part, Text) and has_room and (beginning := _beginning(part, left)) is not None:
+            kept.append(beginning)
+            left = 0
+    if not left_out:
+        return kept, []
+    return kept, [f"[cut here: the answer is longer than {most} bytes; parts left out or cut: {left_out}]"]
+
+
+def _size(part: Part) -> int:
+    return len(json.dumps(_block(part)))
+
+
+def _beginning(part: Text, most: int) -> Text | None:
+    """As much of a text as takes `most` bytes at most, in JSON; None: there is room for hardly any."""
+    length = most
+    while length > 100:
+        cut = attrs.evolve(part, text=part.text[:length])
+        if _size(cut) <= most:
+            return cut
+        length //= 2
+    return None
+
+
+def _block(part: Part) -> dict[str, Any]:
+    about = {} if part.media_type is None else {"mimeType": part.media_type}
+    name = part.filename or "file"
+    match part:
+        case Text(text=text) if part.filename is None:
+            return {"type": "text", "text": text}
+        case Text(text=text):
+            return {"type": "resource", "resource": {"uri": f"file:///{name}", "text": text, **about}}
+        case File(content=content):
+            return {"type": "resource", "resource": {"uri": f"file:///{name}", "blob": content, **about}}
+        case Link(url=url):
+            return {"type": "resource_link", "uri": url, "name": name, **about}
+        case Data(data=data):
+            return {"type": "text", "text": _as_json(data)}
+        case _:
+            assert_never(part)
+
+
+def _mention(part: File | Link) -> str:
+    if isinstance(part, Link):
+        return f"[file at {part.url}]"
+    kind = f", {part.media_type}" if part.media_type else ""
+    return f"[file {part.filename or 'without a name'}{kind}]"
+
+
+def _as_json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)

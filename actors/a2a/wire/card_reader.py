@@ -1,0 +1,166 @@
+"""The cards of other agents, and where to look for them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+import attrs
+
+from .a2a_errors import A2AError, InvalidAnswer
+from .client_codec import Binding, Interface, Version
+from .fields import Fields
+
+MOST_INTERFACES = 64
+"""Of a card; further ones are passed over. The same goes for its extensions."""
+MOST_CARD_URLS = 4
+
+_BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}
+# Neither a name for the user nor a backslash: readers of URLs do not agree on what these mean.
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s\x00-\x1f\x7f/?#@\\:\[\]%]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[^\s\x00-\x1f\x7f?#\\]*)?(?:[?#][^\s\x00-\x1f\x7f\\]*)?",
+    re.IGNORECASE,
+)
+_PORTS = {"http": "80", "https": "443"}
+MOST_PORT = 65535
+_CARD = "/.well-known/agent-card.json"
+_OLD_CARD = "/.well-known/agent.json"
+
+
+@attrs.frozen
+class Card:
+    name: str
+    description: str
+    interfaces: tuple[Interface, ...]
+    """Those that this agent speaks, in the order in which the other prefers them. One without a URL is at the
+    address that the agent is configured with."""
+    streaming: bool
+    extensions: frozenset[str]
+    """The URIs of those that the agent knows."""
+
+
+class Elsewhere(Exception):
+    """An agent cannot be reached where it may be; the message says where it says that it is."""
+
+
+def read_card(body: object) -> Card:
+    """A card of 1.0, of 0.3, of both, or older.
+
+    Raises:
+        InvalidAnswer: it is none.
+    """
+    try:
+        fields = Fields(body, "card")
+        name = fields.needed("name")
+        if not any(map(fields.has, ("url", "supportedInterfaces"))):
+            raise fields.refusal("supportedInterfaces", "is required")
+        capabilities = fields.group("capabilities")
+        extensions = capabilities.children("extensions")[:MOST_INTERFACES]
+        return Card(
+            name,
+            fields.text("description") or "",
+            tuple(dict.fromkeys(_interfaces(fields))),
+            capabilities.flag("streaming") or False,
+            frozenset(uri for each in extensions if (uri := each.text("uri"))),
+        )
+    except A2AError as error:
+        raise InvalidAnswer(str(error)) from error
+
+
+def _interfaces(card: Fields) -> Iterator[Interface]:
+    """Those of 1.0 go first: a card that has both lists writes the other one for older clients."""
+    if not any(map(card.has, ("supportedInterfaces", "protocolVersion", "capabilities"))):
+        # Its URL is that of the machine it believes to run on.
+        yield Interface("", "JSONRPC", "older")
+        return
+    # (of what, field of the binding, version); those of 0.3 share the version of the card.
+    shared = card.text("protocolVersion") or "0.2"
+    found = [
+        (each, "protocolBinding", each.text("protocolVersion") or "1.0")
+        for each in card.children("supportedInterfaces")
+        if not each.text("tenant")
+    ]
+    found.append((card, "preferredTransport", shared))
+    found += [(each, "transport", shared) for each in card.children("additionalInterfaces")]
+    for fields, binding, version in found[:MOST_INTERFACES]:
+        interface = _interface(fields.text("url"), fields.text(binding) or "JSONRPC", version)
+        if interface is not None:
+            yield interface
+
+
+def _interface(url: str | None, binding: str, version: str) -> Interface | None:
+    spoken = _version(version)
+    if url is None or not _is_address(url) or binding not in _BINDINGS or spoken is None:
+        return None
+    if binding != "JSONRPC" and version.startswith("0.2"):
+        return None
+    return Interface(url, _BINDINGS[binding], spoken)
+
+
+def _version(text: str) -> Version | None:
+    if re.fullmatch(r"1(\.0(\.\d+)?)?", text):
+        return "1.0"
+    return "0.3" if re.fullmatch(r"0\.[23](\.\d+)?", text) else None
+
+
+# ------------------------------------------------------------------------- addresses
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port in small letters, as `https://host:443`.
+
+    Raises:
+        ValueError: it is no URL of HTTP, or it names a user.
+    """
+    found = _parsed(url)
+    scheme = found["scheme"].lower()
+    return f"{scheme}://{found['host'].lower()}:{int(found['port'] or _PORTS[scheme])}"
+
+
+def _parsed(url: str) -> re.Match[str]:
+    found = _URL.fullmatch(url)
+    if found is None or int(found["port"] or 0) > MOST_PORT:
+        raise ValueError("not a URL that begins with http:// or https:// and a host")
+    return found
+
+
+def _is_address(url: str) -> bool:
+    try:
+        origin_of(url)
+    except ValueError:
+        return False
+    return True
+
+
+def usable(card: Card, allowed_origins: Collection[str]) -> Interface:
+    """The first interface at an allowed origin (as `origin_of` writes it), or without a URL.
+
+    Raises:
+        Elsewhere: there is none.
+    """
+    for interface in card.interfaces:
+        if not interface.url or origin_of(interface.url) in allowed_origins:
+            return interface
+    if not card.interfaces:
+        raise Elsewhere("it has no interface for JSON-RPC or HTTP+JSON in version 1.0 or 0.3")
+    origins = sorted({origin_of(interface.url) for interface in card.interfaces})
+    raise Elsewhere(f"its interfaces are at {', '.join(origins)}")
+
+
+def card_urls(url: str) -> tuple[str, ...]:
+    """Where the card of an agent may be whose address is `url`, the likeliest first, all at its origin.
+
+    Raises:
+        ValueError: as `origin_of`.
+    """
+    found = _parsed(url)
+    path = (found["path"] or "").rstrip("/")
+    if path.endswith(".json"):
+        return (url,)
+    root = url[: found.end("port") if found["port"] else found.end("host")]
+    parent, _, last = path.rpartition("/")
+    # What is called "a2a" is an endpoint, beside which the card is.
+    likely = (parent, path) if last == "a2a" else (path, parent)
+    places = (*(f"{root}{each}{_CARD}" for each in (*likely, "")), f"{root}{_OLD_CARD}")
+    return tuple(dict.fromkeys(places))[:MOST_CARD_URLS]

@@ -1,0 +1,192 @@
+"""How this agent calls others, in every version and binding: requests out, answers and events in. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import attrs
+
+from . import http_paths, older_codec, v03_codec, v03_rest_codec, v1_codec
+from .a2a_errors import A2AError, InvalidAnswer
+from .a2a_headers import EXTENSION_HEADERS, VERSION_HEADER
+from .error_json import quoted, read_error
+from .fields import Fields
+from .object_codec import Json, ObjectCodec
+from .task import ClientRequest, ListTasks, Message, Send, StreamItem, Subscribe, Task, TaskPage
+
+Binding: TypeAlias = Literal["JSONRPC", "HTTP+JSON"]
+Version: TypeAlias = Literal["1.0", "0.3", "older"]
+
+_JSON = "application/json"
+_A2A_JSON = "application/a2a+json"
+_SSE = "text/event-stream"
+
+
+@attrs.frozen
+class Interface:
+    """One way to reach an agent. What is older has JSON-RPC only."""
+
+    url: str
+    """Absolute; for HTTP+JSON, the paths of the protocol are below it. Empty: it is not known."""
+    binding: Binding
+    version: Version
+
+
+@attrs.frozen
+class HttpCall:
+    verb: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+@attrs.frozen
+class _Codec:
+    objects: ObjectCodec
+    write_request: Callable[[ClientRequest], tuple[str, Json]]
+    as_known: Callable[[object], object] = lambda result: result
+    """A result as `objects` knows it."""
+
+
+_CODECS: Mapping[tuple[Version, Binding], _Codec] = {
+    ("1.0", "JSONRPC"): _Codec(v1_codec.OBJECTS, v1_codec.write_request),
+    ("1.0", "HTTP+JSON"): _Codec(v1_codec.OBJECTS, v1_codec.write_request),
+    ("0.3", "JSONRPC"): _Codec(v03_codec.OBJECTS, v03_codec.write_request),
+    ("0.3", "HTTP+JSON"): _Codec(v03_rest_codec.OBJECTS, v03_rest_codec.write_request),
+    ("older", "JSONRPC"): _Codec(v03_codec.OBJECTS, older_codec.write_request, older_codec.as_v03),
+}
+
+
+def lists(interface: Interface) -> bool:
+    """Whether `ListTasks` can be asked there."""
+    return interface.version == "1.0" or (interface.version == "0.3" and interface.binding == "HTTP+JSON")
+
+
+# -------------------------------------------------------------------------- requests
+
+
+def write_call(interface: Interface, request: ClientRequest, extensions: Collection[str] = ()) -> HttpCall:
+    """The HTTP request. `extensions`: URIs of those to activate.
+
+    Raises:
+        A2AError: INVALID_PARAMS, for the id of a task that HTTP+JSON cannot have in a path.
+        ValueError: for what the version does not have: lists (see `lists`), and streams before 0.3.
+    """
+    method, params = _codec(interface).write_request(request)
+    headers = {"Accept": _accepted(interface, request)}
+    if interface.version == "1.0":
+        headers[VERSION_HEADER] = interface.version
+    if extensions:
+        headers |= dict.fromkeys(EXTENSION_HEADERS, ", ".join(sorted(extensions)))
+    if interface.binding == "JSONRPC":
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return _with_body(interface.url, headers, call)
+    task = None if isinstance(request, Send | ListTasks) else request.id
+    verb, path = http_paths.path_of(method, task)
+    rest = {name: value for name, value in params.items() if task is None or name != "id"}
+    if verb == "POST":
+        return _with_body(_below(interface.url, path), headers, rest)
+    return HttpCall(verb, _below(interface.url, path, rest), headers, None)
+
+
+def _codec(interface: Interface) -> _Codec:
+    return _CODECS[interface.version, interface.binding]
+
+
+def _accepted(interface: Interface, request: ClientRequest) -> str:
+    if isinstance(request, Subscribe) or (isinstance(request, Send) and request.stream):
+        return _SSE
+    return _JSON if interface.binding == "JSONRPC" else f"{_A2A_JSON}, {_JSON}"
+
+
+def _with_body(url: str, headers: Mapping[str, str], value: Json) -> HttpCall:
+    # Half of a surrogate pair is "?": with it, no strict reader would take the rest.
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    # Of HTTP+JSON as well: all servers take it, not all take "a2a+json".
+    return HttpCall("POST", url, {**headers, "Content-Type": _JSON}, body)
+
+
+def _below(url: str, path: str, params: Json | None = None) -> str:
+    base = urlsplit(url)
+    query = urlencode({name: _in_query(value) for name, value in (params or {}).items()}, errors="replace")
+    path = f"{base.path.rstrip('/')}/{path}"
+    return urlunsplit((base.scheme, base.netloc, path, "&".join(filter(None, (base.query, query))), ""))
+
+
+def _in_query(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --------------------------------------------------------------------------- answers
+
+
+def read_answer(
+    interface: Interface, request: ClientRequest, status: int, body: object
+) -> Task | Message | TaskPage:
+    """The answer in the parsed body of a response; to a request for a stream it may be one, too.
+
+    Raises:
+        A2AError: the agent refused the request.
+        InvalidAnswer: it is no answer to the request.
+    """
+    result = _result(interface, status, body)
+    with _complaints():
+        fields = _fields(interface, result)
+        if isinstance(request, ListTasks):
+            return _codec(interface).objects.read_page(fields)
+        item = _codec(interface).objects.read_item(fields)
+    if isinstance(item, Task) or (isinstance(item, Message) and isinstance(request, Send)):
+        return item
+    raise InvalidAnswer("the answer is not a task")
+
+
+def read_event(interface: Interface, data: object) -> StreamItem:
+    """The item in the parsed data of an event.
+
+    Raises:
+        A2AError: the agent ends the stream with this error.
+        InvalidAnswer: it is no item of a stream.
+    """
+    result = _result(interface, 200, data)
+    with _complaints():
+        return _codec(interface).objects.read_item(_fields(interface, result))
+
+
+def _fields(interface: Interface, result: object) -> Fields:
+    return Fields(_codec(interface).as_known(result), "result")
+
+
+def _result(interface: Interface, status: int, body: object) -> object:
+    over_http = interface.binding == "HTTP+JSON"
+    failed = not 200 <= status < 300
+    error = read_error(body, bare=over_http) if isinstance(body, Mapping) else None
+    if error is not None:
+        raise error
+    if failed:
+        raise InvalidAnswer(quoted(f"HTTP status {status}{_said(body)}"))
+    if over_http:
+        return body
+    if not isinstance(body, Mapping) or "result" not in body:
+        raise InvalidAnswer(quoted(f"there is neither a result nor an error in the answer{_said(body)}"))
+    return body["result"]
+
+
+def _said(body: object) -> str:
+    """What servers put into bodies that are not of A2A."""
+    texts = (
+        [body.get(name) for name in ("error", "detail", "message")] if isinstance(body, Mapping) else [body]
+    )
+    return next((f": {text}" for text in texts if isinstance(text, str) and text), "")
+
+
+@contextmanager
+def _complaints() -> Iterator[None]:
+    """What is wrong with an answer is no refusal of the agent."""
+    try:
+        yield
+    except A2AError as error:
+        raise InvalidAnswer(str(error)) from error

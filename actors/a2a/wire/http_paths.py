@@ -1,0 +1,105 @@
+"""The paths of HTTP+JSON, below the address of an agent. Pure.
+
+Written from version 1.0.1, section 11.3, and version 0.3.0, section 3.5.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import attrs
+
+from .a2a_errors import invalid
+
+_TASK = "tasks/{task}"
+_CONFIGS = f"{_TASK}/pushNotificationConfigs"
+_CONFIG = f"{_CONFIGS}/{{config}}"
+
+# Each with the name of its method in JSON-RPC: of version 1.0, and of 0.3, whose paths begin with "v1/".
+_ROUTES = (
+    ("POST", "message:send", "SendMessage", "message/send"),
+    ("POST", "message:stream", "SendStreamingMessage", "message/stream"),
+    ("GET", _TASK, "GetTask", "tasks/get"),
+    ("GET", "tasks", "ListTasks", "tasks/list"),
+    ("POST", f"{_TASK}:cancel", "CancelTask", "tasks/cancel"),
+    ("GET", f"{_TASK}:subscribe", "SubscribeToTask", "tasks/resubscribe"),
+    ("POST", f"{_TASK}:subscribe", "SubscribeToTask", "tasks/resubscribe"),
+    ("POST", _CONFIGS, "CreateTaskPushNotificationConfig", "tasks/pushNotificationConfig/set"),
+    ("GET", _CONFIGS, "ListTaskPushNotificationConfigs", "tasks/pushNotificationConfig/list"),
+    ("GET", _CONFIG, "GetTaskPushNotificationConfig", "tasks/pushNotificationConfig/get"),
+    ("DELETE", _CONFIG, "DeleteTaskPushNotificationConfig", "tasks/pushNotificationConfig/delete"),
+    ("GET", "extendedAgentCard", "GetExtendedAgentCard", ""),
+    ("GET", "card", "", "agent/getAuthenticatedExtendedCard"),
+)
+
+_PATTERNS = [
+    re.compile(path.replace("{task}", "(?P<task>[^/:]+)").replace("{config}", "(?P<config>[^/]+)"))
+    for _, path, _, _ in _ROUTES
+]
+
+_NAMES_THE_TASK = frozenset({"SendMessage", "CreateTaskPushNotificationConfig"}) | frozenset(
+    {"GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig"}
+)
+"""Methods of 1.0 whose parameter `taskId` is the task; for all others it is `id`."""
+
+
+@attrs.frozen
+class PathCall:
+    is_v1: bool
+    method: str
+    """As JSON-RPC calls it."""
+    params: Mapping[str, str]
+    """Those in the path."""
+
+
+def find(http_method: str, path: str) -> PathCall | tuple[str, ...]:
+    """The call that a path stands for, else the methods that the path has; none: there is no such path."""
+    is_v1 = not path.startswith("v1/")
+    allowed: list[str] = []
+    for (wanted, _, v1, v03), pattern in zip(_ROUTES, _PATTERNS, strict=True):
+        found = pattern.fullmatch(path if is_v1 else path.removeprefix("v1/"))
+        method = v1 if is_v1 else v03
+        if found is None or not method:
+            continue
+        if wanted == http_method:
+            return PathCall(is_v1, method, _params(method, found.groupdict()))
+        allowed.append(wanted)
+    return tuple(allowed)
+
+
+def path_of(method: str, task: str | None) -> tuple[str, str]:
+    """The HTTP method and the path of what JSON-RPC calls `method`. `task`: the id of the one it is about.
+
+    Raises:
+        A2AError: INVALID_PARAMS, for an id that would lead to another path.
+        KeyError: there is no such method.
+    """
+    for verb, path, v1, v03 in _ROUTES:
+        if method in (v1, v03):
+            path = path if task is None else path.replace("{task}", _segment(task))
+            return verb, path if method == v1 else f"v1/{path}"
+    raise KeyError(method)
+
+
+def _segment(id: str) -> str:
+    # Encoded or not, proxies take dots for steps through the path.
+    if id in ("", ".", ".."):
+        raise invalid("id", "is no segment of a path")
+    return quote(id, safe="", errors="replace")
+
+
+def _params(method: str, names: Mapping[str, str]) -> Mapping[str, str]:
+    if "task" not in names:
+        return {}
+    if "pushNotificationConfig/" in method:
+        if method.endswith("/set"):
+            return {"taskId": names["task"]}
+        return {
+            "id": names["task"],
+            **({"pushNotificationConfigId": names["config"]} if "config" in names else {}),
+        }
+    if method in _NAMES_THE_TASK:
+        return {"taskId": names["task"], **({"id": names["config"]} if "config" in names else {})}
+    return {"id": names["task"]}

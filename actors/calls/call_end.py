@@ -1,0 +1,72 @@
+"""Recording the end of an attempt of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...runtime.journal.protocol import SettleIntent
+from ..approvals.asked import Asked
+from ..approvals.description import shortened
+from ..approvals.proxy_approval import ProxyQuestion
+from ..log import events as e
+from ..log.log import ConversationLog
+from ..log.void import save_over
+from ..tools.delegation import is_remote
+from ..tools.needs import NeedsDecisions, NeedsToken
+from .inquiries import asked_at
+from .lifecycle import is_heard_from_disk
+
+CANCEL_GRACE = 5.0
+"""Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
+
+NOT_SENT = "The call was not sent: what it belonged to was stopped before. Nothing was done."
+
+
+async def save_ends(
+    log: ConversationLog, *ends: e.ToolFinished | e.ToolUnknown, before: Sequence[e.LogEvent] = ()
+) -> None:
+    """Save the ends of attempts of one call. Questions that the server put in the middle of them are void,
+    and so are those that an agent does not ask any more."""
+    key, attempts = ends[0].key, [end.attempt for end in ends]
+    started = log.run.calls[key].started
+    assert started is not None
+    await save_over(
+        log,
+        *before,
+        *ends,
+        asked=lambda asked: (
+            any(asked_at(asked, key, attempt) for attempt in attempts)
+            or any(_is_answered(asked, end) for end in ends)
+        ),
+        why=_why(ends[-1], started.server),
+        settle=[
+            SettleIntent(key, end.attempt, "unknown" if isinstance(end, e.ToolUnknown) else "finished")
+            for end in ends
+        ],
+    )
+    if is_heard_from_disk(started.effect):
+        await log.flush()
+
+
+def _is_answered(asked: Asked[Any], end: e.ToolFinished | e.ToolUnknown) -> bool:
+    """Whether a question of an agent is open here alone."""
+    if not isinstance(asked, ProxyQuestion) or asked.key != end.key:
+        return False
+    match end:
+        case e.ToolFinished(need=NeedsDecisions(items=items)):
+            return asked.item.name not in {item.name for item in items}
+        case e.ToolFinished(need=NeedsToken()):
+            return False
+        case _:
+            return True
+
+
+def _why(end: e.ToolFinished | e.ToolUnknown, server: str) -> str:
+    match end:
+        case e.ToolFinished(need=NeedsDecisions()):
+            return "the agent does not wait for the answer any more"
+        case e.ToolFinished(result=result) if is_remote(server) and result.content:
+            return f"the agent's task has ended: {shortened(result.content)}"
+        case _:
+            return "the call it was asked in is over"

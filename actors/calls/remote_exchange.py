@@ -1,0 +1,198 @@
+"""Sending a call to another agent, and finding out what an earlier life has sent.
+
+As for all calls, the intent is on disk before anything is sent. The id of the agent's task is recorded as
+soon as it is known: from then on the task can be followed, also by a later life, and cancelled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+
+import attrs
+import trio
+
+from ...runtime.errors import ActorCrashed, ActorError, ActorUnavailable
+from ..log import events as e
+from ..log.deltas import ToolProgress
+from ..tools import needs
+from ..tools.delegation import MESSAGE, SERVER, CancelRemote, Delegate, RemoteInputRequired, RemoteTask
+from ..tools.needs import Need
+from ..tools.registry import RemoteServer
+from ..tools.slots import Held
+from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
+from .call_end import NOT_SENT, save_ends
+from .call_scope import CallScope
+from .proxies import answers_in
+
+REMOTE_GRACE = 8.0
+"""Seconds that an agent gets to cancel its task when the run is cancelled: more than it gives its calls."""
+
+
+@attrs.define(eq=False)
+class RemoteExchange:
+    """One attempt of a call of an agent."""
+
+    _scope: CallScope
+    _key: str
+    _attempt: int
+    _tool: Tool
+    _server: RemoteServer
+    _held: Held
+    _text: str
+    _brings: Sequence[str]
+    """The approvals whose ends it takes to the agent."""
+    _task: RemoteTask | None
+    _anew: bool
+    _has_left: bool = False
+    _is_over: bool = False
+    _accepted: trio.Event = attrs.field(factory=trio.Event)
+    _saving: trio.Lock = attrs.field(factory=trio.Lock)
+    """Held while what is known of the task is saved."""
+
+    @classmethod
+    def of(
+        cls, scope: CallScope, key: str, attempt: int, tool: Tool, server: RemoteServer, held: Held
+    ) -> RemoteExchange:
+        """The attempt of which the intent is on record."""
+        record = scope.log.run.calls[key]
+        assert record.started is not None
+        text = str(record.started.arguments.get(MESSAGE, ""))
+        repeats = record.attempts.get(attempt - 1) == "unknown"
+        return cls(
+            scope, key, attempt, tool, server, held, text, record.started.brings, record.remote, repeats
+        )
+
+    async def see_through(self, *, lost: bool = False, may_send: bool = True) -> None:
+        """Have the exchange, and record how it ended. When the run is cancelled meanwhile, the agent is told,
+        and gets a while to end. A shutdown does not wait for the agent: the next life looks.
+
+        `lost` and `may_send` are as in `Delegate`.
+        """
+        shield = trio.CancelScope(shield=True)
+        if trio.current_effective_deadline() == -math.inf:  # while the intent was being saved
+            shield.cancel()
+        self._has_left = self._task is not None or lost
+        if self._task is not None and not self._anew:
+            self._accepted.set()  # it is on record, so the next life can follow it
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._record_task)
+                nursery.start_soon(self._end_when_cancelled, shield)
+                nursery.start_soon(self._leave_at_shutdown, shield)
+                with shield:
+                    await self._have(lost, may_send)
+                if shield.cancelled_caught and not (self._has_left or self._draining):
+                    await self._save_end(e.ToolFinished(self._key, self._attempt, ToolResult(NOT_SENT, True)))
+                self._is_over = True
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by the journal
+                await self._save_task()
+
+    @property
+    def _draining(self) -> bool:
+        return self._scope.draining.is_set()
+
+    async def _record_task(self) -> None:
+        await self._accepted.wait()
+        await self._save_task()
+
+    async def _save_task(self) -> None:
+        async with self._saving:
+            if new := self._new_task():
+                await self._scope.log.save(*new)
+
+    def _new_task(self) -> tuple[e.LogEvent, ...]:
+        """The event that tells the agent's task, unless that is on record."""
+        run = self._scope.log.state.run
+        record = None if run is None else run.calls.get(self._key)
+        if self._task is None or record is None or record.remote == self._task:
+            return ()
+        return (e.ToolAccepted(self._key, self._attempt, self._task.id, self._task.context),)
+
+    async def _end_when_cancelled(self, shield: trio.CancelScope) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            waits = self._has_left and not (self._is_over or self._draining)
+            shield.deadline = trio.current_time() + (REMOTE_GRACE if waits else 0.0)
+            if waits and self._task is not None:
+                with trio.CancelScope(shield=True, deadline=shield.deadline), suppress(ActorError):
+                    await self._server.ref.ask(
+                        CancelRemote(task=self._task, hop=self._scope.hop, bearer=self._bearer)
+                    )
+
+    async def _leave_at_shutdown(self, shield: trio.CancelScope) -> None:
+        await self._scope.draining.wait()
+        await self._accepted.wait()  # before that, the grace of the shutdown may tell what has become of it
+        shield.cancel()
+
+    @property
+    def _bearer(self) -> str | None:
+        return self._scope.bearer if self._server.forwards_bearer else None
+
+    async def _have(self, lost: bool, may_send: bool) -> None:
+        mover = self._scope.log.run.mover
+        need: Need | None = None
+        rejected = False
+        try:
+            end = await self._server.ref.ask(self._request(lost, may_send))
+            result, rejected = end.result, end.rejected
+        except (ToolUnavailable, ActorUnavailable) as error:
+            if lost:
+                await self._save_end(e.ToolUnknown(self._key, self._attempt, str(error)))
+                return
+            result = ToolResult(str(error), is_error=True)
+        except ToolAuthRequired as refusal:
+            if self._task is not None and not self._server.forwards_bearer:
+                await self._save_end(e.ToolUnknown(self._key, self._attempt, str(refusal)))
+                return
+            result = ToolResult(str(refusal), is_error=True)
+            if self._server.forwards_bearer:  # else only the configuration can bring another
+                need = needs.token(refusal, mover)
+        except RemoteInputRequired as wanted:
+            result = ToolResult(str(wanted))
+            need = needs.decisions(wanted)
+        except (ToolOutcomeUnknown, ActorCrashed) as error:
+            await self._save_end(e.ToolUnknown(self._key, self._attempt, str(error)))
+            return
+        self._held.give_back()  # the agent is free
+        await self._save_end(e.ToolFinished(self._key, self._attempt, result, need, rejected))
+
+    def _request(self, lost: bool, may_send: bool) -> Delegate:
+        log = self._scope.log
+        return Delegate(
+            agent=self._server.name.removeprefix(SERVER),
+            text=self._text,
+            key=f"{log.state.id}/{log.run.id}/{self._key}/{self._attempt}",
+            hop=self._scope.hop,
+            task=self._task,
+            items=log.run.calls[self._key].remote_items,
+            answers=answers_in(log, self._brings),
+            lost=lost,
+            may_send=may_send,
+            anew=self._anew,
+            bearer=self._bearer,
+            on_sent=self._leave,
+            on_accepted=self._accept,
+            on_progress=self._tell,
+        )
+
+    async def _save_end(self, end: e.ToolFinished | e.ToolUnknown) -> None:
+        with trio.CancelScope(shield=True):
+            async with self._saving:
+                await save_ends(self._scope.log, end, before=self._new_task())
+
+    def _leave(self) -> None:
+        self._has_left = True
+
+    def _accept(self, task: RemoteTask) -> None:
+        self._task = task
+        self._accepted.set()
+
+    def _tell(self, progress: Progress) -> None:
+        log = self._scope.log
+        where = (log.state.id, log.state.last_seq, self._key, self._attempt)
+        log.tell(ToolProgress(*where, self._scope.node, self._tool.name, self._tool.server, progress))

@@ -1,0 +1,51 @@
+"""The tasks that other agents have for the calls of a run. They are cancelled if the run ends before them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import trio
+
+from ...runtime.errors import ActorError
+from ..calls.call_scope import hop_of
+from ..log.log import ConversationLog
+from ..log.record import CallRecord
+from ..nodes.services import Services
+from ..tools.delegation import CancelRemote
+from ..tools.registry import RemoteServer, Resolve, Resolved
+
+MOST_AT_ONCE = 8
+
+
+async def cancel_open(log: ConversationLog, services: Services) -> None:
+    """Have the tasks cancelled that the live run, which is about to end, leaves open. The actors of the
+    agents bound the time; an agent that cannot be reached keeps its task."""
+    run = log.state.run
+    open_calls = [record for record in run.calls.values() if _is_open(record)] if run is not None else []
+    if not open_calls:
+        return
+    places = trio.CapacityLimiter(MOST_AT_ONCE)
+    async with trio.open_nursery() as nursery:
+        for record in open_calls:
+            nursery.start_soon(_cancel, log, services, record, places)
+
+
+def _is_open(record: CallRecord) -> bool:
+    if record.remote is None:
+        return False
+    return record.need is not None or record.attempts[max(record.attempts)] != "finished"
+
+
+async def _cancel(
+    log: ConversationLog, services: Services, record: CallRecord, places: trio.CapacityLimiter
+) -> None:
+    started, hop = record.started, hop_of(log, services.agent_id)
+    assert started is not None
+    assert record.remote is not None
+    async with places:
+        with suppress(ActorError):
+            found = await services.registry.ask(Resolve(started.tool, {}, started.server))
+            if isinstance(found, Resolved) and isinstance(found.server, RemoteServer):
+                token = services.tokens.get(log.state.id, log.run.mover)
+                bearer = token if found.server.forwards_bearer else None
+                await found.server.ref.ask(CancelRemote(task=record.remote, hop=hop, bearer=bearer))

@@ -1,0 +1,67 @@
+"""The calls that a node makes: of its model's reply, or its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from ...config.nodes import LlmNode, RemoteAgentNode
+from ..calls.call_scope import CallScope
+from ..calls.dispatch import Dispatch
+from ..calls.settler import CallEnd, Settler
+from ..calls.turn_to_ask import turns_to_ask
+from ..gate.gate import Place
+from ..log.record import Tally
+from ..models.messages import ToolCall
+from ..tools.slots import Slots
+from .node import Execute, RunScope, occasion
+
+logger = logging.getLogger("stopgo.tools")
+
+
+async def settle_calls(
+    scope: RunScope,
+    spec: LlmNode | RemoteAgentNode,
+    execute: Execute,
+    place: Place,
+    key: str,
+    calls: Sequence[ToolCall],
+) -> list[CallEnd]:
+    """How the calls end that the step `key` has asked for. Raises `NodeFailed`."""
+    log = scope.log
+    call_scope = _call_scope(scope, spec, execute, place)
+    dispatch = Dispatch(call_scope, Slots(scope.services.config.tools.max_parallel))
+    settlers = [Settler(call_scope, dispatch, turn) for turn in turns_to_ask(len(calls))]
+    jobs = [
+        partial(settler.settle, f"{key}.{index}", call)
+        for index, (settler, call) in enumerate(zip(settlers, calls, strict=True))
+    ]
+    ends = await log.gather(*jobs, meters=execute.meters)
+    if key not in log.run.batches:
+        tally = log.run.tallies.get(key, Tally())
+        finished = tally.finished(key, spec.name, [not end.is_error for end in ends])
+        await log.save_soon(finished)
+        logger.info("%s conversation=%s", finished.line, log.state.id)
+    return ends
+
+
+def _call_scope(
+    scope: RunScope, spec: LlmNode | RemoteAgentNode, execute: Execute, place: Place
+) -> CallScope:
+    services = scope.services
+    return CallScope(
+        log=scope.log,
+        registry=services.registry,
+        arguments=services.arguments,
+        authorization=services.authorization,
+        tokens=services.tokens,
+        searching=scope.searching,
+        place=place,
+        node=spec.name,
+        can_exit_loop=isinstance(spec, LlmNode) and spec.can_exit_loop,
+        meters=execute.meters,
+        max_calls=services.config.limits.max_tool_calls,
+        agent_id=services.agent_id,
+        occasion=partial(occasion, scope, spec, execute),
+    )

@@ -1,0 +1,48 @@
+"""Remote agent (`type: a2a`): another agent does the work, as if a model had called it."""
+
+from __future__ import annotations
+
+import attrs
+
+from ...config.nodes import RemoteAgentNode
+from ...runtime.context import Behaviour, Context
+from ..approvals.decided import CANCELLED
+from ..common.errors import NodeFailed
+from ..gate.gate import Place, descend
+from ..log.outcomes import Delegation, NodeEnd, StepFailed
+from ..log.step import step
+from ..models.messages import ToolCall
+from ..tools.delegation import MESSAGE
+from .node import Execute, RunScope, execute_once, fill
+from .node_calls import settle_calls
+
+
+def remote_agent(spec: RemoteAgentNode, scope: RunScope) -> Behaviour[Execute]:
+    """Ends with the answer of the agent; fails if that cannot be reached, or fails."""
+
+    async def behaviour(ctx: Context[Execute]) -> None:
+        async def run(execute: Execute) -> NodeEnd:
+            place = attrs.evolve(descend(execute.place, spec), agents=(spec.remote,), tools=None)
+            return await _delegate(spec, scope, execute, place)
+
+        await execute_once(ctx, run)
+
+    return behaviour
+
+
+async def _delegate(spec: RemoteAgentNode, scope: RunScope, execute: Execute, place: Place) -> NodeEnd:
+    key = f"{execute.key}:1"
+
+    async def work() -> Delegation:
+        text = fill(spec.prompt, execute.values(scope.user))
+        return Delegation(ToolCall("call_1_0", f"a2a_{spec.remote}", {MESSAGE: text}))
+
+    delegation = await step(scope.log, key, Delegation, spec.name, work)
+    if isinstance(delegation, StepFailed):
+        raise NodeFailed.of(delegation.error)
+    [end] = await settle_calls(scope, spec, execute, place, key, [delegation.call])
+    if end.rejected and place.ends_on_reject:
+        return NodeEnd(end.content if end.expired else CANCELLED, rejected=True)
+    if end.is_error and not end.rejected:
+        raise NodeFailed("delegation_failed", end.content)
+    return NodeEnd(end.content)

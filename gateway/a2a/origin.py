@@ -1,0 +1,35 @@
+"""The agents that a message came through. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...actors.a2a.wire.a2a_errors import A2AError, invalid
+from ...actors.a2a.wire.a2a_headers import PATH
+from ...actors.a2a.wire.task import Message
+from ...actors.log.events import Origin
+
+MOST_HOPS = 16
+"""Agents that a message may come through."""
+LONGEST_ID = 128
+
+
+def origin_of(message: Message, traceparent: str | None, own_id: str) -> Origin | None:
+    """What calls of further agents pass on; None: there is nothing to pass on.
+
+    Raises `A2AError` UNSUPPORTED_OPERATION for a message that has come through this agent before, or through
+    too many: agents that call each other in a circle would never end.
+    """
+    said = (message.metadata or {}).get(PATH)
+    visited = said.get("agents") if isinstance(said, Mapping) else ()
+    if not isinstance(visited, list | tuple) or not all(isinstance(each, str) for each in visited):
+        raise invalid("message.metadata", "must name the agents as a list of strings")
+    if own_id in visited:
+        raise A2AError(
+            "UNSUPPORTED_OPERATION", "the message has come through this agent: agents call in a circle"
+        )
+    if len(visited) >= MOST_HOPS or any(len(each) > LONGEST_ID for each in visited):
+        raise A2AError(
+            "UNSUPPORTED_OPERATION", f"the message has come through {len(visited)} agents, too many"
+        )
+    return Origin(tuple(visited), traceparent) if visited or traceparent else None
