@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     from importlib.metadata import version
 
     from . import (
+        a2a_command,
         config_command,
         mcp_command,
         mcp_resources_command,
@@ -73,5 +74,6 @@ def _parser() -> argparse.ArgumentParser:
     policy_command.register(commands)
     mcp_command.register(commands)
     tools_command.register(commands)
+    a2a_command.register(commands)
     mcp_resources_command.register(commands)
     return parser

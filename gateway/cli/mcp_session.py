@@ -38,10 +38,9 @@ from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.event_bus import EventBus
 from ...runtime.ref import ActorRef
 from ...runtime.supervision import Supervisor, open_supervisor
-from .options import WRONG
+from .options import FAILED, WRONG
 from .terminal import LogToTerminal, Terminal, printable
 
-FAILED = 1
 UNANSWERED = 3
 DENIED = 4
 INTERRUPTED = 130

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
 
 import attrs
 import trio
 
 from ...actors.agent import Agent
-from ...actors.approvals.asked import Asked
 from ...actors.approvals.kinds import Approval
-from ...actors.approvals.replies import Decide, Edit, Field, Fill, NotUnderstood, ShowAll, edited
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
 from ...actors.log.event_json import decode
 from ...actors.log.state import answer_of
 from ...runtime.journal.protocol import Event
-from ..views import timestamp
+from .deciding import ask_for_words, tell_refusal
 from .progress import Progress
 from .terminal import Terminal
 
@@ -93,8 +89,8 @@ class OneTurn:
                 if self._asking is None or self._asking.approval not in on:
                     self._asking = _Asking(on[0])
                     nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
-            case e.RunAuthRequired(server=server):
-                self.terminal.tell(f'tool server "{server}" needs a bearer token', "bad")
+            case e.RunAuthRequired(wanted=wanted):
+                self.terminal.tell(f"{wanted.who} needs a bearer token", "bad")
                 return "waiting"
             case e.RunFinished(text=text):
                 run = (await self.agent.get(event.stream)).head.run
@@ -117,7 +113,7 @@ class OneTurn:
             self.terminal.forget_typed()
             self.terminal.tell(f"\n{approval.asked.description}\n")
             while approval.state == "pending":
-                words = await self._words(approval.asked)
+                words = await ask_for_words(self.terminal, approval.asked)
                 if words is None:
                     self._outcome = "waiting"
                     turn.cancel()
@@ -125,59 +121,7 @@ class OneTurn:
                 try:
                     await self.agent.decide(approval.id, words, wait=False)
                 except AgentError as error:
-                    self._refused(error)
+                    tell_refusal(self.terminal, error)
                 approval = await self.agent.approval(approval.id)
         if self._asking is asking:
             self._asking = None
-
-    async def _words(self, asked: Asked[Any]) -> dict[str, object] | None:
-        """A decision; None: nobody will make one."""
-        while (line := await self.terminal.ask(asked.prompt)) is not None:
-            match asked.understand(line):
-                case Decide(words):
-                    return dict(words)
-                case Edit():
-                    if (arguments := await self._edit(asked)) is not None:
-                        return {"approved": True, "arguments": arguments}
-                case Fill(form):
-                    if (content := await self._fill(form)) is not None:
-                        return {"action": "accept", "content": content}
-                case ShowAll():
-                    expires = None if asked.expires is None else timestamp(asked.expires)
-                    self.terminal.tell(asked.all_of(expires))
-                case NotUnderstood():
-                    self.terminal.tell("That is none of the answers.", "bad")
-                case other:
-                    assert_never(other)
-        return None
-
-    async def _fill(self, form: Sequence[Field]) -> dict[str, object] | None:
-        """The answer to a server's question, field by field; None: not now."""
-        content: dict[str, object] = {}
-        for field in form:
-            line = await self.terminal.ask(field.prompt)
-            if line is None or (not line and field.required):
-                return None
-            if line:
-                content[field.name] = field.value(line)
-        return content
-
-    async def _edit(self, asked: Asked[Any]) -> object | None:
-        """The arguments in place of those that were asked about; None: not now."""
-        shown = json.dumps(asked.tool_args, ensure_ascii=False)
-        self.terminal.tell(f"Now they are: {shown}")
-        line = await self.terminal.ask("All arguments, as JSON on one line; nothing to leave them >")
-        if not line:
-            return None
-        arguments = edited(line)
-        if isinstance(arguments, str):
-            self.terminal.tell(arguments, "bad")
-            return None
-        return arguments
-
-    def _refused(self, error: AgentError) -> None:
-        self.terminal.tell(error.message, "bad")
-        for mistake in error.details.get("errors", ())[1:]:
-            self.terminal.tell(mistake, "bad")
-        if error.hint:
-            self.terminal.tell(error.hint)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+FAILED = 1
 WRONG = 2
 """Exit code: the configuration, or what was asked, is wrong."""
+WAITING = 3
+"""Exit code: it waits for somebody who is not here."""
 
 
 def add_mcp_option(parser: argparse.ArgumentParser) -> None:

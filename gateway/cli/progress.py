@@ -9,7 +9,7 @@ from ...actors.approvals.asked import Asked
 from ...actors.approvals.description import call_text, shortened
 from ...actors.log import events as e
 from ...actors.log.event_json import decode
-from ...actors.log.outcomes import Chosen, Ended, NotSent, Replied, StepFailed
+from ...actors.log.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
 from ...config.nodes import Node, RouterNode, children_of
 from ...runtime.journal.protocol import Event
 
@@ -62,7 +62,7 @@ class Progress:
             return None
         match end:
             case e.ApprovalResolved(decision=decision):
-                return f"{asked.node}: {asked.decision_line(decision)}"
+                return f"{asked.node}: {asked.original.decision_line(decision)}"
             case e.ApprovalExpired():
                 return f"{asked.node}: nobody answered in time"
             case e.ApprovalVoid(reason=reason):
@@ -85,7 +85,7 @@ class Progress:
                 return f"{node}: exits the loop"
             case NotSent(content=content):
                 return f"{node}: not called: {shortened(content)}"
-            case Ended():
+            case Ended() | Delegation():
                 return None
             case _:
                 assert_never(step.outcome)

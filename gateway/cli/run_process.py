@@ -7,26 +7,21 @@ import logging
 import shlex
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
-import attrs
 import trio
 
-from ...actors.agent import open_agent
 from ...actors.common.errors import AgentError, StartError, sentences
+from ...actors.open_agent import open_agent
 from ...config.agent_config import AgentConfig
 from ...config.errors import ConfigError
 from ...runtime.clock import ProcessClock
 from ...runtime.errors import RestartLimitReached
 from ...runtime.journal.errors import JournalError
-from ..signals import wishes
+from .interrupt import Interrupt
 from .one_turn import OneTurn, Outcome
-from .options import WRONG
+from .options import FAILED, WAITING, WRONG
 from .terminal import LogToTerminal, Terminal
-
-FAILED = 1
-WAITING = 3
-"""The run waits for somebody who is not here."""
 
 
 def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> int:
@@ -77,30 +72,6 @@ async def _run(config: AgentConfig, message: str, options: Sequence[str], termin
             return interrupt.code
 
 
-@attrs.define(eq=False)
-class Interrupt:
-    """What signals mean: the first cancels the run and waits for its end, the second stops at once.
-
-    Before there is a run the first already stops. Stopping at once is cancellation: what has to be cleaned
-    up, such as processes of tool servers, still is.
-    """
-
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    """Of everything."""
-    stop: trio.Event = attrs.field(factory=trio.Event)
-    """Set when the run has to be cancelled."""
-    running: bool = False
-    code: int = 128 + signal.SIGINT
-    """The exit code of a run that was cancelled."""
-
-    async def listen(self, signals: AsyncIterator[int]) -> None:
-        async for number in wishes(signals):
-            self.code = 128 + number
-            if not self.running or self.stop.is_set():
-                self.scope.cancel()
-            self.stop.set()
-
-
 def _say_how_to_go_on(terminal: Terminal, turn: OneTurn, config: AgentConfig, options: Sequence[str]) -> None:
     if not turn.waiting:
         return
@@ -110,7 +81,7 @@ def _say_how_to_go_on(terminal: Terminal, turn: OneTurn, config: AgentConfig, op
     url, serve = f"http://{config.host}:{config.port}", shlex.join(["stopgo", "serve", *options])
     terminal.tell(f"Serve the agent, and answer there; it goes on where it stands:\n  {serve}")
     for approval in turn.waiting:
-        words = shlex.quote(json.dumps(approval.asked.example()))
+        words = shlex.quote(json.dumps(approval.asked.original.example()))
         terminal.tell(f"  curl {url}/approvals/{approval.id} -d {words}")
 
 

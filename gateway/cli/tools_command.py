@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ..loopback import is_loopback
+from .options import FAILED
 
-FAILED = 1
 URL = "http://127.0.0.1:8080"
 SECONDS = 30.0
 """Until an agent that does not answer is given up."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .options import WRONG, path
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import Place
+    from ...actors.tools.tool import Tool
     from ...config.agent_config import AgentConfig
     from ...config.approval import ApprovalConfig
     from ...config.nodes import Node
@@ -21,7 +22,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     tree = subparsers.add_parser(
         "tree",
         help="print the tree of nodes of an agent file",
-        description="Prints the nodes of an agent, what each may use, its limits, and which tools ask where.",
+        description="Prints the nodes of an agent, what each may use, its limits, and which tools ask where. "
+        "Of each agent that work may be delegated to it reads the card, and prints whether it is reached.",
     )
     tree.add_argument(
         "--config",
@@ -29,6 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="the agent file; default: config/agent.yaml, else the one that comes with the package",
     )
+    tree.add_argument("--offline", action="store_true", help="contact no agent")
     tree.set_defaults(run=print_tree)
 
 
@@ -44,18 +47,25 @@ def print_tree(args: argparse.Namespace) -> int:
         return WRONG
     for warning in config.warnings:
         print(f"stopgo tree: warning: {warning}", file=sys.stderr)
-    for line in tree_lines(config):
+    contacts: Mapping[str, str] = {}
+    if config.remote_agents and not args.offline:
+        from .agent_contacts import contacts as read_cards
+
+        contacts = read_cards(config.remote_agents)
+    for line in tree_lines(config, contacts):
         print(line)
     return 0
 
 
-def tree_lines(config: AgentConfig) -> Iterator[str]:
-    """The lines of the picture."""
+def tree_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str]:
+    """The lines of the picture. `contacts`: whether agents are reached, by name."""
     from ...actors.gate.gate import root_place
+    from ...actors.tools.catalogue import catalogue
 
     yield f"{config.name} ({config.source})"
     servers = ", ".join(server.name for server in config.enabled_servers)
     yield f"  servers: {servers or 'none'}"
+    yield from _agent_lines(config, contacts)
     if limits := _said(config.limits):
         yield f"  limits: {limits}"
     place = root_place(config)
@@ -64,23 +74,35 @@ def tree_lines(config: AgentConfig) -> Iterator[str]:
     if expiry := _expiry(place.policy):
         yield f"  {expiry}"
     yield ""
-    yield from _node_lines(config.agent, place, "", "")
+    yield from _node_lines(config.agent, place, catalogue(config, {}).agents, "", "")
 
 
-def _node_lines(node: Node, above: Place, first: str, rest: str) -> Iterator[str]:
-    """A node and those below it; `first` stands before its name and `rest` before every other line."""
+def _agent_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str]:
+    from .terminal import printable
+
+    if config.remote_agents:
+        yield f"  agents: {', '.join(agent.name for agent in config.remote_agents)}"
+    for agent in config.remote_agents:
+        contact = f": {contacts[agent.name]}" if agent.name in contacts else ""
+        yield printable(f"    {agent.name} at {agent.as_written}{contact}")
+
+
+def _node_lines(node: Node, above: Place, agents: Sequence[Tool], first: str, rest: str) -> Iterator[str]:
+    """A node and those below it. `agents` are the tools that delegate; `first` stands before the node's name
+    and `rest` before every other line."""
     from ...actors.gate.gate import children_place, descend
     from ...config.nodes import children_of
 
     children = children_of(node)
     yield f"{first}{node.name}  [{node.TYPE}]{_model(node)}"
     margin = f"{rest}{'│  ' if children else '   '}"
-    for line in _facts(node, descend(above, node)):
+    for line in _facts(node, descend(above, node), agents):
         yield f"{margin}{line}"
     for index, child in enumerate(children):
         last = index == len(children) - 1
         corner, beside = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        yield from _node_lines(child, children_place(above, node), f"{rest}{corner}", f"{rest}{beside}")
+        place = children_place(above, node)
+        yield from _node_lines(child, place, agents, f"{rest}{corner}", f"{rest}{beside}")
 
 
 def _model(node: Node) -> str:
@@ -88,9 +110,11 @@ def _model(node: Node) -> str:
     return f"  {model}" if model else ""
 
 
-def _facts(node: Node, place: Place) -> Iterator[str]:
+def _facts(node: Node, place: Place, agents: Sequence[Tool]) -> Iterator[str]:
     """What stands below a node's name."""
-    from ...config.nodes import CheckpointNode, LlmNode, RouterNode
+    from ...actors.gate.gate import offered
+    from ...config.a2a import remote_id
+    from ...config.nodes import CheckpointNode, LlmNode, RemoteAgentNode, RouterNode
 
     if settings := _said(node):
         yield settings
@@ -98,9 +122,17 @@ def _facts(node: Node, place: Place) -> Iterator[str]:
         for route in node.routes or ():
             yield f"when {' and '.join(route.when)}: {route.agent}"
     if isinstance(node, LlmNode):
-        yield "no tools" if () in (place.servers, place.tools) else _asks(place)
+        delegating = [tool for tool in agents if offered(tool, place)]
+        none = "no tools of servers" if delegating else "no tools"
+        yield none if () in (place.servers, place.tools) else _asks(place)
+        for tool in delegating:
+            yield f"may delegate with {tool.name}: {_verdict(tool, place)}"
     if isinstance(node, CheckpointNode):
         yield "asks a human"
+    if isinstance(node, RemoteAgentNode):
+        for tool in agents:
+            if tool.server == remote_id(node.remote):
+                yield f"delegates to {node.remote}: {_verdict(tool, place)}"
     if node.approval is not None:
         own = len(node.approval.rules or ())
         yield from _rules(place.policy)[:own]
@@ -109,7 +141,18 @@ def _facts(node: Node, place: Place) -> Iterator[str]:
             yield expiry
 
 
-_ELSEWHERE = ("name", "description", "prompt", "message", "model", "agents", "routes", "approval")
+_ELSEWHERE = (
+    "name",
+    "description",
+    "prompt",
+    "message",
+    "model",
+    "agents",
+    "routes",
+    "approval",
+    "agent",
+    "url",
+)
 """Keys of nodes that are shown in another way, or are too long to show."""
 _ALWAYS = ("max_turns", "max_iterations")
 
@@ -133,7 +176,7 @@ def _shown(name: str, value: Any) -> str:
 
     match value:
         case tuple():
-            return ", ".join(value) or "none"
+            return ", ".join(each if isinstance(each, str) else each.name for each in value) or "none"
         case bool():
             return "yes" if value else "no"
         case float():
@@ -142,6 +185,16 @@ def _shown(name: str, value: Any) -> str:
             return f"({_said(value)})"
         case _:
             return str(value)
+
+
+def _verdict(tool: Tool, place: Place) -> str:
+    """What a call of an agent does here, as far as that shows without its message."""
+    from ...actors.gate.gate import judge, misfit
+
+    verdict = judge(tool, {}, place)
+    depends = any(rule.arguments and misfit(rule, tool, place) is None for rule in place.policy.rules)
+    but = "; a rule about its message may decide otherwise" if depends else ""
+    return f"{verdict.action} ({verdict.rule}){but}"
 
 
 def _asks(place: Place) -> str:

@@ -1,0 +1,138 @@
+"""`stopgo a2a`: look at other agents, and send them messages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ...config.address import HEADERS, authorizes
+from .options import WRONG
+
+if TYPE_CHECKING:
+    from ...config.a2a import RemoteAgentConfig
+
+_EPILOG = (
+    "Progress goes to stderr, the answer alone to stdout. What the agent asks is decided at the terminal. "
+    "Exit codes: 0 completed, 1 failed or not reached, 2 wrong usage, 3 waits for a decision or a token, "
+    "130 cancelled."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `a2a` to the command line."""
+    a2a = subparsers.add_parser("a2a", help="look at other agents, send them messages")
+    commands = a2a.add_subparsers(required=True, metavar="COMMAND")
+    card = commands.add_parser(
+        "card",
+        help="print the card of an agent",
+        description="Finds the card of an agent as a delegation does, and prints what it says and how the "
+        "agent would be spoken to. Exit code: 1 when the agent cannot be reached, or its card not be used.",
+    )
+    send = commands.add_parser("send", help="send an agent a message, print its answer", epilog=_EPILOG)
+    for command, run in ((card, show_card), (send, send_message)):
+        command.add_argument(
+            "url",
+            type=_url,
+            metavar="URL",
+            help="address of the agent, of its card (it ends with .json), or of the host that has the card",
+        )
+        command.add_argument(
+            "--header",
+            type=_header,
+            action="append",
+            default=[],
+            metavar="NAME:VALUE",
+            help="sent with every HTTP request; may be repeated",
+        )
+        command.set_defaults(run=run, command=command)
+    card.add_argument("--json", action="store_true", help="print the card as it came")
+    send.add_argument("message", metavar="MESSAGE", help="what to send")
+    send.add_argument(
+        "--token-env", metavar="VAR", help="the environment variable with the bearer token to send"
+    )
+    send.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="S",
+        help="seconds until the agent must have ended or asked; default: 600",
+    )
+
+
+def show_card(args: argparse.Namespace) -> int:
+    """Print the card of an agent."""
+    from .agent_card_report import run_card
+
+    return run_card(_config(args), as_json=args.json)
+
+
+def send_message(args: argparse.Namespace) -> int:
+    """Send a message and follow its task."""
+    config, bearer = _config(args), None
+    if args.token_env is not None:
+        bearer = os.environ.get(args.token_env)
+        if not bearer:
+            return _wrong(args, f"the environment variable {args.token_env} is not set")
+        if not re.fullmatch("[!-~]+", bearer):
+            return _wrong(args, f"the environment variable {args.token_env} is no token")
+        if authorizes(config.headers):
+            return _wrong(args, "--token-env does not go with an Authorization header")
+    if not args.message.strip():
+        return _wrong(args, "the message is empty")
+
+    from .send_process import run_send
+
+    return run_send(config, args.message, bearer, args.token_env)
+
+
+def _wrong(args: argparse.Namespace, why: str) -> int:
+    print(f"{args.command.prog}: {why}", file=sys.stderr)
+    return WRONG
+
+
+def _config(args: argparse.Namespace) -> RemoteAgentConfig:
+    """The agent, as an agent file would have it. Its name is the host, which people can tell it by."""
+    from ...config.a2a import EXCHANGE_TIMEOUT, RemoteAgentConfig
+
+    return RemoteAgentConfig(
+        name=urlsplit(args.url).netloc,
+        url=args.url,
+        headers=dict(args.header),
+        timeout=getattr(args, "timeout", None) or EXCHANGE_TIMEOUT,
+    )
+
+
+def _url(text: str) -> str:
+    """The type of the argument `URL`."""
+    from ...actors.a2a.wire.card_reader import origin_of
+
+    try:
+        origin_of(text)
+        urlsplit(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080") from None
+    return text
+
+
+def _header(text: str) -> tuple[str, str]:
+    """The type of `--header`. What is wrong with one does not repeat it: it may be a key."""
+    name, colon, value = text.partition(":")
+    name, value = name.strip(), value.strip()
+    names, values = HEADERS["keys"].pattern, HEADERS["items"].pattern
+    if not (colon and names and values and re.fullmatch(names, name) and re.fullmatch(values, value)):
+        raise argparse.ArgumentTypeError("it is no header like X-Api-Key:VALUE")
+    return name, value
+
+
+def _seconds(text: str) -> float:
+    """The type of `--timeout`."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError("it is no number of seconds up to 86400")
+    return seconds

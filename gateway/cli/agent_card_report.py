@@ -1,0 +1,122 @@
+"""What `stopgo a2a card` says of another agent: its card, and how a delegation would speak to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from ...actors.a2a.agent_link import AgentLink, Contact, FoundCard, NotSent
+from ...actors.a2a.wire.a2a_errors import A2AError, InvalidAnswer
+from ...actors.a2a.wire.card_reader import MOST_INTERFACES, origin_of, read_card
+from ...actors.a2a.wire.client_codec import Interface
+from ...actors.a2a.wire.fields import Fields
+from ...config.a2a import RemoteAgentConfig
+from .agent_contacts import spoken
+from .interrupt import run_until_interrupted
+from .options import FAILED
+from .terminal import Terminal, printable
+
+_HINTS = {
+    "its interfaces are at": "An agent file can allow that origin: `origins` of the agent's entry in `a2a`.",
+    "answered with HTTP 401": "--header sends credentials.",
+    "answered with HTTP 403": "--header sends credentials.",
+    "no interface": "A delegation speaks A2A 1.0 and 0.3 over JSONRPC and HTTP+JSON.",
+    "answered with HTTP 3": "Redirects are not followed: name the address that they lead to.",
+    "no card": "The card is looked for beside the address and at the root of the host.",
+}
+_HINT = "Look whether the agent is running, and whether the address is right."
+
+
+def run_card(config: RemoteAgentConfig, *, as_json: bool) -> int:
+    """Print the card of an agent and return the exit code."""
+    contact, found, problem = run_until_interrupted(partial(_look, config))
+    terminal = Terminal.of_this_process()
+    if found is not None and as_json and found.body is not None:
+        terminal.answer(json.dumps(found.body, ensure_ascii=False, indent=2))
+    elif found is not None:
+        for line in _lines(found, contact, config.url):
+            print(printable(line))
+    if problem is None:
+        return 0
+    terminal.tell(f"stopgo a2a card: {config.name}: {problem}", "bad")
+    terminal.tell(next((hint for words, hint in _HINTS.items() if words in problem), _HINT))
+    return FAILED
+
+
+async def _look(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | None, str | None]:
+    """How the agent is spoken to, its card, and why it cannot be spoken to."""
+    link = AgentLink(config, lambda status: None, logging.getLogger("stopgo.a2a"))
+    try:
+        contact = await link.contact()
+    except NotSent as error:
+        return None, link.found, str(error)
+    finally:
+        await link.aclose()
+    if link.found is not None:
+        return contact, link.found, None
+    return contact, None, f"there is no card; a delegation would try {spoken(contact.interface)}"
+
+
+# ------------------------------------------------------------------------ lines
+
+
+def _lines(found: FoundCard, contact: Contact | None, url: str) -> Iterator[str]:
+    used = None if contact is None else contact.interface
+    try:
+        card = read_card(body := found.body)
+        skills = list(_skills(Fields(body)))
+        interfaces = list(dict.fromkeys(_interfaces(Fields(body), used, url)))
+    except (InvalidAnswer, A2AError):  # what is wrong with it has been found
+        yield f"card: {found.url}"
+        return
+    yield f"{card.name}: {card.description}" if card.description else card.name
+    yield f"card: {found.url}"
+    yield "interfaces:"
+    for line in interfaces:
+        yield f"  {line}"
+    yield f"streaming: {'yes' if card.streaming else 'no'}"
+    yield f"extensions: {', '.join(sorted(card.extensions)) or 'none'}"
+    yield f"skills:{'' if skills else ' none'}"
+    for skill in skills:
+        yield f"  {skill}"
+
+
+def _skills(card: Fields) -> Iterator[str]:
+    for skill in card.children("skills"):
+        name, description = skill.text("name") or skill.text("id"), skill.text("description")
+        yield f"{name}: {description}" if description else f"{name}"
+
+
+def _interfaces(card: Fields, used: Interface | None, url: str) -> Iterator[str]:
+    """A line for each interface that the card names, also for those that are not spoken."""
+    if used is not None and used.version == "older":
+        yield f"{spoken(used)} at {used.url}: used"
+        return
+    for each in card.children("supportedInterfaces")[:MOST_INTERFACES]:
+        version, binding = each.text("protocolVersion") or "1.0", each.text("protocolBinding") or "JSONRPC"
+        yield _line(version, binding, each, {"supportedInterfaces": [each.json]}, used, url)
+    shared = card.text("protocolVersion")
+    further = [(each, each.text("transport")) for each in card.children("additionalInterfaces")]
+    for each, transport in [(card, card.text("preferredTransport")), *further[:MOST_INTERFACES]]:
+        if (at := each.text("url")) is not None:
+            alone = {"url": at, "preferredTransport": transport, "protocolVersion": shared}
+            yield _line(shared or "0.2", transport or "JSONRPC", each, alone, used, url)
+
+
+def _line(
+    version: str, binding: str, each: Fields, alone: Mapping[str, Any], used: Interface | None, url: str
+) -> str:
+    """`alone`: a card that has this interface only."""
+    read = read_card({"name": "-", "capabilities": {}, **alone}).interfaces
+    if not read:
+        return f"A2A {version} over {binding} at {each.text('url')}: not spoken"
+    if read[0] == used:
+        verdict = "used"
+    elif origin_of(read[0].url) != origin_of(url):
+        verdict = "at another origin, not used"
+    else:
+        verdict = "spoken"
+    return f"{spoken(read[0])} at {read[0].url}: {verdict}"

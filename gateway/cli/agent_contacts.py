@@ -1,0 +1,54 @@
+"""Whether the agents of an agent file can be reached, and how they would be spoken to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import trio
+
+from ...actors.a2a.agent_link import AgentLink, NotSent
+from ...actors.a2a.wire.client_codec import Interface
+from ...actors.tools.masking import Secrets
+from ...config.a2a import RemoteAgentConfig
+from .interrupt import run_until_interrupted
+
+SECONDS = 3.0
+"""Until an agent that does not answer is given up."""
+
+
+def contacts(agents: Sequence[RemoteAgentConfig]) -> Mapping[str, str]:
+    """What became of reading the card of each agent, in words, by the agent's name."""
+    return run_until_interrupted(partial(_read_all, agents))
+
+
+def spoken(interface: Interface) -> str:
+    """A way to speak to an agent, in words."""
+    version = "the older dialect" if interface.version == "older" else f"A2A {interface.version}"
+    return f"{version} over {interface.binding}"
+
+
+async def _read_all(agents: Sequence[RemoteAgentConfig]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    async with trio.open_nursery() as nursery:
+        for agent in agents:
+            nursery.start_soon(_read, agent, found)
+    return found
+
+
+async def _read(agent: RemoteAgentConfig, found: dict[str, str]) -> None:
+    link = AgentLink(agent, lambda status: None, logging.getLogger("stopgo.a2a"))
+    said = f"no answer in {SECONDS:g} s"
+    try:
+        with trio.move_on_after(SECONDS):
+            try:
+                contact = await link.contact()
+            except NotSent as error:
+                said = str(error).removeprefix("it cannot be reached: ")
+            else:
+                found[agent.name] = f"reached, {spoken(contact.interface)}"
+                return
+    finally:
+        await link.aclose()
+    found[agent.name] = f"not reached: {Secrets.of(agent).mask(said)}"

@@ -1,0 +1,257 @@
+"""One message to another agent, followed at the command line until its task has ended.
+
+The exchanges are those of a delegation; what differs is that a person sits here, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import uuid
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import attrs
+import trio
+
+from ...actors.a2a.agent_link import AgentLink, Contact, Lost, NotSent
+from ...actors.a2a.exchange import CANCEL_TIME, Exchange, cancel
+from ...actors.a2a.remote_state import items_of
+from ...actors.a2a.wire.a2a_errors import A2AError
+from ...actors.a2a.wire.task import GetTask, Task
+from ...actors.approvals.asked import Occasion
+from ...actors.approvals.description import call_text, shortened
+from ...actors.approvals.proxy_approval import ProxyQuestion, words_of
+from ...actors.common.errors import AgentError
+from ...actors.tools.delegation import (
+    CancelRemote,
+    Delegate,
+    Delegated,
+    Hop,
+    RemoteAnswer,
+    RemoteInputRequired,
+    RemoteItem,
+    RemoteTask,
+)
+from ...actors.tools.masking import Secrets
+from ...actors.tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
+from ...config.a2a import RemoteAgentConfig
+from ...config.agent_config import MAX_STORED_BYTES
+from .deciding import ask_for_words, tell_refusal
+from .terminal import Style, Terminal
+
+Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
+
+LOOK_INTERVAL = 2.0
+"""Seconds between two looks whether the task still waits for the answer to the question that is shown."""
+
+
+@attrs.define(eq=False)
+class RemoteTurn:
+    """Runs once. Close it with `aclose`."""
+
+    config: RemoteAgentConfig
+    terminal: Terminal
+    stop: trio.Event
+    """Set by others: cancel the task."""
+    bearer: str | None
+    link: AgentLink
+    contact: Contact | None = None
+    """Once the agent has been reached."""
+    task: RemoteTask | None = None
+    """Once it is known."""
+    waiting: Sequence[ProxyQuestion] = ()
+    """When the outcome is that it waits: the questions; none: it waits for a token."""
+    _secrets: Secrets = attrs.field(init=False)
+    _hop: Hop = attrs.field(factory=lambda: Hop(session_id=secrets.token_hex(4)))
+    _exchanges: int = 0
+    _id: uuid.UUID = attrs.field(factory=uuid.uuid4)
+    _has_left: bool = False
+    _log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("stopgo.a2a"))
+
+    def __attrs_post_init__(self) -> None:
+        self._secrets = Secrets.of(self.config).beside(self.bearer)
+
+    @classmethod
+    def of(
+        cls, config: RemoteAgentConfig, terminal: Terminal, stop: trio.Event, bearer: str | None
+    ) -> RemoteTurn:
+        link = AgentLink(config, lambda status: None, logging.getLogger("stopgo.a2a"))
+        return cls(config, terminal, stop, bearer, link)
+
+    async def aclose(self) -> None:
+        await self.link.aclose()
+
+    async def run(self, message: str) -> Outcome:
+        """Send the message, and see to it that its task ends, or waits for somebody who is not here."""
+        outcome: Outcome = "cancelled"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_when_told, nursery.cancel_scope)
+            outcome = await self._follow(message)
+            nursery.cancel_scope.cancel()
+        if outcome == "cancelled":
+            await self._cancel()
+        return outcome
+
+    async def _end_when_told(self, scope: trio.CancelScope) -> None:
+        await self.stop.wait()
+        scope.cancel()
+
+    async def _follow(self, message: str) -> Outcome:
+        answers: Sequence[RemoteAnswer] = ()
+        items: Sequence[RemoteItem] = ()
+        try:
+            self.contact = await self.link.contact()
+            while True:
+                try:
+                    end = await self._exchange(message, items, answers)
+                except RemoteInputRequired as wanted:
+                    items = self._secrets.masked(tuple(wanted.items))
+                    questions = [self._question(item, wanted.refusals.get(item.name)) for item in items]
+                    answer = await self._answer(questions)
+                    if answer is None:
+                        self.waiting = questions
+                        return "waiting"
+                    answers = answer
+                else:
+                    return self._ended(end)
+        except ToolAuthRequired as error:
+            self._tell(str(error), "bad")
+            if self.task is not None:
+                return "waiting"
+            self._tell(
+                "--token-env names the variable with a bearer token, --header sends other credentials."
+            )
+        except NotSent as error:
+            self._tell(f"stopgo a2a send: {self.config.name}: {error}", "bad")
+        except (ToolUnavailable, ToolOutcomeUnknown) as error:
+            self._tell(f"stopgo a2a send: {error}", "bad")
+            if self.task is not None:
+                self._tell(f"What became of task {self.task.id} is not known here.")
+        return "failed"
+
+    async def _exchange(
+        self, message: str, items: Sequence[RemoteItem], answers: Sequence[RemoteAnswer]
+    ) -> Delegated:
+        """One of them, up to its end or to the next question."""
+        self._exchanges += 1
+        request = Delegate(
+            agent=self.config.name,
+            text=message,
+            key=f"{self._id}/{self._exchanges}",
+            hop=self._hop,
+            task=self.task,
+            items=items,
+            answers=answers,
+            bearer=self.bearer,
+            on_sent=self._leave,
+            on_accepted=self._accept,
+            on_progress=self._progress,
+        )
+        return await Exchange(self.config, self.link, request, self._log, MAX_STORED_BYTES).run()
+
+    def _leave(self) -> None:
+        self._has_left = True
+
+    def _accept(self, task: RemoteTask) -> None:
+        self.task = task
+        self._tell(f"task {task.id} sid={self._hop.session_id}", "quiet")
+
+    def _progress(self, progress: Progress) -> None:
+        self._tell(shortened(progress.message or ""), "quiet")
+
+    def _ended(self, end: Delegated) -> Outcome:
+        text = self._secrets.mask(end.result.content)
+        if end.result.is_error:
+            self._tell(text, "bad")
+            return "failed"
+        self.terminal.answer(text)
+        return "finished"
+
+    def _tell(self, text: str, style: Style = "plain") -> None:
+        self.terminal.tell(self._secrets.mask(text), style)
+
+    async def _cancel(self) -> None:
+        if self.task is None:
+            if self._has_left:
+                self._tell("The agent may have the message; it has not told the id of a task.", "bad")
+            return
+        task: Task | None = None
+        request = CancelRemote(task=self.task, hop=self._hop, bearer=self.bearer)
+        with trio.move_on_after(CANCEL_TIME):
+            task = await cancel(self.link, self.task, request)
+        if task is not None:
+            self._tell(f"task {self.task.id}: {task.status.state}")
+        else:
+            self._tell(f"The agent does not say that task {self.task.id} was cancelled.", "bad")
+
+    # --------------------------------------------------------------------- questions
+
+    def _question(self, item: RemoteItem, refusal: str | None) -> ProxyQuestion:
+        assert self.task is not None
+        id = item.id or item.message
+        return ProxyQuestion.about(
+            Occasion(id=id, question=id, key=id, node=self.config.name),
+            agent=self.config.name,
+            server=self.config.id,
+            task=self.task,
+            item=item,
+            refusal=refusal,
+            replaces=None,
+            mover=None,
+            expires=None,
+            on_expiry="",
+        )
+
+    async def _answer(self, questions: Sequence[ProxyQuestion]) -> Sequence[RemoteAnswer] | None:
+        """The answer to the first one: the others are asked again with the next exchange. None: nobody is
+        there to answer; an empty one: the question has been settled elsewhere."""
+        if not self.terminal.can_ask:
+            for asked in questions:
+                self._show(asked)
+            return None
+        self.terminal.forget_typed()
+        self._show(questions[0])
+        return await self._ask(questions[0])
+
+    def _show(self, asked: ProxyQuestion) -> None:
+        # An agent that does not name what it asks only has words, which follow.
+        call = f": {call_text(asked.tool_name, asked.tool_args)}" if asked.remote_kind else ""
+        self._tell(f"{' -> '.join(asked.agents)}: asks {asked.id}{call}", "quiet")
+        self._tell(f"\n{asked.description}\n")
+
+    async def _ask(self, asked: ProxyQuestion) -> Sequence[RemoteAnswer] | None:
+        answer: Sequence[RemoteAnswer] | None = ()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_when_settled, asked.item, nursery.cancel_scope)
+            answer = await self._decide(asked)
+            nursery.cancel_scope.cancel()
+        return answer
+
+    async def _decide(self, asked: ProxyQuestion) -> Sequence[RemoteAnswer] | None:
+        while (words := await ask_for_words(self.terminal, asked)) is not None:
+            original = asked.original
+            try:
+                decision = await original.checked(original.parse(words), pending=True)
+            except AgentError as error:
+                tell_refusal(self.terminal, error)
+            else:
+                self._tell(original.decision_line(decision), "quiet")
+                return (RemoteAnswer(asked.item, words_of(decision)),)
+        return None
+
+    async def _end_when_settled(self, item: RemoteItem, scope: trio.CancelScope) -> None:
+        assert self.task is not None
+        while True:
+            await trio.sleep(LOOK_INTERVAL)
+            try:
+                task = await self.link.ask(GetTask(self.task.id), self._hop, self.bearer)
+            except (NotSent, Lost, A2AError, ToolAuthRequired):
+                continue
+            open_items = {each.name for each in items_of(task)} if isinstance(task, Task) else set()
+            if isinstance(task, Task) and (
+                task.status.state != "input-required" or item.name not in open_items
+            ):
+                self._tell("It was settled elsewhere.")
+                scope.cancel()
+                return

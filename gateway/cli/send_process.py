@@ -1,0 +1,102 @@
+"""The process of `stopgo a2a send`: signals, exit code, and how to go on."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import signal
+import uuid
+from functools import partial
+from typing import assert_never
+
+import trio
+
+from ...actors.a2a.wire.client_codec import write_call
+from ...actors.a2a.wire.task import Data, Message, Part, Send, Text
+from ...actors.approvals.proxy_approval import ProxyQuestion
+from ...config.a2a import RemoteAgentConfig
+from .interrupt import Interrupt
+from .options import FAILED, WAITING
+from .remote_turn import Outcome, RemoteTurn
+from .terminal import LogToTerminal, Terminal
+
+
+def run_send(config: RemoteAgentConfig, message: str, bearer: str | None, token_variable: str | None) -> int:
+    """Send a message, follow its task, and return the exit code.
+
+    Args:
+        bearer: the token to send.
+        token_variable: the environment variable it is from, to be named in commands.
+    """
+    terminal = Terminal.of_this_process()
+    handler = LogToTerminal(terminal)
+    # What goes wrong is told by the exchange; the log would repeat it.
+    logging.basicConfig(level=logging.ERROR, format="%(message)s", handlers=[handler], force=True)
+    return trio.run(partial(_run, config, message, bearer, token_variable, terminal))
+
+
+async def _run(
+    config: RemoteAgentConfig,
+    message: str,
+    bearer: str | None,
+    token_variable: str | None,
+    terminal: Terminal,
+) -> int:
+    interrupt = Interrupt(running=True)
+    outcome: Outcome = "cancelled"
+    turn = RemoteTurn.of(config, terminal, interrupt.stop, bearer)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            interrupt.scope = nursery.cancel_scope
+            nursery.start_soon(interrupt.listen, signals)
+            try:
+                outcome = await turn.run(message)
+            finally:
+                await turn.aclose()
+            nursery.cancel_scope.cancel()
+    match outcome:
+        case "finished":
+            return 0
+        case "failed":
+            return FAILED
+        case "waiting":
+            _say_how_to_go_on(terminal, turn, token_variable)
+            return WAITING
+        case "cancelled":
+            terminal.tell("cancelled", "bad")
+            return interrupt.code
+        case _:
+            assert_never(outcome)
+
+
+def _say_how_to_go_on(terminal: Terminal, turn: RemoteTurn, token_variable: str | None) -> None:
+    assert turn.task is not None
+    what = "a decision" if turn.waiting else "a bearer token"
+    terminal.tell(f"Task {turn.task.id} waits for {what}. A message to the task goes on:", "question")
+    for part in [_answer(asked) for asked in turn.waiting] or [Text("Go on with this token.")]:
+        terminal.tell(f"  {_command(turn, part, token_variable or ('' if turn.waiting else 'TOKEN'))}")
+
+
+def _answer(asked: ProxyQuestion) -> Part:
+    if asked.remote_item is None:
+        return Text("approved")
+    return Data({"id": asked.remote_item, **asked.original.example()})
+
+
+def _command(turn: RemoteTurn, part: Part, token_variable: str) -> str:
+    """A command that sends a part to the task. Values of headers are left for the reader to fill in."""
+    assert turn.task is not None
+    assert turn.contact is not None
+    message = Message(
+        id=str(uuid.uuid4()),
+        role="user",
+        parts=(part,),
+        task=turn.task.id,
+        context=turn.task.context or None,
+    )
+    call = write_call(turn.contact.interface, Send(message=message))
+    headers = [f"{name}: {value}" for name, value in call.headers.items() if name != "Accept"]
+    headers += [f"{name}: ..." for name in turn.config.headers]
+    options = [word for header in headers for word in ("-H", header)]
+    token = f' -H "Authorization: Bearer ${token_variable}"' if token_variable else ""
+    return shlex.join(["curl", call.url, *options, "-d", (call.body or b"").decode()]) + token
