@@ -10,10 +10,8 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from stopgo.actors.log.event_json import decode
-from stopgo.gateway.a2a.a2a_errors import A2AError
-from stopgo.gateway.a2a.message_delivery import Caller
-from stopgo.gateway.a2a.task import (
+from stopgo.actors.a2a.wire.a2a_errors import A2AError
+from stopgo.actors.a2a.wire.task import (
     TERMINAL,
     Data,
     GetTask,
@@ -26,6 +24,8 @@ from stopgo.gateway.a2a.task import (
     Task,
     Text,
 )
+from stopgo.actors.log.event_json import decode
+from stopgo.gateway.a2a.message_delivery import Caller
 from stopgo.gateway.a2a.task_log import TaskLog
 from stopgo.gateway.a2a.task_server import TaskServer
 

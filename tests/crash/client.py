@@ -20,7 +20,7 @@ from stopgo.runtime.journal.protocol import Event, Journal, Question
 from tests.runtime.journal.kept import reply_of
 
 from .demands import acceptance
-from .world import World, result_of
+from .world import World, label_of, result_of
 
 Answer = Mapping[str, Any] | None
 """What a command came to: the result, the code of an error, or nothing but that it was accepted."""
@@ -136,7 +136,7 @@ class Client:
         (approval,) = [
             each
             for each in await self.approvals()
-            if each.kind == "tool" and each.body["tool_args"] == {"name": label}
+            if each.kind == "tool" and label_of(each.body["tool_args"]) == label
         ]
         await self.answer(approval.id, decision, key, wait=wait)
 
@@ -144,6 +144,22 @@ class Client:
         self, approval: str, decision: Mapping[str, Any], key: str, *, wait: bool = True
     ) -> None:
         await self._do(key, lambda agent: agent.decide(approval, decision, key=key, wait=wait))
+
+    async def tell(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
+        """Answer what another agent asked last about that, if it has asked."""
+        if key in self.answers:
+            return
+        if key not in self._answering:
+            await self.rest()
+            asked = [
+                each
+                for each in await self.approvals()
+                if each.kind == "proxy" and each.body["tool_args"].get("name") == label
+            ]
+            if not asked:
+                return
+            self._answering[key] = asked[-1].id
+        await self.answer(self._answering[key], decision, key, wait=wait)
 
     async def say(self, decision: Mapping[str, Any]) -> None:
         """Answer whatever is asked with this, until nothing is."""
@@ -283,7 +299,7 @@ class Client:
         raise AssertionError
 
     async def _answer_unknown(self, question: Question) -> None:
-        tool, label = question.body["tool_name"], question.body["tool_args"]["name"]
+        tool, label = question.body["tool_name"], label_of(question.body["tool_args"])
         decision = {"action": self.policy(self.world.times(label))}
         if decision["action"] == "done":
             decision["result"] = result_of(tool, label)

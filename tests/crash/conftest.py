@@ -4,6 +4,7 @@ import pytest
 pytest.register_assert_rewrite(
     "tests.crash.matrix",
     "tests.crash.verify",
+    "tests.crash.verify_agents",
     "tests.crash.scenario_parts",
     "tests.crash.decision_scenarios",
     "tests.crash.ending_scenarios",
@@ -11,4 +12,7 @@ pytest.register_assert_rewrite(
     "tests.crash.question_scenarios",
     "tests.crash.token_scenarios",
     "tests.crash.tree_scenarios",
+    "tests.crash.remote_parts",
+    "tests.crash.remote_question_scenarios",
+    "tests.crash.remote_work_scenarios",
 )

@@ -67,6 +67,12 @@ A2A_ANSWERS = "tests/gateway/a2a/test_task_answer.py"
 A2A_LATE = "tests/gateway/a2a/test_late_answers.py"
 PUSH_ADDRESSES = "tests/gateway/a2a/test_push_address.py"
 PUSH_POSTS = "tests/gateway/a2a/test_push_post.py"
+A2A_ORIGINS = "tests/gateway/a2a/test_origin.py"
+REMOTE = "tests/crash/test_matrix_remote.py"
+STEPS = "tests/actors/calls/test_lifecycle.py"
+LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
+CARDS = "tests/actors/a2a/wire/test_card_reader.py"
+CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_a_card_that_points_elsewhere"
 
 CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"
@@ -78,6 +84,17 @@ LOG_RECORD = "actors/log/record.py"
 LOOKUP = "actors/calls/lookup.py"
 SETTLER = "actors/calls/settler.py"
 DISPATCH = "actors/calls/dispatch.py"
+CALL_END = "actors/calls/call_end.py"
+PROXIES = "actors/calls/proxies.py"
+EXCHANGE_OF = "actors/calls/remote_exchange.py"
+EXCHANGE = "actors/a2a/exchange.py"
+TASK_LINK = "actors/a2a/task_link.py"
+AGENT_LINK = "actors/a2a/agent_link.py"
+CARD = "actors/a2a/wire/card_reader.py"
+ORIGIN = "gateway/a2a/origin.py"
+PROXY = "actors/approvals/proxy_approval.py"
+REMOTE_TASKS = "actors/conversation/remote_tasks.py"
+REMOTE_QUESTIONS = "actors/conversation/remote_questions.py"
 INQUIRIES = "actors/calls/inquiries.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
@@ -96,6 +113,7 @@ COMMANDS = "actors/conversation/commands.py"
 STATE = "actors/log/state.py"
 HEAD = "actors/log/head.py"
 AGENT = "actors/agent.py"
+OPEN_AGENT = "actors/open_agent.py"
 TOOL = "actors/tools/tool.py"
 RULES = "actors/gate/review.py"
 SUPERVISOR = "actors/supervisor.py"
@@ -160,7 +178,7 @@ INTENT = """\
 SAVE_OVER = """\
             if await log.save(*events, *others, settle=settle, questions=close, when=holds):
 """
-OPEN = 'return Unknown(sent.open) if sent.effect == "once" else None'
+OPEN = 'lost = sent.effect == "once" and not sent.remote'
 ONCE_TODAY = 'return effect != "once" and '
 PUBLISH = """\
         self.bus.publish(topic(stored.stream), stored)
@@ -174,9 +192,9 @@ REPLY = """\
 """
 SEE_THROUGH = """\
                 if step.effect == "once":
-                    await self._see_through(asks, step, found)
+                    await self._see_through(asks, step, tool, server)
                 else:
-                    await self._call(asks, step, found)
+                    await self._call(asks, step, tool, server)
 """
 
 NOT_ANSWERED = """\
@@ -188,6 +206,11 @@ OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)
 ENDS = 'end.rejected and spec.on_reject == "end"'
 LEAVE, BEARER = "            self.turn.leave()\n", "            bearer ="
 PASSED = "any(end.rejected for end in ends)"
+
+BEARER_FIRST = """\
+        if judgement.lacks_token is not None:
+            return AwaitCredential(judgement.lacks_token)
+"""
 
 BY_A2A = (
     (
@@ -252,6 +275,193 @@ BY_A2A = (
         "if not all(is_allowed",
         "if not any(is_allowed",
         PUSH_POSTS,
+    ),
+)
+DELEGATED = (
+    ("a call that was cut off is lost", LIFECYCLE, OPEN, 'lost = sent.effect == "once"', REMOTE),
+    (
+        "a call that was cut off is followed without a token",
+        LIFECYCLE,
+        BEARER_FIRST + "        may_send",
+        "        may_send",
+        STEPS,
+    ),
+    (
+        "a lost message goes whatever the policy says",
+        LIFECYCLE,
+        "return LookUp(sent.attempt, may_send)",
+        "return LookUp(sent.attempt, True)",
+        STEPS,
+    ),
+    (
+        "a lost message goes though it may not",
+        EXCHANGE,
+        "if contact.idempotent and self._request.may_send:",
+        "if contact.idempotent:",
+        LOST_ANSWERS,
+    ),
+    (
+        "a lost message is a new one",
+        EXCHANGE_OF,
+        "            lost=lost,\n",
+        "            lost=False,\n",
+        REMOTE,
+    ),
+    (
+        "an answer that was brought is not on record",
+        DISPATCH,
+        "brings=brought_by_next(log, key),",
+        "brings=(),",
+        REMOTE,
+    ),
+    (
+        "an answer that was brought is not in the state",
+        STATE,
+        "    record.brought.update(event.brings)\n",
+        "",
+        REMOTE,
+    ),
+    (
+        "an answer goes to whatever the task waits for",
+        EXCHANGE,
+        "still_open = {item.name for item in items_of(task)}",
+        "still_open = {answer.item.name for answer in request.answers}",
+        LOST_ANSWERS,
+    ),
+    (
+        "an answer that is lost is not sent again",
+        TASK_LINK,
+        "                if not waits(await self.read()):\n                    return None\n",
+        "                return str(error)\n",
+        LOST_ANSWERS,
+    ),
+    (
+        "a task that works on is begun anew",
+        EXCHANGE,
+        'case "failed" | "canceled" | "rejected" if request.anew:\n                return',
+        "case _ if request.anew:\n                return",
+        LOST_ANSWERS,
+    ),
+    (
+        "a question nobody answered in time is a yes",
+        PROXY,
+        'return {"approved": False, "reason": NOT_IN_TIME}',
+        'return {"approved": True}',
+        REMOTE,
+    ),
+    (
+        "a question that is rejected ends nothing",
+        STATE,
+        "record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)",
+        "pass",
+        REMOTE,
+    ),
+    (
+        "what is rejected there ends nothing",
+        STATE,
+        "            record.rejected = record.rejected or rejected\n",
+        "",
+        REMOTE,
+    ),
+    (
+        "the task of a call is not on record",
+        EXCHANGE_OF,
+        "if self._task is None or record is None or record.remote == self._task:",
+        "if True:",
+        REMOTE,
+    ),
+    ("a task outlives its run", REMOTE_TASKS, "    if not open_calls:\n", "    if True:\n", REMOTE),
+    (
+        "an agent at work is not told that the run is over",
+        EXCHANGE_OF,
+        "if waits and self._task is not None:",
+        "if False:",
+        REMOTE,
+    ),
+    (
+        "a token goes to an agent that is passed none",
+        EXCHANGE_OF,
+        "return self._scope.bearer if self._server.forwards_bearer else None",
+        "return self._scope.bearer",
+        REMOTE,
+    ),
+    (
+        "a token goes along when a task is cancelled, wherever that is",
+        REMOTE_TASKS,
+        "bearer = token if found.server.forwards_bearer else None",
+        "bearer = token",
+        REMOTE,
+    ),
+    (
+        "a token goes along when a question is looked at, wherever that is",
+        REMOTE_QUESTIONS,
+        "if found.server.forwards_bearer and asked.mover is not None:",
+        "if asked.mover is not None:",
+        REMOTE,
+    ),
+    (
+        "the card of an agent may lead anywhere",
+        AGENT_LINK,
+        "(origin_of(url), *map(origin_of, self.config.origins))",
+        "[origin_of(each.url) for each in card.interfaces]",
+        CARD_ELSEWHERE,
+    ),
+    (
+        "an interface elsewhere is as good as another",
+        CARD,
+        "if not interface.url or origin_of(interface.url) in allowed_origins:",
+        "if True:",
+        CARDS,
+    ),
+    ("a message may come round", ORIGIN, "if own_id in visited:", "if False:", A2A_ORIGINS),
+    (
+        "a message may come through any number",
+        ORIGIN,
+        "if len(visited) >= MOST_HOPS or",
+        "if",
+        A2A_ORIGINS,
+    ),
+    (
+        "an answer that is refused is the end of the question",
+        PROXIES,
+        "if last is not None and last not in record.brought:",
+        "if last is not None:",
+        REMOTE,
+    ),
+    (
+        "a question is put at every look",
+        PROXIES,
+        "if last is not None and last not in record.brought:",
+        "if False:",
+        REMOTE,
+    ),
+    (
+        "a question decided elsewhere stays open here",
+        REMOTE_QUESTIONS,
+        "return None if why is None else Withdraw(approval.id, why)",
+        "return None",
+        REMOTE,
+    ),
+    (
+        "a question that is asked no more stays open here",
+        CALL_END,
+        "            return asked.item.name not in {item.name for item in items}",
+        "            return False",
+        REMOTE,
+    ),
+    (
+        "an agent below a parallel node asks nobody",
+        PROXIES,
+        "        if new:\n",
+        "        if new and not self.scope.place.in_parallel:\n",
+        REMOTE,
+    ),
+    (
+        "a message is another one in every life",
+        EXCHANGE_OF,
+        '/{self._key}/{self._attempt}"',
+        '/{self._key}/{self._attempt}/{id(self)}"',
+        REMOTE,
     ),
 )
 ONE_EDIT = (
@@ -502,13 +712,13 @@ MUTANTS = (
     Mutant(
         "the stored effect class: today's hints count",
         (
-            Edit(LIFECYCLE, OPEN, "return None"),
+            Edit(LIFECYCLE, OPEN, "lost = False"),
             Edit(LIFECYCLE, "return stricter(effect, sent.effect), asks or sent.asks", "return effect, asks"),
         ),
     ),
     Mutant(
         "a call that was interrupted is sent again without asking",
-        (Edit(LIFECYCLE, OPEN, "return None"), Edit(LIFECYCLE, ONCE_TODAY, "return ")),
+        (Edit(LIFECYCLE, OPEN, "lost = False"), Edit(LIFECYCLE, ONCE_TODAY, "return ")),
     ),
     Mutant(
         "a call whose answer was lost is sent again without asking",
@@ -556,7 +766,7 @@ MUTANTS = (
         "approvals outlive their run",
         (
             Edit(RUN, "for id in log.state.head.pending]\n    lost", "for id in ()]\n    lost"),
-            Edit(RUN, '[CloseQuestion(id, "void") for id in pending]', "[]"),
+            Edit(RUN, "[closed(log.state.approvals[id], RUN_ENDED) for id in pending]", "[]"),
         ),
     ),
     Mutant(
@@ -584,7 +794,7 @@ MUTANTS = (
     ),
     Mutant(
         "a model is told the result of a call that must not be repeated, and a crash may still take it back",
-        (Edit(DISPATCH, "        await log.flush()\n", "        pass\n"),),
+        (Edit(CALL_END, "        await log.flush()\n", "        pass\n"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -601,7 +811,7 @@ MUTANTS = (
         "what is recorded while a conversation that has crashed unwinds is forgotten",
         (
             Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
-            Edit(DISPATCH, "        await log.flush()\n", "        pass\n"),
+            Edit(CALL_END, "        await log.flush()\n", "        pass\n"),
         ),
         ("tests/actors/log/test_write_behind.py",),
     ),
@@ -652,11 +862,11 @@ MUTANTS = (
     ),
     Mutant(
         "nothing is resumed at start-up",
-        (Edit(AGENT, "nursery.start_soon(startup.resume_all, cast.services)", "pass"),),
+        (Edit(OPEN_AGENT, "nursery.start_soon(startup.resume_all, cast.services)", "pass"),),
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
-        (Edit(DISPATCH, SEE_THROUGH, "                await self._call(asks, step, found)\n"),),
+        (Edit(DISPATCH, SEE_THROUGH, "                await self._call(asks, step, tool, server)\n"),),
     ),
     Mutant(
         "a call that had not left when its run was cancelled leaves",
@@ -724,7 +934,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
-        (Edit(LIFECYCLE, " and _passes(sent, judgement, approvals)\n", "\n"),),
+        (Edit(LIFECYCLE, ONCE_TODAY + "_passes(sent, judgement, approvals)", 'return effect != "once"'),),
         (STRICTER,),
     ),
     Mutant(
@@ -924,7 +1134,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was asked in the middle of a call outlives the call",
-        (Edit(DISPATCH, "any(asked_at(asked, key, attempt) for attempt in attempts)", "False"),),
+        (Edit(CALL_END, "any(asked_at(asked, key, attempt) for attempt in attempts)", "False"),),
         (NEEDS,),
     ),
     Mutant(
@@ -1201,6 +1411,30 @@ MUTANTS = (
         "rules: numbers are compared with whatever comes",
         (Edit(RULES, "        if lax:\n", "        if False:\n"),),
         (REVIEW,),
+    ),
+    Mutant(
+        "delegated: a call that was cut off is sent again",
+        (
+            Edit(LIFECYCLE, 'return sent.remote and sent.state == "open"', "return False"),
+            Edit(LIFECYCLE, "sent.in_doubt and not _may", "sent.in_doubt and not sent.remote and not _may"),
+        ),
+        (REMOTE,),
+    ),
+    Mutant(
+        "delegated: a question that was taken back is a yes",
+        (
+            Edit(
+                PROXIES,
+                "words_of(log.run.decisions[id]))\n",
+                'words_of(log.run.decisions[id]) if id in log.run.decisions else {"approved": True})\n',
+            ),
+            Edit(PROXIES, " and id in log.run.decisions\n", "\n"),
+        ),
+        (REMOTE,),
+    ),
+    *(
+        Mutant(f"delegated: {name}", (Edit(path, old, new),), (test,))
+        for name, path, old, new, test in DELEGATED
     ),
     *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in (*ONE_EDIT, *BY_A2A)),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from .client import Client
 from .story import Story
+from .world import label_of
 
 YES = {"approved": True}
 NO = {"approved": False, "reason": "not today"}
@@ -27,7 +28,7 @@ def call_of(story: Story, label: str) -> Any:
     (call,) = [
         message.call
         for message in story.record.conversation.messages
-        if message.call is not None and message.call.arguments["name"] == label
+        if message.call is not None and label_of(message.call.arguments) == label
     ]
     return call
 

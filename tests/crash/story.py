@@ -14,9 +14,10 @@ import trio
 import trio._core._run
 import trio.testing
 
-from stopgo.actors.agent import open_agent
 from stopgo.actors.log.state import Conversation
 from stopgo.actors.log.stored import read
+from stopgo.actors.open_agent import open_agent
+from stopgo.config.a2a import RemoteAgentConfig
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.mcp import McpServerConfig
@@ -43,6 +44,10 @@ class Scenario:
     """What has to be true at the end, whatever was killed."""
     policy: Policy = from_the_ledger
     approval: ApprovalConfig = attrs.field(factory=ApprovalConfig)
+    later_approval: ApprovalConfig | None = None
+    """That of the agent file from the second life on, if it is another."""
+    agents: Sequence[RemoteAgentConfig] = ()
+    """The other agents that there are."""
     upgrade: Mapping[str, Any] | None = None
     """The tree of the agent file from the second life on."""
     compared: bool = True
@@ -58,7 +63,9 @@ class Scenario:
             has_tree=True,
             prompt="Be careful.",
             mcp_servers=(server,),
-            approval=self.approval,
+            a2a=tuple(self.agents),
+            remote_agents=tuple(self.agents),
+            approval=self.approval if life == 1 else self.later_approval or self.approval,
             stored_tree=tree,
         )
 
@@ -164,6 +171,7 @@ def _live(
                     journal=cast(Journal, journal),
                     wall=world.wall,
                     open_server=world.open_server,
+                    open_remote_agent=world.remote.open,
                     open_model=world.open_model,
                 ) as agent:
                     world.closing = math.inf

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
+from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 from .crowd import all_pending, resident

@@ -18,8 +18,9 @@ from typing import assert_never
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
+from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.agent_config import AgentConfig

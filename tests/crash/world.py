@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 import attrs
 import trio
 
 from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.tools.delegation import MESSAGE
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
@@ -31,6 +32,8 @@ from stopgo.runtime.journal.protocol import Journal
 
 from .demands import Demands
 from .killing import Killed, KillingJournal
+from .remote_agent import TOOL as REMOTE
+from .remote_agent import Finds, Job, RemoteAgent
 
 HINTS: Mapping[str, Hints] = {
     "wipe": Hints(read_only=False, destructive=True),
@@ -40,7 +43,7 @@ HINTS: Mapping[str, Hints] = {
 }
 """A tool for every class: asked about, read, idempotent, and one that runs unasked but only once."""
 
-ONCE = frozenset({"wipe", "post"})
+ONCE = frozenset({"wipe", "post", REMOTE})
 
 Replies = Mapping[tuple[str, str], Sequence[Sequence[str]]]
 """By user message and node, or `node@iteration`: the calls of one reply after the other, as `tool label`."""
@@ -70,6 +73,10 @@ class Outside:
     """Tools that are described otherwise from the second life on."""
     demands: Demands = attrs.field(factory=Demands)
     """What the server wants before it does something, or in the middle of it."""
+    jobs: Mapping[str, Job] = attrs.field(factory=dict)
+    """What another agent makes of what it is told, by label of the call."""
+    finds: Finds = "by key"
+    """How that agent finds the tasks of lost messages."""
 
 
 @attrs.frozen
@@ -103,7 +110,14 @@ class World:
     """How often the server has asked something, by label of the call."""
     visited: set[str] = attrs.field(factory=set)
     """Labels of the calls whose server people have visited."""
+    remote: RemoteAgent = attrs.field(init=False)
     _past: float = 1_000_000.0
+
+    def __attrs_post_init__(self) -> None:
+        self.remote = RemoteAgent(self, self._job, self.outside.finds)
+
+    def _job(self, text: str) -> Job:
+        return self.outside.jobs.get(text, Job())
 
     @property
     def alive(self) -> bool:
@@ -177,7 +191,7 @@ class World:
         if message.on_sent is not None:
             message.on_sent()
         self._note_late(f"{tool} {label} was called")
-        self._check_bearer(message.bearer, f"{tool} {label}")
+        self.check_forwarded(message.bearer, f"{tool} {label}")
         demands = self.outside.demands
         demands.check_token(self, label, message)
         agreed = demands.check_answers(self, label, message)
@@ -186,13 +200,17 @@ class World:
             self._stop_if_dead()
         if not agreed:
             return ToolResult("then nothing is done", is_error=True)
-        self.ledger.append(Entry(tool, label, frozenset(self.acknowledged)))
+        self.note(tool, label)
         await trio.sleep(self.outside.seconds.get(label, TOOL_SECONDS))
         if label in self.outside.lost and self.times(label) == 1:
             raise ToolOutcomeUnknown("the connection was lost")
         return ToolResult(result_of(tool, label))
 
-    def _check_bearer(self, bearer: str | None, what: str) -> None:
+    def note(self, tool: str, label: str) -> None:
+        """Enter into the ledger what was really done."""
+        self.ledger.append(Entry(tool, label, frozenset(self.acknowledged)))
+
+    def check_forwarded(self, bearer: str | None, what: str) -> None:
         if bearer is None and self.authorized:
             self.wrongs.append(f"{what} went out without a token")
         self.authorized |= bearer is not None
@@ -235,6 +253,11 @@ class World:
             raise Killed
 
 
+def label_of(arguments: Mapping[str, Any]) -> str:
+    """The label of a call with these arguments."""
+    return str(arguments.get("name") or arguments[MESSAGE])
+
+
 def result_of(tool: str, label: str) -> str:
     return f"{tool} {label} is done"
 
@@ -250,5 +273,6 @@ def reply_to(outside: Outside, request: ModelRequest) -> ModelReply:
     calls = []
     for index, call in enumerate(batches[request.call - 1]):
         tool, label = call.split()
-        calls.append(ToolCall(f"{request.node}-{request.call}-{index}", tool, {"name": label}))
+        arguments = {MESSAGE if tool == REMOTE else "name": label}
+        calls.append(ToolCall(f"{request.node}-{request.call}-{index}", tool, arguments))
     return ModelReply(tool_calls=tuple(calls), usage=usage)

@@ -18,7 +18,9 @@ from stopgo.runtime.journal.protocol import Command, Event, Question, Row
 from .plan import DENIED_ABOVE
 from .trees import walk
 
-FAILURES = frozenset({"approval_expired", "limit_reached", "model_error", "no_route", "timed_out"})
+FAILURES = frozenset(
+    {"approval_expired", "delegation_failed", "limit_reached", "model_error", "no_route", "timed_out"}
+)
 """Codes of what may become of a run when everything is as it should be."""
 
 
@@ -315,6 +317,8 @@ def _rejections(run: _Run) -> Iterator[str]:
             yield from (f"{key} began after {no} was rejected" for no in rejected if _is_ended(run, no, key))
         if event.type in (e.ApprovalResolved.type, e.ApprovalExpired.type) and _rejects(event):
             rejected.append(subjects[event.body["id"]])
+        if event.type == e.ToolFinished.type and event.body.get("rejected"):  # at another agent
+            rejected.append(event.body["key"])
 
 
 def _rejects(event: Event) -> bool:

@@ -6,7 +6,7 @@ import logging
 import random
 import traceback
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -18,14 +18,17 @@ import trio._core._run
 import trio.testing
 import yaml
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.log import write_behind
+from stopgo.actors.log.state import fold
+from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.crash.killing import KillingJournal, only_killed
 from tests.crash.story import without_threads
+from tests.crash.verify_agents import check_agents
 from tests.runtime.journal.kept import intents_of, reply_of
 
 from .audit import Record, audit, difference
@@ -111,6 +114,7 @@ class Simulation:
                     journal=cast(Journal, journal),
                     wall=world.wall,
                     open_server=world.open_server,
+                    open_remote_agent=world.peer.agent.open,
                     open_model=world.open_model,
                 ) as agent:
                     await self._through(agent, life)
@@ -227,9 +231,18 @@ class Simulation:
                 inbox = await store.inbox(person.id)
                 record = Record(person.id, events, row, page.questions, intents, inbox, self.world.came_to)
                 self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]
+                self._look_at_the_peer(person, events)
                 for seq, event in self.seen[person.id].items():
                     if seq > len(events) or events[seq - 1].type != event.type:
                         self.world.wrongs.append(f"{person.name}: {event} was told and is lost")
+
+    def _look_at_the_peer(self, person: Person, events: Sequence[Event]) -> None:
+        peer, wrongs = self.world.peer, self.world.wrongs
+        wrongs += [f"{person.name}: {wrong}" for wrong in peer.check(person.name, events)]
+        try:
+            check_agents(events, fold(person.id, events).run is None, peer.agent)
+        except AssertionError as wrong:
+            wrongs.append(f"{person.name}: {wrong}")
 
     # ----------------------------------------------------------------- insides
 

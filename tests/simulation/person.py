@@ -248,10 +248,14 @@ class Person:
             return {"action": rng.choice(["retry", "retry", "done", "failed"])}
         if rng.random() < 0.25:
             return rng.choice([{"approved": False, "reason": "not today"}, {"answer": "no"}])
-        if question.kind == "tool" and rng.random() < 0.25:
-            name = f"{question.body['tool_args']['name']}.edited"
-            return {"action": "approve", "arguments": {"name": name, "level": rng.randint(0, 9)}}
+        if _has_arguments(question) and rng.random() < 0.25:
+            return {"action": "approve", "arguments": self._edited(question.body["tool_args"])}
         return rng.choice([{"approved": True}, {"action": "approve"}, {"answer": "yes"}])
+
+    def _edited(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        [name] = arguments.keys() - {"level"}
+        level = {"level": self.rng.randint(0, 9)} if "level" in arguments else {}
+        return {name: f"{arguments[name]}.edited", **level}
 
     # ------------------------------------------------------------------ the end
 
@@ -321,6 +325,10 @@ async def _decide(
     question: str, words: Mapping[str, Any], key: str, token: str | None, wait: bool, agent: Agent
 ) -> Turn:
     return await agent.decide(question, words, key=key, token=token, wait=wait)
+
+
+def _has_arguments(question: Question) -> bool:
+    return question.kind == "tool" or question.body.get("remote_kind") == "tool"
 
 
 def _refused(answer: Answer) -> bool:

@@ -10,13 +10,14 @@ import attrs
 
 from stopgo.actors.log.write_behind import MOMENT, ROUNDS
 from stopgo.actors.tools.tool import Hints
+from stopgo.config.a2a import RemoteAgentConfig
 from stopgo.config.agent_config import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.tree import tree_from_stored
 from tests.crash.killing import EDGES, Kill
 
-from .trees import grow, with_rejections_contained
+from .trees import grow, with_agents, with_rejections_contained
 
 SERVERS: Mapping[str, Mapping[str, Hints]] = {
     "local": {
@@ -32,6 +33,9 @@ SERVERS: Mapping[str, Mapping[str, Hints]] = {
 DENIED_ABOVE = 7
 """No `wipe` of a higher level may ever be sent."""
 
+FIRST_WITH_PEER = 1_000_000
+"""From this seed on, there is another agent that work can be delegated to."""
+
 
 @attrs.frozen(kw_only=True)
 class Life:
@@ -45,6 +49,7 @@ class Life:
     wipe_changed: bool = False
     peek_destructive: bool = False
     """Its server was upgraded: what only read before does harm now."""
+    peer_denied: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -67,6 +72,8 @@ class Plan:
     """Of the flusher: seconds, some of them so many that much else happens meanwhile."""
     saves_fail: bool
     """Now and then, with nothing written: then the conversation crashes and starts again."""
+    peer: RemoteAgentConfig | None
+    """The other agent, if there is one."""
 
     def rng(self, *about: object) -> Random:
         """What this seed makes of a thing, at any time and in any life."""
@@ -77,6 +84,9 @@ class Plan:
         rules = self.approval.rules
         if life.peek_denied:
             rules = (Rule(then="deny", tool="peek"), *rules)
+        if life.peer_denied:
+            rules = (Rule(then="deny", server="a2a:peer"), *rules)
+        peers = () if self.peer is None else (self.peer,)
         return AgentConfig(
             agent=tree_from_stored(tree),
             has_tree=True,
@@ -85,6 +95,8 @@ class Plan:
                 McpServerConfig(name="local", command="in-process", max_concurrency=self.max_concurrency),
                 McpServerConfig(name="web", url="http://in.process/mcp", max_concurrency=2),
             ),
+            a2a=peers,
+            remote_agents=peers,
             tools=ToolsConfig(max_parallel=self.max_parallel),
             approval=attrs.evolve(self.approval, rules=rules),
             limits=self.limits,
@@ -95,7 +107,7 @@ class Plan:
 
 def plan(seed: int) -> Plan:
     rng = Random(seed)
-    return Plan(
+    story = Plan(
         seed=seed,
         trees=tuple(
             with_rejections_contained(Random(f"{seed}/contained/{version}"), grow(rng, version))
@@ -111,6 +123,25 @@ def plan(seed: int) -> Plan:
         rounds=rng.choice([0, 1, ROUNDS, ROUNDS, 300]),
         saves_fail=rng.random() < 0.2,
         moment=rng.choice([0.0, 0.0, MOMENT, 1.0, 30.0]),
+        peer=None,
+    )
+    return story if seed < FIRST_WITH_PEER else _with_peer(story, Random(f"{seed}/peer"))
+
+
+def _with_peer(plan: Plan, rng: Random) -> Plan:
+    peer = RemoteAgentConfig(
+        name="peer",
+        url="http://peer.test",
+        destructive_hint=rng.random() < 0.3,
+        forward_bearer=rng.random() < 0.6,
+        max_concurrency=rng.choice([1, 4]),
+    )
+    denied_at = rng.choice([1, 2, 9, 9, 9])
+    return attrs.evolve(
+        plan,
+        peer=peer,
+        trees=tuple(with_agents(rng, dict(tree), peer.name) for tree in plan.trees),
+        lives=tuple(attrs.evolve(life, peer_denied=n >= denied_at) for n, life in enumerate(plan.lives)),
     )
 
 

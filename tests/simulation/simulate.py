@@ -1,6 +1,6 @@
 """Live through many seeds, in two processes; a seed that goes wrong is told with its story.
 
-    python -m tests.simulation.simulate               the first 2,000 seeds
+    python -m tests.simulation.simulate               the first 1,500 seeds, and 500 with another agent
     python -m tests.simulation.simulate 17            seed 17, with its story
     python -m tests.simulation.simulate 2000-9999     more of them
 
@@ -19,8 +19,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from .lives import Simulation, Wrong, simulate
+from .plan import FIRST_WITH_PEER
 
-SEEDS = range(2000)
+SEEDS = [*range(1500), *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 500)]
 AT_ONCE = 2
 TOLD = 5
 """How many stories are told in full."""

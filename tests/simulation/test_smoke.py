@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from .lives import simulate
+from .plan import FIRST_WITH_PEER
 from .simulate import how_to_repeat
 
 
-@pytest.mark.parametrize("seed", [*range(100, 160), 202, 700_536])
+@pytest.mark.parametrize(
+    "seed", [*range(100, 160), 202, 700_536, *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 20)]
+)
 def test_nothing_goes_wrong(seed: int, tmp_path: Path) -> None:
     try:
         simulate(seed, None if seed % 20 else tmp_path)

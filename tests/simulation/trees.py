@@ -117,6 +117,19 @@ def with_rejections_contained(rng: Random, spec: Spec) -> Spec:
     return spec
 
 
+def with_agents(rng: Random, spec: Spec, agent: str) -> Spec:
+    """The same tree, in which another agent does the work of some models."""
+    for _, node in walk(spec):
+        if node["type"] == "llm" and "can_exit_loop" not in node and rng.random() < 0.4:
+            kept = {key: node[key] for key in node if key not in _OF_MODELS}
+            node.clear()
+            prompt = f"{{user_message}}.{kept['name']}.{{iteration}}"
+            node.update(kept, type="a2a", agent=agent, prompt=prompt)
+    return spec
+
+
+_OF_MODELS = frozenset({"model", "prompt", "max_turns", "max_tool_calls", "history", "tools"})
+
 Path = tuple[int, ...]
 
 
