@@ -6,7 +6,7 @@ How a page is read, from its top to its end, in a folder of its own:
   any white space, as do the spaces between columns (of which argparse has its own idea in each version of
   Python), and ``...`` for anything that is left out; ids, times and durations may differ, but an id stays
   the same id on the whole page, also in commands. ``make run`` and ``stopgo serve`` go on in the background,
-  as in a terminal of their own.
+  as in a terminal of their own, also with ``| tee FILE``. ``kill`` is for the agent without ``--port``.
 * ``yaml NAME`` and ``python NAME`` are files that are written. Agent files and scripts must be valid, and
   programs must be named further down, in a command or in an agent file.
 * ``text`` shows something that is no example.
@@ -47,6 +47,7 @@ MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup"
 SERVER = re.compile("make run|stopgo serve|stopgo mcp-resources .*--http")
 ENDS = re.compile(r"--help|\|\|")
 """In a command that would start a server, but is to end by itself."""
+PIPE_TO_FILE = re.compile(r"\| (tee \S+)$")
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 ID = re.compile(rf"{UUID}|\b\d{{19}}\b|(?<=sid=)[0-9a-f]{{8}}|(?<=\"session_id\":\")[0-9a-f]{{8}}")
@@ -195,7 +196,9 @@ class Session:
         return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == here]
 
     def _start(self, command: str) -> Terminal:
-        if "--http" in command:
+        # The process that is told to end is that of the server, not one of a pipe.
+        command = PIPE_TO_FILE.sub(r"> >(\1)", command)
+        if "--http" in command or "--port" in command:
             terminal = Terminal(command, self._popen(f"exec {command}"))
             self._others.append(terminal)
             return terminal

@@ -16,7 +16,7 @@ import attrs
 import pytest
 import yaml
 
-from stopgo.gateway.a2a.hitl import HITL
+from stopgo.actors.a2a.wire.a2a_headers import HITL
 from tests.a2a_clients.client_process import ClientProcess, Heard, Json, Kind, Line
 from tests.e2e.conftest import Server, Servers
 

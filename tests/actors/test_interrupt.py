@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors import agent, supervisor
+from stopgo.actors import open_agent, supervisor
 from stopgo.actors.conversation import startup
 from stopgo.runtime import supervision
 from stopgo.runtime.journal import sqlite
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(
     "function",
     [
-        agent.open_agent,
-        agent._run,
+        open_agent.open_agent,
+        open_agent._run,
         supervisor.open_cast,
         supervision.open_supervisor,
         sqlite.open_sqlite,

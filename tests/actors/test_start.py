@@ -12,10 +12,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import open_agent
 from stopgo.actors.common.errors import StartError
 from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.model import Model
+from stopgo.actors.open_agent import open_agent
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.nodes import LlmNode

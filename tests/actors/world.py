@@ -13,12 +13,13 @@ import trio
 import yaml
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.mcp.server import HANDLERS
 from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.models.model import Model
+from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.agent_config import AgentConfig

@@ -10,7 +10,8 @@ from typing import Any, assert_never
 
 import yaml
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
+from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.agent_config import AgentConfig

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.common.wire_json import dump
 from stopgo.actors.models.client import ModelClient, open_client
 from stopgo.actors.models.messages import (
     AssistantMessage,
@@ -36,7 +37,6 @@ from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec, path
 from stopgo.actors.models.providers.http_model import HttpModel
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
-from stopgo.actors.models.providers.wire_json import dump
 from stopgo.config.models import ModelSpec, Provider
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.supervision import open_supervisor

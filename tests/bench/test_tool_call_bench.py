@@ -17,10 +17,10 @@ import pytest
 import trio
 from mcp import Client, StdioServerParameters
 
-from stopgo.actors.agent import open_agent
 from stopgo.actors.log import events as e
 from stopgo.actors.log.event_json import encode
 from stopgo.actors.mcp.server import mcp_server
+from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.tool import CallTool, ToolResult
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig

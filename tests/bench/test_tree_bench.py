@@ -15,7 +15,7 @@ import pytest
 from stopgo.actors.agent import Agent
 from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import Complete, ModelRequest, ToolMessage, UserMessage
-from stopgo.actors.tools.registry import Resolve, Resolved
+from stopgo.actors.tools.registry import Resolve, Resolved, Server
 from stopgo.actors.tools.tool import CallTool
 from stopgo.runtime.journal.protocol import Event, Journal, NewEvent, NewIntent, SettleIntent, Summary
 
@@ -78,6 +78,7 @@ async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[E
     model = (await services.model("script:script.yaml")).ref
     found = await services.registry.ask(Resolve("echo", {}))
     assert isinstance(found, Resolved)
+    assert isinstance(found.server, Server)
     for number in range(LEAVES):
         request = ModelRequest("", (UserMessage("go"),), (), "go", "leaf", 1, number)
         reply = await model.ask(Complete(request))

@@ -174,10 +174,12 @@ class Servers:
         *,
         config: Path | None = None,
         env: Mapping[str, str] | None = None,
+        port: int = 0,
     ) -> Server:
+        """`port`: where others look for it; 0: anywhere."""
         data_dir.mkdir(exist_ok=True)
         chosen = ["--config", str(config)] if config else []
-        command = [str(BIN / "stopgo"), "serve", "--port", "0", "--data-dir", str(data_dir), *chosen]
+        command = [str(BIN / "stopgo"), "serve", "--port", str(port), "--data-dir", str(data_dir), *chosen]
         run = StopgoProcess(
             subprocess.Popen(
                 command,

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import attrs
 import pytest
 
+from tests.gateway.attended_run import TOOL_QUESTION as QUESTION
+from tests.gateway.attended_run import AttendedRun
 from tests.gateway.guarded_server import guarded_server
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "testdata" / "examples"
 STOPGO = Path(sys.executable).with_name("stopgo")
-QUESTION = r"Run it\? .* >"
 
 REPLIES = """
 replies:
@@ -69,71 +67,17 @@ replies:
 """
 
 
-@attrs.define(eq=False)
-class Run:
-    """A `stopgo run` whose stdin is a terminal."""
-
-    process: subprocess.Popen[bytes]
-    keyboard: int
-    seen: str = ""
-    """Of stderr, so far."""
-    _at: int = 0
-
-    def see(self, pattern: str) -> re.Match[str]:
-        """Wait until it says something that it has not said before."""
-        deadline = time.monotonic() + PATIENCE
-        while not (found := re.compile(pattern).search(self.seen, self._at)):
-            assert time.monotonic() < deadline, f"no {pattern!r} in {self.seen}"
-            assert self._read(deadline), f"it ended without {pattern!r}: {self.seen}"
-        self._at = found.end()
-        return found
-
-    def _read(self, deadline: float) -> bool:
-        assert self.process.stderr
-        ready, _, _ = select.select([self.process.stderr], [], [], deadline - time.monotonic())
-        chunk = os.read(self.process.stderr.fileno(), 65536) if ready else b""
-        self.seen += chunk.decode()
-        return bool(chunk)
-
-    def type(self, line: str) -> None:
-        os.write(self.keyboard, f"{line}\n".encode())
-
-    def reply(self, line: str, question: str = QUESTION) -> None:
-        self.see(question)
-        self.type(line)
-
-    def end(self) -> tuple[int, str]:
-        """Its exit code and what it said on stdout."""
-        out, err = self.process.communicate(timeout=PATIENCE)
-        self.seen += err.decode()
-        assert "Traceback" not in self.seen, self.seen
-        return self.process.returncode, out.decode()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
-        os.close(self.keyboard)
-
-
-Start = Callable[..., Run]
+Start = Callable[..., AttendedRun]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    started: list[Run] = []
+    started: list[AttendedRun] = []
 
-    def start(config: Path, message: str) -> Run:
-        keyboard, stdin = os.openpty()
-        process = subprocess.Popen(
-            [STOPGO, "run", "--config", config, "--data-dir", tmp_path / "data", message],
-            cwd=tmp_path,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        os.close(stdin)
-        started.append(Run(process, keyboard))
+    def start(config: Path, message: str) -> AttendedRun:
+        data = tmp_path / "data"
+        command: list[str | Path] = [STOPGO, "run", "--config", config, "--data-dir", data, message]
+        started.append(AttendedRun.begin(command, tmp_path))
         return started[-1]
 
     yield start
@@ -406,7 +350,7 @@ def test_a_run_that_wants_a_token_is_left_waiting(tmp_path: Path) -> None:
         config.write_text(f"llm: {{model: script:replies.yaml}}\nmcp_servers: {{guarded: {{url: '{url}'}}}}")
         run = unattended("--config", config, "go", cwd=tmp_path)
     assert (run.returncode, run.stdout) == (3, "")
-    assert 'tool server "guarded" needs a bearer token' in run.stderr
+    assert 'Tool server "guarded" needs a bearer token' in run.stderr
 
 
 def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:

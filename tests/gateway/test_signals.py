@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.gateway import serve_process
-from stopgo.gateway.cli.run_process import Interrupt
+from stopgo.gateway.cli.interrupt import Interrupt
 from stopgo.gateway.signals import SAME_WISH, wishes
 
 

@@ -1,9 +1,14 @@
 import argparse
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from stopgo.gateway.cli import tree_command
+from stopgo.gateway.cli import agent_contacts, tree_command
+from tests.canary import KEY
+from tests.gateway.card_server import CARD, card_server
 
 FILE = """
 name: desk
@@ -136,3 +141,117 @@ def test_dollars_are_no_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "ok  [approval]",
         "   asks a human",
     ]
+
+
+# ------------------------------------------------------------------------ other agents
+
+AGENTS = """
+name: desk
+llm: {model: offline:rules}
+a2a:
+  books: {url: "${BOOKS}/a2a", headers: {X-Key: "${KEY}"}, destructiveHint: true}
+  gone: {url: "http://127.0.0.1:1"}
+  wrong: {url: "http://127.0.0.1:99999"}
+approval: {rules: [{name: careful, then: ask, server: "a2a:maps", arguments: {message: {matches: x}}}]}
+agent:
+  type: sequential
+  name: root
+  agents:
+    - {type: llm, name: all, mcp_servers: []}
+    - {type: llm, name: none, a2a: [], mcp_servers: []}
+    - type: parallel
+      name: both
+      a2a: [gone, {name: maps, url: "${MAPS}"}]
+      agents:
+        - {type: llm, name: two}
+        - {type: llm, name: one, tools: [a2a_maps]}
+    - {type: a2a, name: ask-books, agent: books, output_key: found}
+    - {type: a2a, name: silent, url: "${SILENT}", approval: {rules: [{then: deny, tool: a2a_silent}]}}
+"""
+
+WITH_AGENTS = """\
+desk ({file})
+  servers: none
+  agents: books, gone, wrong, maps, silent
+    books at ${{BOOKS}}/a2a{books}
+    gone at http://127.0.0.1:1{gone}
+    wrong at http://127.0.0.1:99999{wrong}
+    maps at ${{MAPS}}{maps}
+    silent at ${{SILENT}}{silent}
+  approval.rules[0] "careful" (server: a2a:maps; arguments: message): ask
+
+root  [sequential]
+├─ all  [llm]  offline:rules
+│     mcp_servers: none; max_turns: 10
+│     no tools of servers
+│     may delegate with a2a_books: ask (destructiveHint: true)
+│     may delegate with a2a_gone: run (destructiveHint: false)
+│     may delegate with a2a_wrong: run (destructiveHint: false)
+├─ none  [llm]  offline:rules
+│     mcp_servers: none; a2a: none; max_turns: 10
+│     no tools
+├─ both  [parallel]
+│  │  a2a: gone, maps
+│  ├─ two  [llm]  offline:rules
+│  │     max_turns: 10
+│  │     destructive tools run (approval.in_parallel: run), unannotated tools run
+│  │     may delegate with a2a_gone: run (destructiveHint: false)
+│  │     may delegate with a2a_maps: run (destructiveHint: false); {but}
+│  └─ one  [llm]  offline:rules
+│        tools: a2a_maps; max_turns: 10
+│        destructive tools run (approval.in_parallel: run), unannotated tools run
+│        may delegate with a2a_maps: run (destructiveHint: false); {but}
+├─ ask-books  [a2a]
+│     output_key: found
+│     delegates to books: ask (destructiveHint: true)
+└─ silent  [a2a]
+      delegates to silent: deny (node "silent" approval.rules[0] (tool: a2a_silent): deny)
+      node "silent" approval.rules[0] (tool: a2a_silent): deny
+"""
+
+BUT = "a rule about its message may decide otherwise"
+
+
+def test_agents_are_shown_with_what_becomes_of_contacting_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(AGENTS)
+    monkeypatch.setenv("KEY", KEY)
+    card = {"name": "b", "protocolVersion": "0.3.0", "url": "{here}/a2a", "preferredTransport": "HTTP+JSON"}
+    elsewhere = {**card, "url": f"http://10.0.0.1/{KEY}"}
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        card_server({CARD: (200, card)}) as (books, seen),
+        card_server({CARD: (200, elsewhere)}) as (maps, _),
+    ):
+        monkeypatch.setenv("BOOKS", books)
+        monkeypatch.setenv("MAPS", maps)
+        monkeypatch.setenv("SILENT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(agent_contacts, "SECONDS", 2.0)
+        assert tree("--config", file) == 0
+        assert [each["x-key"] for each in seen] == [KEY]
+        assert capsys.readouterr().out == WITH_AGENTS.format(
+            file=file,
+            but=BUT,
+            books=": reached, A2A 0.3 over HTTP+JSON",
+            gone=": not reached: connection refused",
+            wrong=": not reached: its address cannot be used",
+            maps=": not reached: its interfaces are at http://10.0.0.1:80",
+            silent=": not reached: no answer in 2 s",
+        )
+        assert tree("--config", file, "--offline") == 0
+        assert len(seen) == 1
+    nothing = dict.fromkeys(("books", "gone", "wrong", "maps", "silent"), "")
+    assert capsys.readouterr().out == WITH_AGENTS.format(file=file, but=BUT, **nothing)
+
+
+def test_nothing_is_contacted_where_there_are_no_agents(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("llm: {model: offline:rules}")
+    program = """
+import sys
+from stopgo.gateway.cli.main import main
+assert main(["tree", "--config", "agent.yaml"]) == 0
+assert not {"httpx2", "stopgo.gateway.cli.agent_contacts"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)

@@ -9,7 +9,8 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
+from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 
 Asked = tuple[Agent, httpx2.AsyncClient]

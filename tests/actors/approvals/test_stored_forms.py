@@ -13,8 +13,10 @@ from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.elicitation_approval import Accept, Cancel, Decline, ElicitationQuestion
 from stopgo.actors.approvals.kinds import KINDS, decision_of, question_of
 from stopgo.actors.approvals.outcome_approval import Done, Failed, OutcomeQuestion, Retry
+from stopgo.actors.approvals.proxy_approval import ProxyQuestion
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
+from stopgo.actors.tools.delegation import RemoteItem, RemoteTask
 from stopgo.actors.tools.tool import Elicitation, Tool
 from tests.questions import body
 
@@ -53,6 +55,11 @@ def of_server(elicitation: Elicitation, expires: float | None) -> ElicitationQue
     return ElicitationQuestion.about(
         HERE, **STARTED, elicitation=elicitation, in_flight=True, expires=expires
     )
+
+
+def of_agent(item: RemoteItem, **more: Any) -> ProxyQuestion:
+    rest: dict[str, Any] = {"refusal": None, "replaces": None, "mover": None, **FOR_EVER, **more}
+    return ProxyQuestion.about(HERE, agent="b", server="a2a:b", task=RemoteTask("t", "x"), item=item, **rest)
 
 
 TOOL_FORM = {
@@ -111,8 +118,64 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
                 "rule": "the outcome is unknown",
             },
         ),
+        (
+            of_agent(
+                RemoteItem(
+                    message="m",
+                    id="i",
+                    kind="tool",
+                    tool="wipe",
+                    arguments={"a": 1},
+                    schema={"type": "object"},
+                    agents=("c",),
+                ),
+                refusal="too many",
+                replaces="u0",
+                mover="k",
+                expires=5.0,
+            ),
+            {
+                **WIPE,
+                "server": "a2a:b",
+                "kind": "proxy",
+                "description": "**PROXY APPROVAL — A2A Agent: b -> c**\n\n"
+                f"It did not take the last answer: too many\n\n{SHOWN}",
+                "rule": 'agent "b" asks',
+                "replaces": "u0",
+                "expires": 5.0,
+                "on_expiry": "reject",
+                "remote_task_id": "t",
+                "remote_agent_name": "b",
+                "remote_context": "x",
+                "remote_message": "m",
+                "remote_item": "i",
+                "remote_kind": "tool",
+                "remote_description": "",
+                "input_schema": {"type": "object"},
+                "agents": ["b", "c"],
+                "mover": "k",
+            },
+        ),
+        (
+            of_agent(RemoteItem(message="m", description="May I *go*?\n\n[x](y)")),
+            {
+                "kind": "proxy",
+                "tool_name": "a2a_b",
+                "tool_args": {},
+                "server": "a2a:b",
+                "description": "**PROXY APPROVAL — A2A Agent: b**\n\n> `May I *go*?`\n> `[x](y)`",
+                "rule": 'agent "b" asks',
+                "remote_task_id": "t",
+                "remote_agent_name": "b",
+                "remote_context": "x",
+                "remote_message": "m",
+                "remote_kind": "",
+                "remote_description": "May I *go*?\n\n[x](y)",
+                "agents": ["b"],
+            },
+        ),
     ],
-    ids=["tool", "tool, with all", "checkpoint", "form", "address", "outcome"],
+    ids=["tool", "tool, with all", "checkpoint", "form", "address", "outcome", "agent", "agent, as a whole"],
 )
 def test_a_question_and_its_stored_form(question: Asked[Any], form: Mapping[str, Any]) -> None:
     assert question.to_json() == {**OF_ALL, **form}
@@ -122,7 +185,7 @@ def test_a_question_and_its_stored_form(question: Asked[Any], form: Mapping[str,
 @pytest.mark.parametrize(
     "damage",
     [
-        *({"kind": kind} for kind in ("proxy", "", None, 7, "checkpoint ")),
+        *({"kind": kind} for kind in ("proxies", "", None, 7, "checkpoint ")),
         {"path": {}},
         {"path": ["0"]},
         *({name: 7} for name in ("id", "key", "node", "path", "tool_name", "tool_args", "server", "rule")),
@@ -138,7 +201,9 @@ def test_what_is_no_question_is_damage(damage: dict[str, Any]) -> None:
         question_of({**body(), **damage})
 
 
-GATE, CALL, SERVER = ("tool", "checkpoint"), ("outcome_unknown",), ("elicitation",)
+# Another agent may ask anything.
+GATE, CALL = ("tool", "checkpoint", "proxy"), ("outcome_unknown", "proxy")
+SERVER = ("elicitation", "proxy")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,6 +10,7 @@ from stopgo.actors.calls.facts import (
     AnswersNeed,
     Approval,
     CredentialNeed,
+    DecisionsNeed,
     Judgement,
     Life,
     Missing,
@@ -23,8 +24,10 @@ from stopgo.actors.calls.steps import (
     AwaitAnswers,
     AwaitCredential,
     AwaitDecision,
+    AwaitRemote,
     End,
     Judge,
+    LookUp,
     Park,
     Replace,
     Send,
@@ -70,12 +73,14 @@ RULES: Mapping[str, Mapping[str, Verdict]] = {
     "ask by another rule": {"shown": B, "edited": B},
     "deny": {"shown": DENY, "edited": DENY},
 }
-NEEDS: Mapping[str, CredentialNeed | AnswersNeed] = {
+NEEDS: Mapping[str, CredentialNeed | AnswersNeed | DecisionsNeed] = {
     "token": CredentialNeed(WANTED, met=False),
     "token, given": CredentialNeed(WANTED, met=True),
     "form": AnswersNeed((None, None), takes_refusals=True),
     "form, half": AnswersNeed(("decline", None), takes_refusals=True),
     "form, answered": AnswersNeed(("decline", "cancel"), takes_refusals=True),
+    "decisions": DecisionsNeed(settled=False),
+    "decisions, made": DecisionsNeed(settled=True),
     "visit": AnswersNeed((None,), takes_refusals=False),
     "visit, made": AnswersNeed(("accept",), takes_refusals=False),
     "visit, declined": AnswersNeed(("decline",), takes_refusals=False),
@@ -83,6 +88,7 @@ NEEDS: Mapping[str, CredentialNeed | AnswersNeed] = {
 }
 MET = {
     "token": ["token, given"],
+    "decisions": ["decisions, made"],
     "form": ["form, answered", "form, half"],
     "form, half": ["form, answered"],
     "visit": ["visit, made", "visit, declined", "visit, cancelled"],
@@ -134,6 +140,8 @@ class Story(NamedTuple):
     """How often tool, rules or drain may still change,"""
     crashes: int = 0
     """and the process die."""
+    remote: bool = False
+    """The tool is another agent."""
 
     @property
     def last(self) -> Attempt | None:
@@ -211,7 +219,9 @@ def fingerprint(name: str) -> str | None:
 
 
 @lru_cache(None)
-def facts(questions: tuple[Question, ...], attempts: tuple[Attempt, ...], over: bool) -> tuple[Any, Any]:
+def facts(
+    questions: tuple[Question, ...], attempts: tuple[Attempt, ...], over: bool, remote: bool
+) -> tuple[Any, Any]:
     approvals = tuple(
         Approval(
             id=f"id{number}",
@@ -240,6 +250,7 @@ def facts(questions: tuple[Question, ...], attempts: tuple[Attempt, ...], over: 
         arguments=ARGUMENTS[attempts[-1].arguments],
         effect=attempts[-1].effect,
         asks=attempts[-1].asks,
+        remote=remote,
         need=NEEDS.get(attempts[-1].need),
         outcome=attempts[-1].said,
         retried=any(each.said == "retry" for each in attempts),
@@ -270,7 +281,7 @@ def judged(
 
 
 def step_of(story: Story, *, unjudged: bool = False) -> Step:
-    record, approvals = facts(story.questions, story.attempts, story.over)
+    record, approvals = facts(story.questions, story.attempts, story.over, story.remote)
     life = Life(resends=story.resends, draining=story.draining)
     return next_step(KEY, record, None if unjudged else judgement(story), approvals, life)
 
@@ -308,7 +319,10 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
                 edit = "edited" if story.questions[-1].shown == "shown" else "shown"
                 if RULES[story.rules][edit] is not DENY:
                     yield story.of_asked(state="approved", counts=edit)
-        case AwaitCredential() | AwaitAnswers():
+        case LookUp():
+            yield story.of_last(state="over")._replace(over=True)
+            yield from looked_up(story)
+        case AwaitCredential() | AwaitAnswers() | AwaitRemote():
             story = story._replace(tokened=True, token=True) if isinstance(step, AwaitCredential) else story
             yield from [story.of_last(need=met) for met in MET[story.need]] if story.need in MET else [story]
         case Send():
@@ -323,6 +337,13 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
             raise AssertionError("it is judged")
 
 
+def looked_up(story: Story) -> Iterator[Story]:
+    yield story.of_last(state="unknown")
+    if len(story.attempts) < 4:
+        yield story.of_last(state="over", need="decisions")
+        yield story.of_last(state="over", need="token")
+
+
 def sent(story: Story, step: Send) -> Iterator[Story]:
     resent = story.resent + (story.doubted and story.sent_here)
     left = story.closed()._replace(resends=step.resends, sent_here=True, resent=resent)
@@ -335,7 +356,7 @@ def sent(story: Story, step: Send) -> Iterator[Story]:
     if len(left.attempts) < 3:
         yield left.of_last(state="over", need="token")
     if len(left.attempts) == 1:
-        for need in ("form", "form, answered", "visit"):
+        for need in ("decisions",) if left.remote else ("form", "form, answered", "visit"):
             yield left.of_last(state="over", need=need)
     if left.crashes:
         yield restarted(left)._replace(crashes=left.crashes - 1)

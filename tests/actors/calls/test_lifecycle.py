@@ -19,9 +19,11 @@ import attrs
 import pytest
 
 from stopgo.actors.calls.lifecycle import (
+    ASKED_FOR_EVER,
     ASKED_ON,
     DECLINED,
     MAX_ATTEMPTS,
+    MAX_EXCHANGES,
     MAY_HAVE_HAPPENED,
     RESENDS,
     outcome_key,
@@ -32,8 +34,10 @@ from stopgo.actors.calls.steps import (
     AwaitAnswers,
     AwaitCredential,
     AwaitDecision,
+    AwaitRemote,
     End,
     Judge,
+    LookUp,
     Park,
     Replace,
     Send,
@@ -68,6 +72,10 @@ REFUSED = ("visit, declined", "visit, cancelled")
 """Needs without which the server does not go on, and which a person refused."""
 
 
+BEGINNINGS: Steps = {Ask, Replace, AskOutcome, AwaitAnswers, AwaitRemote, LookUp, Send}
+"""What a process that shuts down does not begin."""
+
+
 # ------------------------------------------------------------------------- oracle
 
 
@@ -76,7 +84,7 @@ def permitted(story: Story) -> Steps:
     if story.over or story.refused:
         return {End}
     steps = when_in_doubt(story) if story.doubted else when_it_may_go(story)
-    return {Park} | steps - {Ask, Replace, AskOutcome, AwaitAnswers, Send} if story.draining else steps
+    return {Park} | steps - BEGINNINGS if story.draining else steps
 
 
 def when_in_doubt(story: Story) -> Steps:
@@ -85,6 +93,8 @@ def when_in_doubt(story: Story) -> Steps:
     if last.said != "unasked":
         return {AwaitDecision} if last.said == "pending" else {End}
     interrupted = last.state == "open"
+    if interrupted and story.remote and TOOLS[story.tool] is not None:
+        return {AwaitCredential} if story.tokened and not story.token else {LookUp}
     if interrupted or (story.sent_here and story.resent < RESENDS):
         again = when_it_may_go(story)
         if again <= {Send, AwaitCredential} and "once" not in (last.effect, effect_today(story)):
@@ -106,7 +116,8 @@ def when_it_may_go(story: Story) -> Steps:
         gate = {Unknown} if story.lost else {End}
     before: Steps = set()
     if story.need in MET:
-        before = {AwaitCredential if story.need == "token" else AwaitAnswers}
+        waits = {"token": AwaitCredential, "decisions": AwaitRemote}
+        before = {waits.get(story.need, AwaitAnswers)}
     elif story.tokened and not story.token and gate == {Send}:
         before = {AwaitCredential}
     return before if before and gate == {Send} else before | gate
@@ -173,7 +184,9 @@ def exact(story: Story, step: Step) -> bool:
             return step == Unknown(story.lost)
         case End():
             return step in ends(story, step.content)
-        case Judge() | AwaitAnswers() | Park():
+        case LookUp():
+            return step == LookUp(attempt, story.verdict.action != "deny" and not needs_a_yes(story))
+        case Judge() | AwaitAnswers() | AwaitRemote() | Park():
             return True
 
 
@@ -232,7 +245,7 @@ PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
         or not (story.pending or any(each.said == "pending" for each in story.attempts))
     ),
     "a process that shuts down neither asks nor sends": lambda story, step: (
-        not (story.draining and isinstance(step, Ask | Replace | AskOutcome | AwaitAnswers | Send))
+        not (story.draining and isinstance(step, tuple(BEGINNINGS)))
     ),
 }
 
@@ -255,6 +268,12 @@ ROOTS = [
     Story("idempotent", "run", tokened=True, token=True, crashes=1),
     Story("destroys", "ask", tokened=True, token=True, crashes=1),
     Story("destroys", "ask", attempts=(EARLY,)),
+    *(
+        Story(name, rules, remote=True, crashes=2)
+        for name in ("plain", "destroys")
+        for rules in ("run", "ask")
+    ),
+    Story("plain", "run", remote=True, tokened=True, token=True, crashes=1),
 ]
 
 
@@ -411,6 +430,28 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
         Story("reads", "deny", attempts=(LOST_READ, over("token, given")._replace(effect="read"))),
         End("unknown", MAY_HAVE_HAPPENED),
     ),
+    "an agent, cut off by a crash": (
+        Story("plain", "run", remote=True, attempts=(CUT_OFF,)),
+        LookUp(1, True),
+    ),
+    "an agent, cut off and denied now": (
+        Story(rules="deny", remote=True, questions=(YES,), attempts=(CUT_OFF,)),
+        LookUp(1, False),
+    ),
+    "an agent, cut off and gone now": (Story("gone", remote=True, attempts=(CUT_OFF,)), Unknown((1,))),
+    "an agent, cut off and without the token": (
+        Story("plain", "run", remote=True, tokened=True, attempts=(CUT_OFF,)),
+        AwaitCredential(WANTED),
+    ),
+    "an agent that asks": (Story("plain", "run", remote=True, attempts=(over("decisions"),)), AwaitRemote()),
+    "an agent that is answered": (
+        Story(questions=(YES,), remote=True, attempts=(over("decisions, made"),)),
+        send(2),
+    ),
+    "an agent that asks for ever": (
+        Story(questions=(YES,), remote=True, attempts=(over("decisions, made"),) * MAX_EXCHANGES),
+        End("declined", ASKED_FOR_EVER),
+    ),
     "a server that asks on and on": (
         Story(questions=(YES,), attempts=(over("form"),) * MAX_ATTEMPTS),
         End("declined", ASKED_ON),
@@ -429,5 +470,5 @@ def test_what_comes_next(story: Story, expected: Step) -> None:
 
 def test_a_changed_tool_takes_back_its_question() -> None:
     story = Story("changed", questions=(asked("pending"),))
-    _, (old,) = facts(story.questions, (), False)
+    _, (old,) = facts(story.questions, (), False, False)
     assert step_of(story) == Replace(old, f"{KEY}~1", "a")

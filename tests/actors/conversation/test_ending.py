@@ -13,7 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.calls.dispatch import NOT_SENT
+from stopgo.actors.calls.call_end import NOT_SENT
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.state import fold
 from stopgo.runtime.journal.memory import MemoryJournal

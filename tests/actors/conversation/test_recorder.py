@@ -14,7 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import StartError
 from stopgo.actors.conversation.recorder import script_of
 from stopgo.actors.log import stored
@@ -23,6 +23,7 @@ from stopgo.actors.models.messages import ModelFailed, Usage
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.script import ScriptModel
 from stopgo.actors.models.script_reader import load_script
+from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from tests.actors.world import DESTRUCTIVE, World, call, events, llm, say, sequential, use, wall

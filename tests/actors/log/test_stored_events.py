@@ -20,7 +20,8 @@ from stopgo.actors.log.event_json import decode, encode
 from stopgo.actors.models.a2a_end import A2AEnd, DataArtifact, FileArtifact, LinkArtifact, TextArtifact
 from stopgo.actors.models.messages import ToolCall, Verbatim
 from stopgo.actors.models.usage import StepUsage
-from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsToken, Unaskable
+from stopgo.actors.tools.delegation import RemoteItem
+from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable
 from stopgo.actors.tools.tool import Elicitation, ToolResult
 from stopgo.runtime.journal import json_text
 from stopgo.runtime.journal.protocol import Command, Event, Json
@@ -48,6 +49,8 @@ COST_TEXT = (
     '"usage?":{"input_tokens":9,"output_tokens":4,"cached_tokens!":3,"cache_write_tokens!":2,"cost_usd?":0.5},'
     '"hops!":[{"model":"m","message":"busy","status?":503},{"model":"k","message":"gone"}]'
 )
+ORIGIN = e.Origin(("a",), "00-1")
+ORIGIN_TEXT = '"origin?":{"visited":["a"],"traceparent?":"00-1"}'
 VERBATIM = Verbatim("p", [1])
 RESULT = ToolResult("5", True, ({"type": "text"},), {"n": 5})
 RESULT_TEXT = '"result":{"content":"5","is_error":true,"parts":[{"type":"text"}],"structured~":{"n":5}}'
@@ -58,6 +61,18 @@ ASKED: Mapping[str, Elicitation | Unaskable] = {
 }
 CHECKPOINT = CheckpointQuestion(
     id="a", question="1/?", key="1/", node="n", tool_name="n", tool_args={}, description="go?"
+)
+ITEMS = (
+    RemoteItem(
+        message="m",
+        id="i",
+        kind="tool",
+        tool="rm",
+        arguments={"a": 1},
+        description="d",
+        schema={"x": 1},
+        agents=("b",),
+    ),
 )
 YES = Approved(arguments={"a": 1}, reason="r", decided_by="p", token=True)
 YES_TEXT = '"decision":{"approved":true,"arguments?":{"a":1},"reason?":"r","decided_by?":"p","token!":true}'
@@ -98,6 +113,10 @@ EVENTS: Rows = [
             '"continued?":{"code":"timed_out","message":"slow","fatal":true}',
         ),
     ),
+    (
+        step("delegation", o.Delegation(CALLS[0])),
+        step_text("delegation", '"call":{"id":"c1","name":"add","arguments":{"n":1}}'),
+    ),
     (step("route", o.Chosen(1)), step_text("route", '"choice":1')),
     (step("call", o.NotSent("denied", "no")), step_text("call", '"outcome":"denied","content":"no"')),
     (
@@ -110,9 +129,19 @@ EVENTS: Rows = [
         '"average_duration":0.0,"succeeded":2,"failed":1}',
     ),
     (
-        e.ToolStarted("k", 1, "t", "s", {"a": [1]}, "once", True, "n", "f", "all"),
+        e.ToolStarted("k", 1, "t", "s", {"a": [1]}, "once", True, "n", "f", "all", ("q",)),
         'tool.started {"key":"k","attempt":1,"tool":"t","server":"s","arguments":{"a":[1]},"effect":"once",'
-        '"asks":true,"node":"n","fingerprint?":"f","facade?":"all"}',
+        '"asks":true,"node":"n","fingerprint?":"f","facade?":"all","brings!":["q"]}',
+    ),
+    (
+        e.ToolAccepted("k", 1, "t1", "c1"),
+        'tool.accepted {"key":"k","attempt":1,"remote_task":"t1","context!":"c1"}',
+    ),
+    (
+        e.ToolFinished("k", 1, RESULT, NeedsDecisions(ITEMS, {"item i": "no"}), rejected=True),
+        f'tool.finished {{"key":"k","attempt":1,{RESULT_TEXT},"need?":{{"kind":"decisions","items":['
+        '{"message":"m","id?":"i","kind!":"tool","tool!":"rm","arguments!":{"a":1},"description!":"d",'
+        '"schema?":{"x":1},"agents!":["b"]}],"refusals!":{"item i!":"no"}},"rejected!":true}',
     ),
     (
         e.ToolFinished("k", 1, RESULT, NeedsToken(403, "c", "Bearer")),
@@ -139,9 +168,9 @@ EVENTS: Rows = [
     (e.ApprovalExpired("a", "fail"), 'approval.expired {"id":"a","on_expiry!":"fail"}'),
     (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
     (
-        e.RunStarted("r", 2, "c", "x", 1, True, {"type": "llm"}, task="t", message_id="m"),
+        e.RunStarted("r", 2, "c", "x", 1, True, {"type": "llm"}, task="t", message_id="m", origin=ORIGIN),
         'run.started {"run":"r","turn":2,"command":"c","tree_id":"x","replay_version":1,"token":true,'
-        '"tree?":{"type":"llm"},"task?":"t","message_id?":"m"}',
+        f'"tree?":{{"type":"llm"}},"task?":"t","message_id?":"m",{ORIGIN_TEXT}}}',
     ),
     (
         e.RunWaiting("r", ("a",), ("c",), {"run": 1.5}),
@@ -162,15 +191,16 @@ EVENTS: Rows = [
 ]
 COMMANDS: Rows = [
     (
-        inbox.Create("hi", "s", True, "m"),
-        'create {"message~":"hi","session_id~":"s","token":true,"message_id?":"m"}',
+        inbox.Create("hi", "s", True, "m", ORIGIN),
+        f'create {{"message~":"hi","session_id~":"s","token":true,"message_id?":"m",{ORIGIN_TEXT}}}',
     ),
     (
-        inbox.Say("hi", True, "t", "m"),
-        'message {"message":"hi","token":true,"task?":"t","message_id?":"m"}',
+        inbox.Say("hi", True, "t", "m", ORIGIN),
+        f'message {{"message":"hi","token":true,"task?":"t","message_id?":"m",{ORIGIN_TEXT}}}',
     ),
     (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
     (inbox.Expire("a"), 'expire {"question":"a"}'),
+    (inbox.Withdraw("a", "gone"), 'withdraw {"question":"a","reason":"gone"}'),
     (inbox.Resume(True), 'resume {"token":true}'),
     (inbox.Cancel("r1"), 'cancel {"run?":"r1"}'),
     (inbox.Complete(), "complete {}"),
@@ -205,7 +235,7 @@ EARLIER: Rows = [
 ]
 FREE = {"arguments", "data", "parts", "schema", "session_state", "tool_args", "tree"}
 """Objects, or lists of them, in which anything may be."""
-NAMED = {"requests", "worked", "writes"}
+NAMED = {"refusals", "requests", "worked", "writes"}
 """Objects whose names are data."""
 ANYTHING = {".result.structured", ".verbatim.content"}
 WORDS = {".effect", ".need.kind", ".outcome"}

@@ -12,9 +12,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp.bearer import forwarding
 from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.http import SIDE_TIMEOUT, STREAM, McpTransport
+from stopgo.actors.tools.bearer import forwarding
 
 URL = "http://server.test/mcp"
 REFUSED = httpx2.ConnectError("refused")

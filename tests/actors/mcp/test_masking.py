@@ -14,10 +14,10 @@ from urllib.parse import quote
 import attrs
 import pytest
 
-from stopgo.actors.mcp.bearer import forwarding
 from stopgo.actors.mcp.caller import QUOTED
-from stopgo.actors.mcp.masking import BEGINNING, Secrets
 from stopgo.actors.mcp.requests import Outgoing
+from stopgo.actors.tools.bearer import forwarding
+from stopgo.actors.tools.masking import BEGINNING, Secrets
 from stopgo.actors.tools.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import (
     CallTool,

@@ -13,7 +13,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import open_agent
 from stopgo.actors.common.errors import StartError
 from stopgo.actors.models import model_actors
 from stopgo.actors.models.client import CONNECT_TIMEOUT, ModelClient, open_client
@@ -21,6 +20,7 @@ from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.model_actors import ModelActors, OpenModel, most_calls
+from stopgo.actors.open_agent import open_agent
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.models import ContextConfig, LlmConfig, ModelConfig, ModelSpec, Prices
 from stopgo.config.nodes import LlmNode

@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.gateway.a2a import v03_codec, v1_codec
+from stopgo.actors.a2a.wire import v03_codec, v1_codec
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.actors.a2a.wire.valid_requests import VALID, changed
 from tests.actors.world import World, wall
 from tests.crash.story import without_threads
 
 from .talk import Talk, furnish, talking
 from .tongues import HITL, IDEMPOTENCY, OLDER, TONGUES, V1, Json
-from .valid_requests import VALID, changed
 
 ODD = ("", "~", "c~", "\x00", "\ud800", "é", "..", "a/b", "x" * 5000, "0", "none", "💥", "%00")
 NASTY = st.sampled_from([*ODD, "TASK_STATE_WORKING"])

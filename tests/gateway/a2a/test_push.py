@@ -17,12 +17,13 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent, open_agent
+from stopgo.actors.a2a.wire.task import PushConfig
+from stopgo.actors.agent import Agent
+from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a import push as push_module
 from stopgo.gateway.a2a.push import MOST_OF_A_TASK, NOTES, PushNotifier, SetBy, open_push
 from stopgo.gateway.a2a.push_post import TIMEOUT
-from stopgo.gateway.a2a.task import PushConfig
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http_server import bind, open_server
 from stopgo.runtime.journal.memory import MemoryJournal

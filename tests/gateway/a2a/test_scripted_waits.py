@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.agent import open_agent
+from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http_server import bind, open_server

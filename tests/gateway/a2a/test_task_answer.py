@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from stopgo.actors.a2a.wire.a2a_errors import A2AError
+from stopgo.actors.a2a.wire.a2a_headers import HITL
+from stopgo.actors.a2a.wire.task import Data, Message, Part, Text
 from stopgo.actors.approvals.asked import Asked
-from stopgo.gateway.a2a.a2a_errors import A2AError
-from stopgo.gateway.a2a.hitl import HITL, request_of
-from stopgo.gateway.a2a.task import Data, Message, Part, Text
+from stopgo.gateway.a2a.hitl import request_of
 from stopgo.gateway.a2a.task_answer import decision_in_words, named_decisions
 from tests.questions import asked
 

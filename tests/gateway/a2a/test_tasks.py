@@ -60,7 +60,7 @@ async def test_what_is_asked_is_the_same_over_rest(
         "tool": "wipe",
         "arguments": {"name": "a"},
         "server": "tools",
-        "path": ["agent"],
+        "path": [],
         "answer": {"approved": True},
     }
     assert {**item, **expected} == item

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors.common.wire_json import dump, load
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ChatMessage,
@@ -20,7 +21,6 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
-from stopgo.actors.models.providers.wire_json import dump, load
 from stopgo.config.models import ModelSpec, Provider
 
 from .conftest import request

@@ -9,11 +9,12 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.common import sse_parser
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, UserMessage, unheard
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
-from stopgo.actors.models.providers import reading, sse_parser
+from stopgo.actors.models.providers import reading
 from stopgo.actors.models.providers.reading import told_as
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors.common.wire_json import dump
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ModelFailed,
@@ -25,7 +26,6 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
-from stopgo.actors.models.providers.wire_json import dump
 from stopgo.config.models import ModelSpec
 
 from .conftest import request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from stopgo.gateway.a2a.timestamp import read_time, write_time
+from stopgo.actors.a2a.wire.timestamp import read_time, write_time
 
 from .objects import TIMES
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway.a2a import older_codec, v03_codec, v03_rest_codec, v1_codec
-from stopgo.gateway.a2a.a2a_errors import A2AError
-from stopgo.gateway.a2a.task import Request, Send
+from stopgo.actors.a2a.wire import older_codec, v03_codec, v03_rest_codec, v1_codec
+from stopgo.actors.a2a.wire.a2a_errors import A2AError
+from stopgo.actors.a2a.wire.task import Request, Send
 
 from .valid_requests import SEND_03, SEND_1, SEND_REST, VALID, changed
 

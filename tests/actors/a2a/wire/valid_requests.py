@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from stopgo.gateway.a2a import v03_codec, v03_rest_codec, v1_codec
+from stopgo.actors.a2a.wire import v03_codec, v03_rest_codec, v1_codec
 
 GONE = object()
 """The value of a field that is not there."""

@@ -16,9 +16,9 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway.a2a import json_rpc, v03_codec, v03_rest_codec, v1_codec
-from stopgo.gateway.a2a.object_codec import ObjectCodec
-from stopgo.gateway.a2a.task import (
+from stopgo.actors.a2a.wire import json_rpc, v03_codec, v03_rest_codec, v1_codec
+from stopgo.actors.a2a.wire.object_codec import ObjectCodec
+from stopgo.actors.a2a.wire.task import (
     CancelTask,
     Data,
     DeletePush,

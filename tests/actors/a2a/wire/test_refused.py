@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.gateway.a2a import v03_codec, v03_rest_codec, v1_codec
-from stopgo.gateway.a2a.a2a_errors import A2AError
+from stopgo.actors.a2a.wire import v03_codec, v03_rest_codec, v1_codec
+from stopgo.actors.a2a.wire.a2a_errors import A2AError
 
 from .valid_requests import (
     GET,

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from stopgo.gateway.a2a import json_rpc, v03_codec, v03_rest_codec, v1_codec
-from stopgo.gateway.a2a.task import (
+from stopgo.actors.a2a.wire import json_rpc, v03_codec, v03_rest_codec, v1_codec
+from stopgo.actors.a2a.wire.task import (
     Answer,
     CancelTask,
     DeletePush,

@@ -10,10 +10,10 @@ from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP
 from google.protobuf.json_format import ParseDict
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 
-from stopgo.gateway.a2a import v03_rest_codec
-from stopgo.gateway.a2a.a2a_errors import KINDS, A2AError, Reason, invalid
-from stopgo.gateway.a2a.error_json import http_error
-from stopgo.gateway.a2a.json_rpc import Call, id_of, read_call, write_error, write_result
+from stopgo.actors.a2a.wire import v03_rest_codec
+from stopgo.actors.a2a.wire.a2a_errors import KINDS, A2AError, Reason, invalid
+from stopgo.actors.a2a.wire.error_json import http_error
+from stopgo.actors.a2a.wire.json_rpc import Call, id_of, read_call, write_error, write_result
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}
 PLAIN = A2AError("TASK_NOT_FOUND", "there is no task t")

@@ -11,7 +11,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Struct, Value
 from hypothesis import strategies as st
 
-from stopgo.gateway.a2a.task import (
+from stopgo.actors.a2a.wire.task import (
     Artifact,
     ArtifactUpdate,
     Data,

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from stopgo.actors.models.providers.wire_json import MOST, count, dump, load, load_arguments
+from stopgo.actors.common.wire_json import MOST, count, dump, load, load_arguments
 from stopgo.runtime.journal.json_text import MAX_DEPTH
 
 HALF = "\ud83d"

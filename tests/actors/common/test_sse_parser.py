@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.providers import sse_parser
-from stopgo.actors.models.providers.sse_parser import EventTooLarge, SseParser
+from stopgo.actors.common import sse_parser
+from stopgo.actors.common.sse_parser import EventTooLarge, SseParser
 
 EVERYTHING = (
     "\ufeffdata: first\n\n"

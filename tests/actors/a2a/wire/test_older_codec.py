@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.gateway.a2a import v03_codec
-from stopgo.gateway.a2a.a2a_errors import A2AError
-from stopgo.gateway.a2a.older_codec import is_older, read_request, write_answer
-from stopgo.gateway.a2a.task import (
+from stopgo.actors.a2a.wire import v03_codec
+from stopgo.actors.a2a.wire.a2a_errors import A2AError
+from stopgo.actors.a2a.wire.older_codec import is_older, read_request, write_answer
+from stopgo.actors.a2a.wire.task import (
     Answer,
     Artifact,
     Data,

@@ -1,0 +1,198 @@
+"""What the tasks of other agents mean here, whatever they say."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.a2a.remote_state import (
+    LONGEST_TEXT,
+    MOST_ARGUMENTS,
+    MOST_ITEMS,
+    answered,
+    delegated,
+    items_of,
+)
+from stopgo.actors.a2a.wire.task import (
+    TERMINAL,
+    Artifact,
+    Data,
+    File,
+    Link,
+    Message,
+    Part,
+    State,
+    Status,
+    Task,
+    Text,
+)
+from stopgo.actors.tools.delegation import RemoteItem
+
+MOST = 10_000
+
+
+def said(*parts: Part, id: str = "m") -> Message:
+    return Message(id=id, role="agent", parts=parts)
+
+
+def task(state: State, *parts: Part, artifacts: tuple[Part, ...] = (), **more: Any) -> Task:
+    message = said(*parts) if parts else None
+    made = (Artifact(id="a", parts=artifacts),) if artifacts else ()
+    return Task(id="t", context="c", status=Status(state, message=message), artifacts=made, **more)
+
+
+def pending(*items: Any) -> Data:
+    return Data({"pending": list(items)})
+
+
+FULL = {
+    "id": "i",
+    "kind": "tool",
+    "tool": "rm",
+    "arguments": {"path": "/x"},
+    "description": "Remove?",
+    "input_schema": {"type": "object"},
+    "path": ["c", "d"],
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "items"),
+    [
+        (
+            (Text("Two."), pending(FULL, {"id": "j"})),
+            [
+                RemoteItem(
+                    message="m",
+                    id="i",
+                    kind="tool",
+                    tool="rm",
+                    arguments={"path": "/x"},
+                    description="Remove?",
+                    schema={"type": "object"},
+                    agents=("c", "d"),
+                ),
+                RemoteItem(message="m", id="j"),
+            ],
+        ),
+        ((pending({"id": "i"}, {"id": "i", "tool": "other"}),), [RemoteItem(message="m", id="i")]),
+        ((Text("May I?"), Text("Now?")), [RemoteItem(message="m", description="May I?\nNow?")]),
+        ((Data({"form": 1}),), [RemoteItem(message="m", description='{"form": 1}')]),
+        (
+            (Text("May I?"), pending(7, {"id": 7}, {"id": ""}, None)),
+            [RemoteItem(message="m", description="May I?")],
+        ),
+        (
+            (pending({"id": "i", "kind": 5, "tool": [], "arguments": "x", "input_schema": 1, "path": {}}),),
+            [RemoteItem(message="m", id="i")],
+        ),
+    ],
+    ids=["items", "an item twice", "words", "data of another shape", "items without names", "wrong types"],
+)
+def test_the_questions_of_a_task(parts: tuple[Part, ...], items: list[RemoteItem]) -> None:
+    assert list(items_of(task("input-required", *parts))) == items
+
+
+def test_a_question_without_words_is_a_question() -> None:
+    [item] = items_of(task("input-required"))
+    assert (item.id, item.message) == (None, "")
+
+
+def test_questions_are_bounded() -> None:
+    many = [{**FULL, "id": f"i{number}"} for number in range(MOST_ITEMS + 1)]
+    assert len(items_of(task("input-required", pending(*many)))) == MOST_ITEMS
+    long = {**FULL, "arguments": {"x": "y" * MOST_ARGUMENTS}, "description": "z" * (2 * LONGEST_TEXT)}
+    [item] = items_of(task("input-required", pending(long)))
+    assert (item.arguments, item.schema) == ({}, None)
+    assert "too long" in item.description
+    assert len(item.description) < LONGEST_TEXT + 100
+
+
+@pytest.mark.parametrize(
+    ("found", "content", "is_error"),
+    [
+        (task("completed", artifacts=(Text("5"), Text("6"))), "5\n6", False),
+        (task("completed", Text("bye"), artifacts=(Text("5"),)), "5", False),
+        (task("completed", Text("all is well")), "all is well", False),
+        (task("completed", history=(said(Text("first")), said(Text("last")))), "last", False),
+        (task("completed"), "(empty answer)", False),
+        (task("failed", Text("no disk"), artifacts=(Text("half"),)), "no disk\nhalf", True),
+        (task("failed"), "The task is failed.", True),
+        (task("canceled"), "The task is canceled.", True),
+        (task("rejected", Text("not mine")), "The agent's task is rejected: not mine", True),
+    ],
+)
+def test_the_result_of_a_task(found: Task, content: str, is_error: bool) -> None:
+    end = delegated(found, MOST)
+    assert (end.result.content, end.result.is_error, end.rejected) == (content, is_error, False)
+
+
+def test_a_rejection_there_is_told() -> None:
+    assert delegated(task("completed", artifacts=(Text("no"),), metadata={"rejected": True}), MOST).rejected
+
+
+def test_files_and_data_are_in_the_result() -> None:
+    blob = base64.b64encode(b"\x00\x01").decode()
+    parts = (
+        Text("see"),
+        Text("# t", "text/markdown", "t.md"),
+        File(blob, "image/png", "p.png"),
+        Link("https://x.example/f", None, "f"),
+        Data({"n": 5}),
+    )
+    result = delegated(task("completed", artifacts=parts), MOST).result
+    assert result.content == "see\n# t\n[file p.png, image/png]\n[file at https://x.example/f]"
+    assert [block["type"] for block in result.parts] == [
+        "text",
+        "resource",
+        "resource",
+        "resource_link",
+        "text",
+    ]
+    assert result.parts[2]["resource"] == {"uri": "file:///p.png", "blob": blob, "mimeType": "image/png"}
+    assert result.structured == {"n": 5}
+    again = delegated(task("completed", artifacts=(Text(result.content), *parts[2:])), MOST).result
+    assert again.content == result.content, "one more agent in between says nothing more"
+    assert delegated(task("completed", artifacts=(Data({"n": 5}),)), MOST).result.content == '{"n": 5}'
+
+
+@pytest.mark.parametrize(
+    "part", [Text("x" * 2 * MOST), File("eHh4" * MOST, "a/b", "f"), Data(["x" * 2 * MOST])]
+)
+def test_what_is_too_long_is_left_out_and_said(part: Part) -> None:
+    result = answered(said(Text("before"), part, Text("after")), MOST).result
+    assert len(json.dumps([result.content, result.parts])) < 4 * MOST
+    assert "before" in result.content
+    assert "[cut here" in result.content or "[left out" in result.content
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+)
+NAMES = st.sampled_from([*FULL, "pending", "approvals"])
+PARTS = st.lists(
+    st.builds(Text, st.text())
+    | st.builds(Data, JSON)
+    | st.builds(lambda items: pending(*items), st.lists(st.dictionaries(NAMES, JSON) | JSON))
+    | st.builds(File, st.text(), st.text(), st.text())
+    | st.builds(Link, st.text(), st.text(), st.text()),
+    max_size=4,
+)
+
+
+@given(parts=PARTS, artifacts=PARTS, state=st.sampled_from(sorted(TERMINAL)), most=st.integers(0, 500))
+def test_whatever_an_agent_says_is_understood_and_bounded(
+    parts: list[Part], artifacts: list[Part], state: State, most: int
+) -> None:
+    items = items_of(task("input-required", *parts))
+    assert 1 <= len(items) <= MOST_ITEMS
+    assert len({item.name for item in items}) == len(items)
+    result = delegated(task(state, *parts, artifacts=tuple(artifacts)), most).result
+    assert result.is_error is (state != "completed")
+    assert len(json.dumps(list(result.parts))) <= most + 2 * len(result.parts) + 2
