@@ -60,7 +60,7 @@ class Agent:
 
     @property
     def id(self) -> str:
-        """What other agents know this one by."""
+        """The id of this agent for other agents."""
         return self._cast.services.agent_id
 
     @property
@@ -86,8 +86,8 @@ class Agent:
 
         `key` makes the call repeatable: the conversation's id derives from it, unless `id` gives it. `token`
         is a bearer token that calls of the turn forward; it is never stored. Without `wait` the turn is not
-        waited for. `message_id` is the id that an A2A client gave the message, `origin` what calls of other
-        agents pass on.
+        waited for. `message_id` is the id that an A2A client gave the message, `origin` the trace and
+        the agents that the message came through.
         """
         if message is not None:
             _check_message(message)

@@ -1,4 +1,4 @@
-"""Opens an agent: its journal, its actors, and what they left open the last time."""
+"""Opens an agent: its journal, its actors, and the runs that the last process left open."""
 
 from __future__ import annotations
 

@@ -218,8 +218,8 @@ async def _start_agents(
     registry_ref: ActorRef[RegistryMessage],
     directory: ServerDirectory,
 ) -> None:
-    """Start and register the agents that work may be delegated to. Entries that differ in nothing but what
-    they are called share an actor. None of them is contacted: an agent that is away stops no start."""
+    """Start and register the agents that work may be delegated to. Entries with the same
+    connection share an actor. None of them is contacted: an agent that is away stops no start."""
     started: list[tuple[RemoteAgentConfig, list[str], ActorRef[RemoteAgentMessage], Slots]] = []
     for agent in config.remote_agents:
         plain = attrs.evolve(agent, name="", description="", destructive_hint=False)

@@ -1,4 +1,4 @@
-"""What an address of the file and the headers sent there are like. Pure."""
+"""The schemas of addresses in the file, and of the headers sent there. Pure."""
 
 from __future__ import annotations
 

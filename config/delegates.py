@@ -21,7 +21,7 @@ class Delegate:
 
     agent: RemoteAgentConfig
     written: Value
-    """What has its `name` and `url` in the file."""
+    """The place in the file that has its `name` and `url`."""
     path: KeyPath
 
 

@@ -278,7 +278,7 @@ class CheckpointNode(FallibleNode):
 
 @attrs.frozen(kw_only=True)
 class RemoteAgentNode(FallibleNode):
-    """Delegates to another agent over A2A; what that one answers is its own answer."""
+    """Delegates to another agent over A2A; the answer of that agent is its own answer."""
 
     TYPE: ClassVar = "a2a"
     EXACTLY_ONE_OF: ClassVar = (("agent",), ("url",))

@@ -50,7 +50,7 @@ class About:
     items: About | None = None
     """What the items of the list or the mapping are like."""
     key: str | None = None
-    """What the key is called, if not like the field."""
+    """The name of the key, if it differs from that of the field."""
     alias: str | None = None
     """Another key that means the same."""
     needs: str | None = None

@@ -111,7 +111,7 @@ class Conversations:
 
 
 def _origin() -> Origin | None:
-    """What the run's calls of other agents pass on."""
+    """The origin that the run's calls of other agents pass on."""
     trace = headers.traceparent(request.headers)
     return None if trace is None else Origin((), trace)
 

@@ -27,19 +27,12 @@ from ..tools.delegation import (
 )
 from ..tools.masking import Secrets
 from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
-from .agent_link import AgentLink, Lost, NotSent
-from .exchange import CANCEL_TIME, Exchange, cancel
-from .remote_state import items_of
-from .task_link import said
-from .wire.a2a_errors import A2AError
-from .wire.a2a_headers import LOOK
-from .wire.task import TERMINAL, GetTask, Task
+from .agent_link import AgentLink
+from .exchange import CANCEL_TIME, LOOK_TIME, Exchange, cancel, look
 
 HANDLERS = 4096
 """Requests at the same time. Exchanges are bounded by the places of `max_concurrency`, which their callers
 hold; tasks are looked at and cancelled without a place."""
-LOOK_TIME = 5.0
-NOT_ASKED = "the agent does not wait for the answer any more"
 CLOSE_GRACE = 2.0
 
 
@@ -66,7 +59,9 @@ def remote_agent_actor(
             match message:
                 case Delegate():
                     known = secrets.beside(message.bearer)
-                    exchange = Exchange(config, link, _discreet(message, known), log, max_stored_bytes)
+                    exchange = Exchange(
+                        config, link, _with_masked_progress(message, known), log, max_stored_bytes
+                    )
                     return await _masked(exchange, known, log)
                 case CancelRemote():
                     with trio.move_on_after(CANCEL_TIME):
@@ -74,7 +69,7 @@ def remote_agent_actor(
                     return None
                 case LookAt():
                     with trio.move_on_after(LOOK_TIME):
-                        return secrets.beside(message.bearer).masked(await _look(link, message))
+                        return secrets.beside(message.bearer).masked(await look(link, message))
                     return None
                 case _:
                     assert_never(message)
@@ -87,27 +82,6 @@ def remote_agent_actor(
                 await link.aclose()
 
     return behaviour
-
-
-async def _look(link: AgentLink, message: LookAt) -> str | None:
-    try:
-        wanted = GetTask(message.task.id)
-        task = await link.ask(wanted, message.hop, message.bearer, LOOK_TIME, (LOOK,))
-    except A2AError as error:
-        return f"the agent does not tell of its task any more: {said(error)}"
-    except (NotSent, Lost, ToolAuthRequired):
-        return None
-    if not isinstance(task, Task) or task.id != message.task.id:
-        return None
-    state = task.status.state
-    if state in TERMINAL:
-        return f"the agent's task is {state}"
-    match (task.metadata or {}).get(LOOK):
-        case {"pending": list(pending)} if message.item.id is not None:
-            return None if message.item.id in pending else NOT_ASKED
-    if state == "input-required" and message.item.name not in {item.name for item in items_of(task)}:
-        return NOT_ASKED
-    return None
 
 
 async def _masked(exchange: Exchange, secrets: Secrets, log: logging.Logger) -> Delegated:
@@ -127,8 +101,8 @@ async def _masked(exchange: Exchange, secrets: Secrets, log: logging.Logger) -> 
         raise type(error)(text) from None
 
 
-def _discreet(message: Delegate, secrets: Secrets) -> Delegate:
-    """The exchange, with what is told of it while it lasts masked."""
+def _with_masked_progress(message: Delegate, secrets: Secrets) -> Delegate:
+    """The same exchange, with secrets masked in the progress that it reports."""
     tell = message.on_progress
     if tell is None or secrets.empty:
         return message

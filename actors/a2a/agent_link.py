@@ -1,4 +1,4 @@
-"""Requests to one remote agent over HTTP, and what its card says of how to send them.
+"""Requests to one remote agent over HTTP, sent as its card says.
 
 The bearer of a run and the headers of the configuration go to the origins that the configuration names, and
 nowhere else: an interface elsewhere is refused, and redirects are not followed.
@@ -98,7 +98,7 @@ class AgentLink:
     _reading: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def contact(self, *, again: bool = False) -> Contact:
-        """What the card says. `again`: it is read again, even if it has just been read. Raises `NotSent`."""
+        """The contact that the card describes. `again`: read the card anew. Raises `NotSent`."""
         async with self._reading:
             fresh = trio.current_time() < self._read_at + CARD_AGE
             if self._contact is None or again or not fresh:
@@ -181,7 +181,7 @@ class AgentLink:
 
             # The address of every request would be logged, and may carry a key.
             logging.getLogger("httpx2").setLevel(logging.WARNING)
-            # Who calls has a place, which bounds connections well enough.
+            # Each caller holds a place, and the places bound the connections.
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
             try:
                 self._client = httpx2.AsyncClient(
@@ -359,8 +359,8 @@ def _item(interface: Interface, body: Any) -> StreamItem:
 
 
 def _meant(error: A2AError) -> Exception:
-    """What an error of the agent says about the request: most are refusals; after others it may have been
-    accepted."""
+    """The consequence of an agent's error: most errors refuse the request, and after others the agent may
+    have accepted it."""
     match error.reason:
         case "UNAVAILABLE" | "INTERNAL_ERROR" | "INVALID_AGENT_RESPONSE":
             return Lost(f"it answers: {str(error)[:500]}")

@@ -23,13 +23,14 @@ import trio
 
 from ...config.a2a import RemoteAgentConfig
 from ...runtime.restart import Streak
-from ..tools.delegation import CancelRemote, Delegate, Delegated, RemoteInputRequired, RemoteTask
+from ..tools.delegation import CancelRemote, Delegate, Delegated, LookAt, RemoteInputRequired, RemoteTask
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .agent_link import AgentLink, Contact, Lost, NotSent
 from .outgoing import answer_message, context_of, first_message, token_message
 from .remote_state import answered, delegated, items_of
 from .task_link import RETRIES, Gone, TaskLink, said
 from .wire.a2a_errors import A2AError
+from .wire.a2a_headers import LOOK
 from .wire.client_codec import lists
 from .wire.task import TERMINAL, CancelTask, GetTask, ListTasks, Message, Task, TaskPage
 
@@ -37,6 +38,9 @@ ATTEMPTS = 3
 """To send a message to an agent that has accepted nothing."""
 CANCEL_TIME = 8.0
 """Seconds to have a task cancelled: more than an agent gives its own calls then."""
+LOOK_TIME = 5.0
+"""Seconds for a look at a question."""
+NOT_ASKED = "the agent does not wait for the answer any more"
 
 
 @attrs.define(eq=False)
@@ -80,7 +84,7 @@ class Exchange:
         return ToolOutcomeUnknown(f'agent "{self._request.agent}": {why}')
 
     def _outcome(self, task: Task) -> Delegated:
-        """The end of the task. Raises what it waits for."""
+        """The result of the task. Raises the need that it waits for."""
         match task.status.state:
             case "input-required":
                 raise RemoteInputRequired(items_of(task), self._refusals)
@@ -164,7 +168,7 @@ class Exchange:
 
     async def _send_first(self) -> Message | None:
         contact = await self._link.contact()
-        await trio.lowlevel.checkpoint_if_cancelled()  # what nobody waits for any more is not sent
+        await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled exchange sends nothing
         self._has_left = True
         if self._request.on_sent is not None:
             self._request.on_sent()
@@ -176,7 +180,7 @@ class Exchange:
     # ------------------------------------------------------------------- continuing
 
     async def _continue(self) -> Message | None:
-        """Send the task what it waits for, as far as that is at hand."""
+        """Send the task the answers or the token that it waits for, as far as they are at hand."""
         request = self._request
         try:
             task = await self._remote.read()
@@ -236,3 +240,26 @@ async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRe
             if found.status.state in TERMINAL:
                 return found
         await trio.sleep(retries.fail(0.0))
+
+
+async def look(link: AgentLink, message: LookAt) -> str | None:
+    """The reason why a task does not wait for the answer to a question any more. None: it waits, or that
+    cannot be told."""
+    try:
+        wanted = GetTask(message.task.id)
+        task = await link.ask(wanted, message.hop, message.bearer, LOOK_TIME, (LOOK,))
+    except A2AError as error:
+        return f"the agent does not tell of its task any more: {said(error)}"
+    except (NotSent, Lost, ToolAuthRequired):
+        return None
+    if not isinstance(task, Task) or task.id != message.task.id:
+        return None
+    state = task.status.state
+    if state in TERMINAL:
+        return f"the agent's task is {state}"
+    match (task.metadata or {}).get(LOOK):
+        case {"pending": list(pending)} if message.item.id is not None:
+            return None if message.item.id in pending else NOT_ASKED
+    if state == "input-required" and message.item.name not in {item.name for item in items_of(task)}:
+        return NOT_ASKED
+    return None

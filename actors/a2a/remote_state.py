@@ -1,4 +1,4 @@
-"""What the task of another agent means here: the questions that it waits for, and its result. Pure.
+"""The task of another agent as questions for people, and as the result of a call. Pure.
 
 Another agent writes all of it, so every part has a bound.
 """
@@ -157,7 +157,7 @@ def result_of(
 
 
 def _within(parts: Sequence[Part], most: int) -> tuple[list[Part], list[str]]:
-    """The parts that are kept, and what is to be said of the others."""
+    """The parts that are kept, and a note about the others."""
     kept: list[Part] = []
     left, left_out = most, 0
     for part in parts:

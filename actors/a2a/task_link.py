@@ -39,7 +39,7 @@ from .wire.task import (
 RETRIES = Backoff(first=0.2, limit=5.0, jitter=0.5)
 POLLS = Backoff(first=0.1, limit=2.0, jitter=0.2)
 SETTLING = 2.0
-"""Seconds in which an agent may still ask what it has just been answered."""
+"""Seconds in which an agent may still ask a question that it has just been sent the answer to."""
 LINGER = 0.2
 """Seconds that a stream gets to end when the task is at rest, so that its connection can be used again."""
 MODES = ("text/plain", "application/json", "*/*")
@@ -116,7 +116,7 @@ class TaskLink:
             await trio.sleep(retries.fail(0.0))
 
     async def _goes_on(self, waits: Callable[[Task], bool]) -> bool:
-        """Whether the task does not wait any more for what it has been sent."""
+        """Whether the task has taken the message and waits for it no longer."""
         polls, give_up = Streak(POLLS), trio.current_time() + SETTLING
         while waits(await self.read()):
             if trio.current_time() > give_up:

@@ -67,12 +67,12 @@ def describe_elicitation(server: str, message: str, url: str | None) -> str:
 
 
 def describe_delegation(agent: str, message: str) -> str:
-    """What a human is asked before another agent gets work."""
+    """The question before another agent gets work."""
     return f"**DELEGATE to A2A Agent: {_line(agent, MAX_VALUE)}**\n\nMessage: {_line(message, MAX_ARGUMENTS)}"
 
 
 def describe_proxy(agents: Sequence[str], question: str, refusal: str | None) -> str:
-    """What a human is told that another agent asks. `agents` are those on the way to the one that asks, the
+    """The question of another agent. `agents` are those on the way to the one that asks, the
     `question` is in Markdown; `refusal` says why an answer that was given before was not taken."""
     path = " -> ".join(_line(each, MAX_VALUE) for each in agents)
     again = "" if refusal is None else f"\n\nIt did not take the last answer: {_line(refusal, MAX_VALUE)}"

@@ -1,6 +1,6 @@
 """A question that another agent asks in the task that it has for a call. The decision is sent to that agent.
 
-Its words are those of the question there, as far as the agent says what kind that is; else yes or no.
+Its decisions are those of the original question, if the agent tells the kind of that; otherwise yes or no.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ProxyQuestion(YesOrNo):
     remote_message: str = attrs.field(default="", validator=TEXT)
     """The id of the status message that asked."""
     remote_item: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """What the agent calls the question; None: the message as a whole asks."""
+    """The agent's id of the question; None: the message as a whole asks."""
     remote_kind: str = attrs.field(default="", validator=TEXT)
     """The kind of the question there; empty: the agent does not say."""
     remote_description: str = attrs.field(default="", validator=TEXT)
@@ -83,7 +83,7 @@ class ProxyQuestion(YesOrNo):
         """`agent` is its name here, `refusal` why it did not take the answer to the question before."""
         if item.kind == ElicitationQuestion.kind:
             on_expiry = "cancel"
-        elif item.kind == OutcomeQuestion.kind:  # as there: nobody answers it by not answering
+        elif item.kind == OutcomeQuestion.kind:  # as there: silence is no answer
             expires = None
         is_call = item.kind == ToolQuestion.kind and item.tool
         question = describe(item.tool, item.arguments) if is_call else quoted(item.description)
@@ -135,7 +135,8 @@ class ProxyQuestion(YesOrNo):
                 return self
 
     def settled(self, decision: Decided, *, lost: bool) -> Settled | None:
-        """The agent is told of any decision, and its task ends the call; but a run that fails asks nobody."""
+        """The agent is told of any decision, and its task ends the call; but a run that fails has no
+        further exchange."""
         if isinstance(decision, Expired) and decision.fails:
             return Settled("expired", NOT_IN_TIME)
         return None

@@ -47,7 +47,7 @@ class CallScope:
 
     @property
     def hop(self) -> Hop:
-        """What the run's requests to other agents have in common."""
+        """The part that all requests of the run to other agents share."""
         return hop_of(self.log, self.agent_id)
 
     @property
@@ -62,7 +62,7 @@ class CallScope:
 
 
 def hop_of(log: ConversationLog, agent_id: str) -> Hop:
-    """What the requests of the live run to other agents have in common."""
+    """The part that all requests of the live run to other agents share."""
     origin = log.run.origin or Origin(())
     return Hop(
         session_id=log.state.head.session_id,

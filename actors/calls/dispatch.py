@@ -90,7 +90,7 @@ class Dispatch:
                 await asks.close()
 
     async def look_up(self, key: str, step: LookUp, found: Resolved) -> None:
-        """Find out what another agent has made of an attempt of an earlier life, and record that."""
+        """Record the end that an attempt of an earlier life has had at another agent."""
         assert isinstance(found.server, RemoteServer)
         with await place_in(self.limiter, found.server.slots) as held:
             if not self.scope.draining.is_set():

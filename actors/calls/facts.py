@@ -78,7 +78,7 @@ class Sent:
     asks: bool
     """Should its outcome be unknown, a person decides."""
     remote: bool = False
-    """It was sent to another agent, which can be asked what has become of it."""
+    """It was sent to another agent, which can be asked about it."""
     vouched: bool = False
     """A person approved something that this agent asked."""
     need: CredentialNeed | AnswersNeed | DecisionsNeed | None = None

@@ -1,4 +1,4 @@
-"""Sending a call to another agent, and finding out what an earlier life has sent.
+"""Sending a call to another agent, and following one that an earlier life has sent.
 
 As for all calls, the intent is on disk before anything is sent. The id of the agent's task is recorded as
 soon as it is known: from then on the task can be followed, also by a later life, and cancelled.
@@ -49,7 +49,7 @@ class RemoteExchange:
     _is_over: bool = False
     _accepted: trio.Event = attrs.field(factory=trio.Event)
     _saving: trio.Lock = attrs.field(factory=trio.Lock)
-    """Held while what is known of the task is saved."""
+    """Held while the id of the task is saved."""
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class RemoteExchange:
 
     async def _leave_at_shutdown(self, shield: trio.CancelScope) -> None:
         await self._scope.draining.wait()
-        await self._accepted.wait()  # before that, the grace of the shutdown may tell what has become of it
+        await self._accepted.wait()  # until then, the grace of the shutdown may still bring the task's id
         shield.cancel()
 
     @property

@@ -76,7 +76,7 @@ class AwaitRemote:
 
 @attrs.frozen
 class LookUp:
-    """Find out what the agent that was called has made of this attempt, of an earlier life, and follow it."""
+    """Ask the called agent about this attempt of an earlier life, and follow its task."""
 
     attempt: int
     may_send: bool

@@ -1,4 +1,4 @@
-"""JSON on its way to another service, and what comes back from one."""
+"""JSON to and from other services."""
 
 from __future__ import annotations
 

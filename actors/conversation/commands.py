@@ -210,7 +210,7 @@ class Commands:
             if await self._settle(id, void, place.key, False, [row], replies):
                 return
         except QuestionTaken:
-            pass  # somebody has decided it; the agent will say what it makes of that
+            pass  # it has been decided meanwhile; the agent judges the decision
         await self._log.save(ack=[place.key], replies=replies)
 
     async def _settle(

@@ -1,7 +1,7 @@
 """Questions of other agents that wait for people here, and may have been settled there meanwhile.
 
-An actor asks the agents from time to time, and so does whoever is about to decide one. A question that the
-agent does not wait for any more is taken back: the call then looks what has become of its task.
+An actor asks the agents from time to time, and `Agent.decide` asks before it takes a decision. A question
+that the agent does not wait for any more is taken back; its call then reads the task again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RemoteQuestions:
         if found.server.forwards_bearer and asked.mover is not None:
             bearer = self._tokens.get(approval.stream, asked.mover) or token
             if bearer is None:
-                return None  # the agent would be asked by nobody
+                return None  # the agent would not know the asker
         row = await self._journal.row(approval.stream)
         if row is None:
             return None

@@ -89,7 +89,7 @@ def cancelled(run: RunHead) -> Result:
 
 def auth_required(run: RunHead, wanted: Wanted) -> Result:
     said = "" if wanted.status is None else f", and answered HTTP {wanted.status}"
-    text = f"{wanted.who} needs a bearer token{said}. Resume the conversation with one."
+    text = f"{wanted.label} needs a bearer token{said}. Resume the conversation with one."
     result = _of(run, text, "auth_required")
     return attrs.evolve(result, code="auth_required", auth=wanted.to_json())
 

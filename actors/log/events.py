@@ -227,7 +227,7 @@ ApprovalEvent: TypeAlias = ApprovalRequested | ApprovalEnd
 
 @attrs.frozen
 class Origin:
-    """Where a message came from: what the calls of its run to other agents pass on."""
+    """The origin of a message, which the run's calls of other agents pass on."""
 
     visited: Sequence[str]
     """Ids of the agents that it came through, the first one first."""

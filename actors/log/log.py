@@ -272,7 +272,7 @@ class ConversationLog(Waits):
         if isinstance(event, e.ApprovalResolved | e.ApprovalExpired):
             self.end_wait(event.id)
         elif isinstance(event, e.ApprovalVoid) and isinstance(self._asked(event.id), ProxyQuestion):
-            self.end_wait(event.id)  # the call looks what has become of its task
+            self.end_wait(event.id)  # its call reads the task again
         if isinstance(event, e.RunResumed) or (isinstance(event, e.ApprovalResolved) and event.token):
             self.end_credential_waits()
         self.bus.publish(topic(stored.stream), stored)

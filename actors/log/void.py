@@ -45,8 +45,8 @@ async def save_over(
 
 
 def closed(approval: Approval, why: str) -> CloseQuestion:
-    """The row of an approval that is taken back. People who come too late to decide what another agent asked
-    are told why: often it was decided there."""
+    """The row of an approval that is taken back. A person who decides a question of another agent
+    too late is told the reason: often it was decided there."""
     patch = {"void_reason": why} if isinstance(approval.asked, ProxyQuestion) else {}
     return CloseQuestion(approval.id, "void", patch)
 

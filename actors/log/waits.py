@@ -1,6 +1,6 @@
-"""What the branches of a run wait for outside it: the ends of approvals, and credentials.
+"""The waits of a run's branches for people: for the ends of approvals, and for credentials.
 
-Whoever ends a wait counts its branch in again, without a checkpoint in between (`activity`).
+The code that ends a wait counts its branch in again, without a checkpoint in between (`activity`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class _Wait:
 @attrs.define(eq=False, kw_only=True)
 class Waits(Branches):
     _waiting: dict[str, _Wait] = attrs.field(factory=dict)
-    """Who waits in this life, by approval."""
+    """The waits in this life, by approval."""
     _unauthorized: dict[object, tuple[Wanted, trio.Event, Meters]] = attrs.field(factory=dict)
-    """Who waits for a credential, and for whom."""
+    """The waits for credentials."""
 
     async def wait_for_end(self, approvals: Collection[str], meters: Meters) -> None:
         """Wait, without keeping the run active, until one of these approvals is settled."""
@@ -74,6 +74,6 @@ class Waits(Branches):
 
     @property
     def unauthorized(self) -> Wanted | None:
-        """What a branch needs a credential for; of several, that which a server has asked for itself."""
+        """The credential that a branch needs; of several, one that a server has asked for itself."""
         wanted = [each for each, _, _ in self._unauthorized.values()]
         return next((each for each in wanted if each.status), wanted[0] if wanted else None)

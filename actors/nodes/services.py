@@ -34,7 +34,7 @@ class Services:
     owner: str
     """Who claims conversations: this process."""
     agent_id: str
-    """What other agents know this one by, whatever it is called: the same for as long as its data."""
+    """The id of this agent for other agents. It stays with the data when the agent is renamed."""
     wall: WallClock
     registry: ActorRef[RegistryMessage]
     model: Callable[[str], Awaitable[StartedModel]]

@@ -1,4 +1,4 @@
-"""Work for other agents: what the actor of a remote agent is asked, whatever version of A2A it speaks.
+"""Work for other agents: the messages to the actor of a remote agent, in any version of A2A.
 
 A call of a remote agent is a call like any other, of class `once`. Unlike a tool server, the agent has a task
 of its own for it, which has an id and outlives connections and processes. So a call that was interrupted
@@ -17,7 +17,7 @@ from ...runtime.message import Request
 from .tool import Progress, ToolResult
 
 SERVER = "a2a:"
-"""Begins what a remote agent is called among the servers; no tool server's name can have a colon."""
+"""The prefix of a remote agent's name among the servers; no tool server's name can have a colon."""
 
 MESSAGE = "message"
 """The argument of a call that an agent is sent."""
@@ -43,7 +43,7 @@ class RemoteItem:
     message: str
     """The id of the status message that asked."""
     id: str | None = None
-    """What the agent calls the question; None: the message as a whole asks."""
+    """The agent's id of the question; None: the message as a whole asks."""
     kind: str = ""
     """That of the approval in the agent that asks; empty: the agent does not say."""
     tool: str = ""
@@ -56,7 +56,7 @@ class RemoteItem:
 
     @property
     def name(self) -> str:
-        """What tells the question from others of its task."""
+        """The name by which the question differs from others of its task."""
         return f"message {self.message}" if self.id is None else f"item {self.id}"
 
 
@@ -161,7 +161,7 @@ class LookAt(Request["RemoteAgentMessage", str | None]):
 
 @attrs.frozen
 class RemoteAgentStatus:
-    """What is known of a remote agent."""
+    """The state of a remote agent, as far as it is known."""
 
     state: Literal["unknown", "reached", "unreachable"]
     """`unknown` before the first contact."""

@@ -34,7 +34,7 @@ class Wanted:
     """What its `WWW-Authenticate` said (RFC 9110, section 11.6.1)."""
 
     @property
-    def who(self) -> str:
+    def label(self) -> str:
         """The server, in words."""
         agent = is_remote(self.server)
         return f'Agent "{self.server.partition(":")[2]}"' if agent else f'Tool server "{self.server}"'

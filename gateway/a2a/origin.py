@@ -15,7 +15,7 @@ LONGEST_ID = 128
 
 
 def origin_of(message: Message, traceparent: str | None, own_id: str) -> Origin | None:
-    """What calls of further agents pass on; None: there is nothing to pass on.
+    """The origin that calls of further agents pass on; None: there is none.
 
     Raises `A2AError` UNSUPPORTED_OPERATION for a message that has come through this agent before, or through
     too many: agents that call each other in a circle would never end.

@@ -252,7 +252,7 @@ class TaskLog:
             case e.RunWaiting():
                 return self._status(entry, "input-required", self._question(entry))
             case e.RunAuthRequired(wanted=wanted):
-                sentence = f"{wanted.who} needs a bearer token. Send a message with one."
+                sentence = f"{wanted.label} needs a bearer token. Send a message with one."
                 message = self._message(f"{entry.seq}", Text(sentence), Data({"auth": wanted.to_json()}))
                 return self._status(entry, "auth-required", message)
             case e.RunResumed(command=command):

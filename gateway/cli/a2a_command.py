@@ -118,7 +118,7 @@ def _url(text: str) -> str:
 
 
 def _header(text: str) -> tuple[str, str]:
-    """The type of `--header`. What is wrong with one does not repeat it: it may be a key."""
+    """The type of `--header`. The error does not repeat the value: it may be a key."""
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
     names, values = HEADERS["keys"].pattern, HEADERS["items"].pattern

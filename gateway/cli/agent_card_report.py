@@ -1,4 +1,4 @@
-"""What `stopgo a2a card` says of another agent: its card, and how a delegation would speak to it."""
+"""The output of `stopgo a2a card`: the card of another agent, and how a delegation would speak to it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _lines(found: FoundCard, contact: Contact | None, url: str) -> Iterator[str]
         card = read_card(body := found.body)
         skills = list(_skills(Fields(body)))
         interfaces = list(dict.fromkeys(_interfaces(Fields(body), used, url)))
-    except (InvalidAnswer, A2AError):  # what is wrong with it has been found
+    except (InvalidAnswer, A2AError):  # the contact has reported the defect
         yield f"card: {found.url}"
         return
     yield f"{card.name}: {card.description}" if card.description else card.name

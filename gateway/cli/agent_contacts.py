@@ -19,7 +19,7 @@ SECONDS = 3.0
 
 
 def contacts(agents: Sequence[RemoteAgentConfig]) -> Mapping[str, str]:
-    """What became of reading the card of each agent, in words, by the agent's name."""
+    """The result of reading the card of each agent, in words, by the agent's name."""
     return run_until_interrupted(partial(_read_all, agents))
 
 

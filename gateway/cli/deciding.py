@@ -14,7 +14,7 @@ from .terminal import Terminal
 
 
 async def ask_for_words(terminal: Terminal, asked: Asked[Any]) -> dict[str, object] | None:
-    """A decision; None: nobody will make one."""
+    """A decision; None: the terminal gives none."""
     question = asked.original
     while (line := await terminal.ask(question.prompt)) is not None:
         match question.understand(line):

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to commands that talk to others."""
+"""Ctrl-C in commands that talk to agents and models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class Interrupt:
-    """What signals mean: the first cancels the run and waits for its end, the second stops at once.
+    """The meaning of signals: the first cancels the run and waits for its end, the second stops at once.
 
     Before there is a run the first already stops. Stopping at once is cancellation: what has to be cleaned
     up, such as processes of tool servers, still is.
@@ -39,7 +39,7 @@ class Interrupt:
 
 
 def run_until_interrupted(work: Callable[[], Awaitable[T]]) -> T:
-    """What the work comes to. Ctrl-C raises a bare KeyboardInterrupt, whatever groups it comes in."""
+    """The result of the work. Ctrl-C raises a bare KeyboardInterrupt, whatever groups it comes in."""
     try:
         return trio.run(work)
     except BaseExceptionGroup as group:

@@ -90,7 +90,7 @@ class OneTurn:
                     self._asking = _Asking(on[0])
                     nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
             case e.RunAuthRequired(wanted=wanted):
-                self.terminal.tell(f"{wanted.who} needs a bearer token", "bad")
+                self.terminal.tell(f"{wanted.label} needs a bearer token", "bad")
                 return "waiting"
             case e.RunFinished(text=text):
                 run = (await self.agent.get(event.stream)).head.run

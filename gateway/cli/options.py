@@ -9,7 +9,7 @@ FAILED = 1
 WRONG = 2
 """Exit code: the configuration, or what was asked, is wrong."""
 WAITING = 3
-"""Exit code: it waits for somebody who is not here."""
+"""Exit code: the run waits for a decision or a token."""
 
 
 def add_mcp_option(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """One message to another agent, followed at the command line until its task has ended.
 
-The exchanges are those of a delegation; what differs is that a person sits here, and nothing is kept.
+The exchanges are those of a delegation; but a person answers at the terminal, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import Literal, TypeAlias
 import attrs
 import trio
 
-from ...actors.a2a.agent_link import AgentLink, Contact, Lost, NotSent
-from ...actors.a2a.exchange import CANCEL_TIME, Exchange, cancel
-from ...actors.a2a.remote_state import items_of
-from ...actors.a2a.wire.a2a_errors import A2AError
-from ...actors.a2a.wire.task import GetTask, Task
+from ...actors.a2a.agent_link import AgentLink, Contact, NotSent
+from ...actors.a2a.exchange import CANCEL_TIME, Exchange, cancel, look
+from ...actors.a2a.wire.task import Task
 from ...actors.approvals.asked import Occasion
 from ...actors.approvals.description import call_text, shortened
 from ...actors.approvals.proxy_approval import ProxyQuestion, words_of
@@ -28,6 +26,7 @@ from ...actors.tools.delegation import (
     Delegate,
     Delegated,
     Hop,
+    LookAt,
     RemoteAnswer,
     RemoteInputRequired,
     RemoteItem,
@@ -83,7 +82,8 @@ class RemoteTurn:
         await self.link.aclose()
 
     async def run(self, message: str) -> Outcome:
-        """Send the message, and see to it that its task ends, or waits for somebody who is not here."""
+        """Send the message, and follow its task until it ends or waits for an answer that the
+        terminal cannot give."""
         outcome: Outcome = "cancelled"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_when_told, nursery.cancel_scope)
@@ -215,7 +215,7 @@ class RemoteTurn:
         return await self._ask(questions[0])
 
     def _show(self, asked: ProxyQuestion) -> None:
-        # An agent that does not name what it asks only has words, which follow.
+        # A question without an id has no call, only the words that follow.
         call = f": {call_text(asked.tool_name, asked.tool_args)}" if asked.remote_kind else ""
         self._tell(f"{' -> '.join(asked.agents)}: asks {asked.id}{call}", "quiet")
         self._tell(f"\n{asked.description}\n")
@@ -244,14 +244,8 @@ class RemoteTurn:
         assert self.task is not None
         while True:
             await trio.sleep(LOOK_INTERVAL)
-            try:
-                task = await self.link.ask(GetTask(self.task.id), self._hop, self.bearer)
-            except (NotSent, Lost, A2AError, ToolAuthRequired):
-                continue
-            open_items = {each.name for each in items_of(task)} if isinstance(task, Task) else set()
-            if isinstance(task, Task) and (
-                task.status.state != "input-required" or item.name not in open_items
-            ):
+            request = LookAt(task=self.task, item=item, hop=self._hop, bearer=self.bearer)
+            if await look(self.link, request) is not None:
                 self._tell("It was settled elsewhere.")
                 scope.cancel()
                 return

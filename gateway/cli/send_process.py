@@ -30,7 +30,7 @@ def run_send(config: RemoteAgentConfig, message: str, bearer: str | None, token_
     """
     terminal = Terminal.of_this_process()
     handler = LogToTerminal(terminal)
-    # What goes wrong is told by the exchange; the log would repeat it.
+    # The exchange reports its errors; the log would repeat them.
     logging.basicConfig(level=logging.ERROR, format="%(message)s", handlers=[handler], force=True)
     return trio.run(partial(_run, config, message, bearer, token_variable, terminal))
 

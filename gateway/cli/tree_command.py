@@ -188,7 +188,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _verdict(tool: Tool, place: Place) -> str:
-    """What a call of an agent does here, as far as that shows without its message."""
+    """The verdict on a call of an agent here, as far as it can be told without the message."""
     from ...actors.gate.gate import judge, misfit
 
     verdict = judge(tool, {}, place)

@@ -72,7 +72,7 @@ class A2AError(Exception):
 
 
 class InvalidAnswer(Exception):
-    """What another agent sent is no answer. The message says why, and quotes little of it."""
+    """The text of another agent is no answer. The message says why, and quotes little of the text."""
 
 
 def invalid(field: str, mistake: str) -> A2AError:

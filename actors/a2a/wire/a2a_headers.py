@@ -7,9 +7,10 @@ EXTENSION_HEADERS = ("A2A-Extensions", "X-A2A-Extensions")
 IDEMPOTENCY = "urn:agent-stop-and-go:idempotency:v1"
 """Our extension: a message that comes again with the same `messageId` is the same message."""
 LOOK = "urn:agent-stop-and-go:look:v1"
-"""Our extension: before a task is read, it is looked whether other agents still ask what it waits for. Its
-metadata then has the ids of its open questions: ``{"pending": [id, ...]}``."""
+"""Our extension: before the agent answers with a task, it asks the agents that it has called whether their
+questions are still open. The task's metadata then has the ids of its open questions:
+``{"pending": [id, ...]}``."""
 PATH = "urn:agent-stop-and-go:path:v1"
-"""What the metadata of a message says of the agents that it came through: ``{"agents": [id, ...]}``."""
+"""In the metadata of a message, the agents that it came through: ``{"agents": [id, ...]}``."""
 HITL = "https://kagent.dev/extensions/hitl/v1"
 """That of kagent for approvals, version 1."""

@@ -160,7 +160,7 @@ def card_urls(url: str) -> tuple[str, ...]:
         return (url,)
     root = url[: found.end("port") if found["port"] else found.end("host")]
     parent, _, last = path.rpartition("/")
-    # What is called "a2a" is an endpoint, beside which the card is.
+    # A path that ends with "a2a" is an endpoint; the card is beside it.
     likely = (parent, path) if last == "a2a" else (path, parent)
     places = (*(f"{root}{each}{_CARD}" for each in (*likely, "")), f"{root}{_OLD_CARD}")
     return tuple(dict.fromkeys(places))[:MOST_CARD_URLS]

@@ -28,7 +28,7 @@ _SSE = "text/event-stream"
 
 @attrs.frozen
 class Interface:
-    """One way to reach an agent. What is older has JSON-RPC only."""
+    """One way to reach an agent. Versions before 0.3 have JSON-RPC only."""
 
     url: str
     """Absolute; for HTTP+JSON, the paths of the protocol are below it. Empty: it is not known."""
@@ -176,7 +176,7 @@ def _result(interface: Interface, status: int, body: object) -> object:
 
 
 def _said(body: object) -> str:
-    """What servers put into bodies that are not of A2A."""
+    """The error that a server that does not speak A2A puts into a body."""
     texts = (
         [body.get(name) for name in ("error", "detail", "message")] if isinstance(body, Mapping) else [body]
     )
@@ -185,7 +185,7 @@ def _said(body: object) -> str:
 
 @contextmanager
 def _complaints() -> Iterator[None]:
-    """What is wrong with an answer is no refusal of the agent."""
+    """Raise defects of an answer as `InvalidAnswer`: the agent has refused nothing."""
     try:
         yield
     except A2AError as error:

@@ -13,7 +13,7 @@ _BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 _DOMAIN = "a2a-protocol.org"
 
 MOST_QUOTED = 500
-"""Characters of what another agent says."""
+"""Characters of another agent's text."""
 _NO_LETTER = re.compile(r"[^a-z]")
 _LONGEST_NAME = 100
 

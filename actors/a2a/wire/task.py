@@ -230,7 +230,7 @@ Request: TypeAlias = (
 
 
 ClientRequest: TypeAlias = Send | GetTask | ListTasks | CancelTask | Subscribe
-"""What this agent asks of others."""
+"""The requests that this agent sends to others."""
 
 
 @attrs.frozen
