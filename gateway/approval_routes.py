@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import get_args
 
 import attrs
-from quart import Response, request
 
 from ..actors.agent import Agent
 from ..actors.common.errors import AgentError
 from ..runtime.journal.protocol import QuestionState
-from . import headers, query, views
-from .body import read_json
-from .chunked_json import parted
+from . import views
 from .conversation_routes import accepted, turn_reply
-from .errors import STATUS, error_reply
-from .responses import View, facts, reply, reply_in_parts
+from .http import headers, query
+from .http.chunked_json import parted
+from .http.errors import STATUS, error_reply
+from .http.request import Request
+from .http.responses import Reply, View, reply, reply_in_parts
 from .schemas import KINDS
 
 STATES: tuple[QuestionState, ...] = get_args(QuestionState)
@@ -30,7 +30,7 @@ class Approvals:
         """By id of the operation."""
         return {"listApprovals": self.list, "getApproval": self.get, "decideApproval": self.decide}
 
-    async def list(self) -> Response:
+    async def list(self, request: Request) -> Reply:
         args = request.args
         query.known(args, ("state", "kind", "limit", "cursor"))
         page = await self.agent.approvals(
@@ -45,14 +45,14 @@ class Approvals:
         }
         return await reply_in_parts(parted(body))
 
-    async def get(self, uuid: str) -> Response:
+    async def get(self, request: Request, uuid: str) -> Reply:
         question = await self.agent.approval(uuid)
-        facts()["conversation"] = question.stream
+        request.concerns(question.stream)
         return reply({"approval": views.approval_view(question)})
 
-    async def decide(self, uuid: str) -> Response:
-        key = headers.post_key()
-        decision = await read_json()
+    async def decide(self, request: Request, uuid: str) -> Reply:
+        key = headers.post_key(request)
+        decision = await request.json()
         token = headers.bearer(request.headers)
         wait = not headers.wants_async(request.headers)
         try:
@@ -60,13 +60,13 @@ class Approvals:
         except AgentError as error:
             if error.code not in ("already_decided", "expired", "void"):
                 raise
-            return await self._settled(uuid, error)
+            return await self._settled(request, uuid, error)
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
-    async def _settled(self, uuid: str, error: AgentError) -> Response:
+    async def _settled(self, request: Request, uuid: str, error: AgentError) -> Reply:
         """Whoever comes too late is told what stands."""
         approval = await self.agent.approval(uuid)
-        facts()["conversation"] = approval.stream
+        request.concerns(approval.stream)
         details = {**error.details, "approval": views.approval_view(approval)}
         if (successor := approval.asked.superseded_by) is not None:
             details["superseded_by"] = successor

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from quart import Response, request
 
 from ..actors.agent import Agent
 from ..actors.conversation.result import Turn
 from ..actors.log.events import Origin
-from . import headers, query, views
-from .body import message_of, read_json
-from .chunked_json import parted
-from .errors import RequestError
-from .responses import View, concerns, facts, nothing, reply_in_parts, session_id
+from . import views
+from .http import headers, query
+from .http.body import message_of
+from .http.chunked_json import parted
+from .http.errors import RequestError
+from .http.request import Request, concerns
+from .http.responses import Reply, View, nothing, reply_in_parts
 
 
 @attrs.frozen
@@ -34,20 +35,20 @@ class Conversations:
             "deleteConversation": self.delete,
         }
 
-    async def create(self) -> Response:
-        key = headers.post_key()
-        message = message_of(await read_json())
+    async def create(self, request: Request) -> Reply:
+        key = headers.post_key(request)
+        message = message_of(await request.json())
         turn = await self.agent.start_conversation(
             message,
             key=key,
-            session_id=session_id(key),
+            session_id=request.session_id(key),
             token=headers.bearer(request.headers),
-            origin=_origin(),
+            origin=_origin(request),
         )
         location = {"Location": f"/conversations/{turn.conversation.id}"}
         return await turn_reply(self.agent, turn, status=201, headers=location)
 
-    async def list(self) -> Response:
+    async def list(self, request: Request) -> Reply:
         args = request.args
         query.known(args, ("status", "q", "limit", "cursor", "view"))
         page = await self.agent.conversations(
@@ -65,35 +66,35 @@ class Conversations:
         }
         return await reply_in_parts(parted(body))
 
-    async def get(self, id: str) -> Response:
+    async def get(self, request: Request, id: str) -> Reply:
         conversation = await self.agent.get(id)
         concerns(conversation.id, conversation.head.session_id)
         view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
         return await reply_in_parts(parted({"conversation": view}))
 
-    async def send(self, id: str) -> Response:
-        key = headers.post_key()
-        message = message_of(await read_json())
+    async def send(self, request: Request, id: str) -> Reply:
+        key = headers.post_key(request)
+        message = message_of(await request.json())
         if message is None:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)
         token = headers.bearer(request.headers)
-        turn = await self.agent.send(id, message, key=key, token=token, wait=wait, origin=_origin())
+        turn = await self.agent.send(id, message, key=key, token=token, wait=wait, origin=_origin(request))
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
-    async def cancel(self, id: str) -> Response:
-        key = headers.post_key()
-        await read_json()
+    async def cancel(self, request: Request, id: str) -> Reply:
+        key = headers.post_key(request)
+        await request.json()
         return await turn_reply(self.agent, await self.agent.cancel(id, key=key))
 
-    async def complete(self, id: str) -> Response:
-        key = headers.post_key()
-        await read_json()
+    async def complete(self, request: Request, id: str) -> Reply:
+        key = headers.post_key(request)
+        await request.json()
         return await turn_reply(self.agent, await self.agent.complete(id, key=key))
 
-    async def resume(self, id: str) -> Response:
-        key = headers.post_key()
-        await read_json()
+    async def resume(self, request: Request, id: str) -> Reply:
+        key = headers.post_key(request)
+        await request.json()
         token = headers.bearer(request.headers)
         if token is None:
             raise RequestError(
@@ -104,26 +105,24 @@ class Conversations:
             )
         return await turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
 
-    async def delete(self, id: str) -> Response:
+    async def delete(self, request: Request, id: str) -> Reply:
         await self.agent.delete(id)
-        facts()["conversation"] = id
+        request.concerns(id)
         return nothing()
 
 
-def _origin() -> Origin | None:
+def _origin(request: Request) -> Origin | None:
     """The origin that the run's calls of other agents pass on."""
     trace = headers.traceparent(request.headers)
     return None if trace is None else Origin((), trace)
 
 
-async def turn_reply(
-    agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
+async def turn_reply(agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
     concerns(turn.conversation.id, turn.conversation.head.session_id)
     return await reply_in_parts(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
 
 
-async def accepted(agent: Agent, turn: Turn) -> Response:
+async def accepted(agent: Agent, turn: Turn) -> Reply:
     """The answer to `Prefer: respond-async`: it is durable, and here is where to look."""
     location = f"/conversations/{turn.conversation.id}"
     return await turn_reply(

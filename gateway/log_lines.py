@@ -12,30 +12,15 @@ import re
 import select
 import sys
 from datetime import UTC, datetime
-from http import HTTPStatus
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from hypercorn.logging import Logger
-
-if TYPE_CHECKING:
-    from hypercorn.typing import ResponseSummary, WWWScope
-
-MAX_PATH = 300
-"""Characters of a path that are logged."""
-CLIENT_LEFT = 499
-"""What the log says when the client went away before its answer."""
 STALL = 1.0
 """Seconds that everything waits for a reader of the log that does not read, before it misses lines."""
 PIECE = 1000
 """Characters that are written at once: on Linux a pipe that is ready takes 4096 bytes."""
-ANSWERED = "answered"
-"""In the state of a request's scope: the status of an answer that was handed over in full."""
-
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-
-access = logging.getLogger("stopgo.access")
 
 
 def in_one_line(text: str) -> str:
@@ -116,39 +101,3 @@ def configure() -> None:
     # Libraries speak up when something is wrong; what they do all day is not news.
     for name in ("httpx2", "httpcore2", "mcp", "anthropic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-class ServerLog(Logger):
-    """What Hypercorn calls when a request is over, answered or not."""
-
-    async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
-        status = int(response["status"]) if response is not None else None
-        log_request(request, status or request["state"].get(ANSWERED, CLIENT_LEFT), request_time)
-
-
-def _level(status: int) -> int:
-    # 503 is said on purpose, at every stop and to every probe that comes too early.
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        return logging.WARNING
-    return logging.ERROR if status >= 500 else logging.INFO
-
-
-def log_request(request: WWWScope, status: int, seconds: float) -> None:
-    """The line of a request; only the first counts."""
-    known = request["state"]
-    # A client that leaves with the last byte of its answer is reported twice: as gone, and as answered.
-    if "logged" in known:
-        return
-    known["logged"] = True
-    # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
-    path = request["raw_path"].decode("ascii", "replace")
-    access.log(
-        _level(status),
-        "%s %s %d %.1fms conversation=%s sid=%s",
-        request.get("method", "GET"),
-        path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
-        status,
-        seconds * 1000,
-        known.get("conversation", "-"),
-        known.get("sid", "-"),
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from . import examples as ex
+from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (
     ACCEPTED,
     INVALID,
@@ -21,7 +22,6 @@ from .operation import (
     posted,
     turn,
 )
-from .query import MAX_LIMIT, MAX_TEXT
 from .schemas import (
     APPROVAL_KINDS,
     APPROVAL_STATES,

@@ -26,7 +26,7 @@ from ..runtime.errors import RestartLimitReached
 from ..runtime.journal.errors import JournalError
 from .a2a.push import open_push
 from .app import make_app
-from .http_server import BindError, Server, bind, open_server
+from .http.http_server import BindError, Server, bind, open_server
 from .log_lines import configure
 from .signals import until_the_end, wishes
 

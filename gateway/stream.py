@@ -7,15 +7,14 @@ from contextlib import aclosing
 from typing import assert_never
 
 import attrs
-from quart import Response, request
-from werkzeug.datastructures import Headers
 
 from ..actors.agent import Agent
 from ..actors.log.deltas import ModelDelta, Passing, ToolProgress
 from ..runtime.journal.protocol import Event
-from . import query, sse
-from .event_stream import StreamBody, stream_reply
-from .responses import View, answer, concerns
+from .http import query, sse
+from .http.event_stream import StreamBody, stream_reply
+from .http.request import Headers, Request
+from .http.responses import Reply, View
 from .views import delta_view, event_view, progress_view
 
 MODEL_DELTA = "model.delta"
@@ -33,16 +32,16 @@ class Stream:
         """By id of the operation."""
         return {"followConversation": self.follow}
 
-    async def follow(self, id: str) -> Response:
+    async def follow(self, request: Request, id: str) -> Reply:
         query.known(request.args, ("after", "deltas"))
         after = _cursor(request.headers, request.args)
         deltas = query.word(request.args, "deltas", ("true", "false")) == "true"
         end = await self.agent.log_end(id)
-        concerns(id, end.session_id)
+        request.concerns(id, end.session_id)
         if after > end.last_seq:
             raise query.invalid("after", f"the last event is {end.last_seq}, not {after}")
         if request.method == "HEAD":
-            return answer(b"", sse.CONTENT_TYPE)
+            return stream_reply()
         return stream_reply(StreamBody(_events(self.agent, id, after, deltas), self.agent.draining, id))
 
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 import attrs
-from quart import Response
 
 from ..actors.agent import Agent
-from . import headers, query
-from .body import read_json
-from .responses import View, answer, reply
+from .http import headers, query
+from .http.request import Request
+from .http.responses import Reply, View, reply
 from .views import health_view, tool_view
 
 _DOCUMENT = b"__OPENAPI__"
@@ -65,26 +64,26 @@ class System:
             "getDocs": self.page,
         }
 
-    async def health(self) -> Response:
+    async def health(self, request: Request) -> Reply:
         return reply({"status": "ok"})
 
-    async def ready(self) -> Response:
+    async def ready(self, request: Request) -> Reply:
         health = self.agent.health()
         return reply(health_view(health), 200 if health.ready else 503)
 
-    async def tools(self) -> Response:
+    async def tools(self, request: Request) -> Reply:
         tools = [tool_view(listed) for listed in self.agent.tools()]
         return reply({"tools": tools, "warnings": list(self.agent.warnings)})
 
-    async def accept(self, name: str) -> Response:
-        headers.post_key()  # accepting twice changes nothing, so the key is checked and not kept
-        hash = (await read_json()).get("hash")
+    async def accept(self, request: Request, name: str) -> Reply:
+        headers.post_key(request)  # accepting twice changes nothing, so the key is checked and not kept
+        hash = (await request.json()).get("hash")
         if not isinstance(hash, str) or not hash:
             raise query.invalid("hash", "hash must be that of the definition to accept", "GET /tools has it.")
         return reply({"tool": tool_view(await self.agent.accept_tool(name, hash))})
 
-    async def document(self) -> Response:
-        return answer(self.openapi, "application/json")
+    async def document(self, request: Request) -> Reply:
+        return Reply(self.openapi)
 
-    async def page(self) -> Response:
-        return answer(self.docs.html, "text/html; charset=utf-8", headers=self.docs.headers)
+    async def page(self, request: Request) -> Reply:
+        return Reply(self.docs.html, content_type="text/html; charset=utf-8", headers=self.docs.headers)

@@ -24,7 +24,7 @@ from ..actors.tools.health import Health, PartHealth
 from ..actors.tools.known import change
 from ..actors.tools.tool import Tool
 from ..runtime.journal.protocol import Event, Question
-from .chunked_json import PART_ITEMS, PART_SIZE, Many, listed, parted
+from .http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed, parted
 
 Json: TypeAlias = dict[str, Any]
 

@@ -14,7 +14,7 @@ from stopgo.actors.common.errors import ErrorCode
 from stopgo.actors.log import events
 from stopgo.actors.models.script import Entry, When
 from stopgo.config.schema import json_schema
-from stopgo.gateway.errors import STATUS
+from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.schemas import SCHEMAS
@@ -125,7 +125,7 @@ def codes_in(folder: str, pattern: str) -> set[tuple[str, ...]]:
 
 def test_every_error_of_a_request_is_described() -> None:
     refused = codes_in("gateway", r'(?:RequestError|bare_error|STOPPED = )\(\s*(\d+),\s*"(\w+)"')
-    framework = codes_in("gateway", r'case (\d+):\s*code, message = "(\w+)"')
+    framework = codes_in("gateway", r'status, code, message = (\d+), "(\w+)"')
     expected = {(code, str(status)) for code, status in STATUS.items()}
     expected |= {(code, status) for status, code in refused | framework}
     assert set(get_args(ErrorCode)) <= {code for code, _ in expected}

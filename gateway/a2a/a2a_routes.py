@@ -12,8 +12,6 @@ from time import time
 from typing import Any, assert_never
 
 import attrs
-from quart import Quart, Response, request
-from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK, VERSION_HEADER
@@ -35,13 +33,14 @@ from ...actors.a2a.wire.task import (
     Subscribe,
 )
 from ...actors.agent import Agent
-from .. import chunked_json, headers, sse
-from ..body import parse_json, read_body
-from ..errors import RequestError
-from ..event_stream import StreamBody, stream_reply
+from ..http import chunked_json, headers, sse
+from ..http.body import parse_json
+from ..http.errors import MethodNotAllowed, NotFound, RequestError
+from ..http.event_stream import StreamBody, stream_reply
+from ..http.quart_app import Application
+from ..http.request import Request as HTTPRequest
+from ..http.responses import JSON, Reply, reply
 from ..openapi import DISTRIBUTION
-from ..responses import answer as http_answer
-from ..responses import reply, session_id
 from .agent_card import EXTENSIONS, About, Offered, card
 from .dialect import (
     OLDER,
@@ -63,7 +62,6 @@ MAX_STREAMS = 100
 """Of one client, at the same time."""
 CARD_AGE = 60
 """Seconds for which a card may be kept."""
-_JSON = "application/json"
 _A2A_JSON = "application/a2a+json"
 _CURL_DEFAULT = "application/x-www-form-urlencoded"
 """What curl sends without a header for it."""
@@ -86,28 +84,28 @@ class A2A:
         offered = attrs.evolve(offered, push=offered.push and push is not None)
         return cls(agent, offered, TaskServer(agent, push), push)
 
-    def add_to(self, app: Quart) -> None:
+    def add_to(self, app: Application) -> None:
         for path in ("/.well-known/agent-card.json", "/.well-known/agent.json"):
-            app.add_url_rule(path, path, self.card, methods=["GET"])
+            app.add(path, path, self.card, ["GET"])
         for path in ("/a2a", "/a2a/"):
-            app.add_url_rule(path, path, self.json_rpc, methods=["POST"])
-        methods = ["GET", "POST", "DELETE"]
-        app.add_url_rule("/a2a/<path:path>", "/a2a/...", self.http, methods=methods)
+            app.add(path, path, self.json_rpc, ["POST"])
+        app.add("/a2a/{path:path}", "/a2a/...", self.http, ["GET", "POST", "DELETE"])
 
     # -------------------------------------------------------------------- bindings
 
-    async def json_rpc(self) -> Response:
+    async def json_rpc(self, http: HTTPRequest) -> Reply:
         """Errors have status 200, as all answers."""
         id: Id = None
         dialect = V1
         body: Any = None
         try:
-            body = await _body()
+            body = await _body(http)
             id = id_of(body)
             call = read_call(body)
-            dialect = dialect_of(call, _version())
+            dialect = dialect_of(call, _version(http))
             wanted = dialect.read(call.method, call.params)
             return await self._respond(
+                http,
                 wanted,
                 dialect,
                 lambda answer: write_result(id, dialect.write_answer(wanted, answer)),
@@ -117,53 +115,54 @@ class A2A:
             refused = write_error(id, error, details=dialect.is_v1)
             if dialect is V03 and isinstance(body, Mapping) and body.get("method") in _V03_STREAMS:
                 # Clients of 0.3 expect the kind of answer that they asked for.
-                return http_answer(_event(refused), "text/event-stream")
+                return Reply(_event(refused), content_type=sse.CONTENT_TYPE)
             return reply(refused)
 
-    async def http(self, path: str) -> Response:
-        found = find("GET" if request.method == "HEAD" else request.method, path)
+    async def http(self, http: HTTPRequest, path: str) -> Reply:
+        found = find("GET" if http.method == "HEAD" else http.method, path)
         if isinstance(found, tuple):
             if found:
                 raise MethodNotAllowed(valid_methods=found)
             raise NotFound
         dialect = V1 if found.is_v1 else V03_HTTP
         try:
-            check_version(_version())
-            body = await _body(optional=True) if request.method == "POST" else {}
-            params = {**request.args, **(body if isinstance(body, Mapping) else {}), **found.params}
+            check_version(_version(http))
+            body = await _body(http, optional=True) if http.method == "POST" else {}
+            params = {**http.args, **(body if isinstance(body, Mapping) else {}), **found.params}
             wanted = dialect.read(found.method, params if isinstance(body, Mapping) else body)
             return await self._respond(
+                http,
                 wanted,
                 dialect,
                 lambda answer: {} if answer is None else dialect.write_answer(wanted, answer),
                 dialect.write_item,
             )
         except A2AError as error:
-            return _http_reply(dialect.write_error(error), error.kind.http)
+            return _http_reply(http, dialect.write_error(error), error.kind.http)
 
     async def _respond(
         self,
+        http: HTTPRequest,
         wanted: Request,
         dialect: Dialect,
         write_answer: Callable[[Answer], Any],
         write_item: Callable[[StreamItem], Any],
-    ) -> Response:
+    ) -> Reply:
         """Raises `A2AError`."""
-        self._check(wanted)
-        extensions = extensions_in(request.headers)
-        response: Response
+        extensions = extensions_in(http.headers)
+        self._check(wanted, extensions)
         if isinstance(wanted, Subscribe) or (isinstance(wanted, Send) and wanted.stream):
-            items = self._items(wanted, dialect, extensions)
-            response = await self._stream(items, write_item)
+            items = self._items(http, wanted, dialect, extensions)
+            response = await self._stream(http, items, write_item)
         else:
-            response = _http_reply(write_answer(await self._answer(wanted, dialect, extensions)))
+            response = _http_reply(http, write_answer(await self._answer(http, wanted, dialect, extensions)))
         if active := sorted(extensions & EXTENSIONS.keys()):
-            response.headers["A2A-Extensions"] = ", ".join(active)
+            response.headers = {**response.headers, "A2A-Extensions": ", ".join(active)}
         return response
 
-    def _check(self, wanted: Request) -> None:
+    def _check(self, wanted: Request, extensions: frozenset[str]) -> None:
         required = self.offered.required_extension
-        if required is not None and required not in extensions_in(request.headers):
+        if required is not None and required not in extensions:
             raise A2AError("EXTENSION_SUPPORT_REQUIRED", f"the agent needs the extension {required}")
         streams = isinstance(wanted, Subscribe) or (isinstance(wanted, Send) and wanted.stream)
         if streams and not self.offered.streaming:
@@ -176,13 +175,15 @@ class A2A:
 
     # --------------------------------------------------------------------- answers
 
-    async def _answer(self, wanted: Request, dialect: Dialect, extensions: frozenset[str]) -> Answer:
+    async def _answer(
+        self, http: HTTPRequest, wanted: Request, dialect: Dialect, extensions: frozenset[str]
+    ) -> Answer:
         hitl = HITL in extensions
         match wanted:
             case Send():
                 modes = OutputModes(wanted.modes)
                 modes.check()
-                answer = await self._tasks.send(wanted, self._caller(wanted, dialect, extensions))
+                answer = await self._tasks.send(wanted, self._caller(http, wanted, dialect, extensions))
                 shown = modes.item(answer)
                 assert isinstance(shown, type(answer))
                 return shown
@@ -199,23 +200,23 @@ class A2A:
                     "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "there is no card for authenticated clients"
                 )
             case GetCard():
-                return card(self._about(), self.offered, extended=True)
+                return card(self._about(http), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
                 assert self._push is not None  # `_check` saw to it
-                return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, _peer()))
+                return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, http.peer))
             case Subscribe():
                 raise AssertionError("it has a stream for an answer")
             case _:
                 assert_never(wanted)
 
     async def _items(
-        self, wanted: Send | Subscribe, dialect: Dialect, extensions: frozenset[str]
+        self, http: HTTPRequest, wanted: Send | Subscribe, dialect: Dialect, extensions: frozenset[str]
     ) -> AsyncGenerator[StreamItem, None]:
         modes = OutputModes(wanted.modes if isinstance(wanted, Send) else ())
         modes.check()
         match wanted:
             case Send():
-                items = self._tasks.stream(wanted, self._caller(wanted, dialect, extensions))
+                items = self._tasks.stream(wanted, self._caller(http, wanted, dialect, extensions))
             case Subscribe():
                 items = self._tasks.subscribe(wanted, hitl=HITL in extensions)
             case _:
@@ -226,17 +227,20 @@ class A2A:
                     yield shown
 
     async def _stream(
-        self, items: AsyncGenerator[StreamItem, None], write_item: Callable[[StreamItem], Any]
-    ) -> Response:
+        self,
+        http: HTTPRequest,
+        items: AsyncGenerator[StreamItem, None],
+        write_item: Callable[[StreamItem], Any],
+    ) -> Reply:
         """Wait for the first item before the response begins, so that a refusal is an error response."""
-        peer = _peer()
+        peer = http.peer
         if self._streams[peer] >= MAX_STREAMS:
             raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")
         with self._counted(peer):
             first = await anext(items)
-        if request.method == "HEAD":
+        if http.method == "HEAD":
             await items.aclose()
-            return http_answer(b"", sse.CONTENT_TYPE)
+            return stream_reply()
 
         async def events() -> AsyncGenerator[bytes, None]:
             with self._counted(peer):
@@ -258,68 +262,62 @@ class A2A:
             if not self._streams[peer]:
                 del self._streams[peer]
 
-    def _caller(self, send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
+    def _caller(self, http: HTTPRequest, send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
         """Raises `A2AError`."""
         try:
-            token = headers.bearer(request.headers)
-            key = headers.idempotency_key(request.headers, "POST", "/a2a")
+            token = headers.bearer(http.headers)
+            key = headers.idempotency_key(http.headers, "POST", "/a2a")
         except RequestError as error:
             raise A2AError("INVALID_PARAMS", error.message) from error
         if key is None and IDEMPOTENCY in extensions and send.message.id:
             key = hashlib.sha256(f"{IDEMPOTENCY}\n{send.message.id}".encode()).hexdigest()
         return Caller(
-            session_id=session_id(key),
+            session_id=http.session_id(key),
             key=key,
             token=token,
             hitl=HITL in extensions,
             continues=dialect is OLDER,
             is_v1=dialect.is_v1,
-            peer=_peer(),
-            origin=origin_of(send.message, headers.traceparent(request.headers), self.agent.id),
+            peer=http.peer,
+            origin=origin_of(send.message, headers.traceparent(http.headers), self.agent.id),
         )
 
     # ----------------------------------------------------------------------- cards
 
-    async def card(self) -> Response:
-        body = chunked_json.encode(card(self._about(), self.offered))
+    async def card(self, http: HTTPRequest) -> Reply:
+        body = chunked_json.encode(card(self._about(http), self.offered))
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         caching = {
             "Cache-Control": f"public, max-age={CARD_AGE}",
             "ETag": etag,
             "Last-Modified": formatdate(self._started, usegmt=True),
         }
-        known = {
-            each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")
-        }
+        known = {each.strip().removeprefix("W/") for each in http.headers.get("If-None-Match", "").split(",")}
         if known & {etag, "*"}:
-            return http_answer(b"", _JSON, 304, caching)
-        return http_answer(body, _JSON, 200, caching)
+            return Reply(b"", 304, headers=caching)
+        return Reply(body, headers=caching)
 
-    def _about(self) -> About:
+    def _about(self, http: HTTPRequest) -> About:
         config = self.agent.config
         # The name by which the client reaches the agent, one of those that `host_and_origin` admits: agents
         # that call this one send credentials to no other origin.
-        url = config.server.public_url or f"http://{request.host}"
+        url = config.server.public_url or f"http://{http.host}"
         return About(
             config.name, config.description, version(DISTRIBUTION), url.rstrip("/"), self.agent.tools()
         )
 
 
-def _peer() -> str:
-    return request.remote_addr or ""
-
-
-async def _body(*, optional: bool = False) -> Any:
+async def _body(http: HTTPRequest, *, optional: bool = False) -> Any:
     """The JSON of the request. `optional`: an empty body is an empty object.
 
-    Raises `A2AError` for invalid JSON or its media type, and `RequestError` as `read_body` does.
+    Raises `A2AError` for invalid JSON or its media type, and `RequestError` as `HTTPRequest.body` does.
     """
-    data = await read_body()
+    data = await http.body()
     if optional and not data.strip():
         return {}
-    media_type = request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
-    if media_type not in (_JSON, _A2A_JSON, _CURL_DEFAULT):
-        raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {_JSON}")
+    media_type = http.headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
+    if media_type not in (JSON, _A2A_JSON, _CURL_DEFAULT):
+        raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"{media_type[:50]} is not {JSON}")
     try:
         return parse_json(data)
     except RequestError as error:
@@ -328,14 +326,14 @@ async def _body(*, optional: bool = False) -> Any:
         raise A2AError("PARSE_ERROR", f"Parse error: {error.message}") from error
 
 
-def _version() -> str:
-    return (request.headers.get(VERSION_HEADER) or request.args.get(VERSION_HEADER, "")).strip()
+def _version(http: HTTPRequest) -> str:
+    return (http.headers.get(VERSION_HEADER) or http.args.get(VERSION_HEADER, "")).strip()
 
 
-def _http_reply(body: Any, status: int = 200) -> Response:
+def _http_reply(http: HTTPRequest, body: Any, status: int = 200) -> Reply:
     """In the media type of A2A if the client accepts or sends it, else as plain JSON."""
-    asked = f"{request.headers.get('Accept', '')},{request.headers.get('Content-Type', '')}"
-    return http_answer(chunked_json.encode(body), _A2A_JSON if _A2A_JSON in asked else _JSON, status)
+    asked = f"{http.headers.get('Accept', '')},{http.headers.get('Content-Type', '')}"
+    return Reply(chunked_json.encode(body), status, _A2A_JSON if _A2A_JSON in asked else JSON)
 
 
 def _event(body: Any) -> bytes:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from werkzeug.datastructures import Headers
 
 from ...actors.a2a.wire import older_codec, v03_codec, v03_rest_codec, v1_codec
 from ...actors.a2a.wire.a2a_errors import A2AError
@@ -17,6 +16,7 @@ from ...actors.a2a.wire.error_json import http_error
 from ...actors.a2a.wire.json_rpc import Call
 from ...actors.a2a.wire.object_codec import Json
 from ...actors.a2a.wire.task import Answer, Request, Send, StreamItem
+from ..http.request import Headers
 
 _V1 = re.compile(r"1(\.0(\.\d+)?)?")
 _V03 = re.compile(r"(0\.[23](\.\d+)?)?")

@@ -18,7 +18,7 @@ from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
 from ...actors.log.events import Origin
-from ..responses import concerns
+from ..http.request import concerns
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
 from .push import PushNotifier, SetBy

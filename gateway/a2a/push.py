@@ -37,7 +37,7 @@ from ...actors.a2a.wire.task import (
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...runtime.journal.errors import JournalError
-from .. import chunked_json
+from ..http import chunked_json
 from .push_address import BadAddress, target_of
 from .push_post import NotDelivered, Post, Resolve, resolve
 from .task_events import entries, known_task, read_tasks

@@ -12,7 +12,7 @@ from ...actors.common.errors import damage_as_agent_error
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
-from ..responses import concerns
+from ..http.request import concerns
 from .as_a2a_error import as_a2a_error
 from .task_log import TaskLog
 

@@ -55,7 +55,7 @@ def _serve_http(server: Server[Any], address: tuple[str, int]) -> int:
     import trio
 
     from ...actors.common.errors import sentences
-    from ..http_server import BindError
+    from ..http.http_server import BindError
     from ..servers.serving import serve_http
 
     failures: list[str] = []

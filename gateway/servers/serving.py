@@ -155,7 +155,7 @@ async def serve_http(
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
-    from ..http_server import bind, open_server
+    from ..http.http_server import bind, open_server
     from ..signals import wishes
 
     async def health(_request: Request) -> PlainTextResponse:

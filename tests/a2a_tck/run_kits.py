@@ -22,7 +22,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a.push import open_push
 from stopgo.gateway.app import make_app
-from stopgo.gateway.http_server import bind, open_server
+from stopgo.gateway.http.http_server import bind, open_server
 
 from .kit_reports import Outcome, outcomes
 from .kit_settings import KNOWN_FAILURES, PLACEHOLDERS, SETTINGS, Kit, Setting

@@ -29,7 +29,7 @@ from stopgo.config.agent_config import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
-from stopgo.gateway.http_server import Server, bind, open_server
+from stopgo.gateway.http.http_server import Server, bind, open_server
 from stopgo.runtime.journal.protocol import Event, NewEvent, QuestionPage
 from tests.contract import hold_async
 

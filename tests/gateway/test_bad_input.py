@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.body import MAX_BODY, MAX_DISCARDED, parse_object
-from stopgo.gateway.errors import RequestError
+from stopgo.gateway.http.body import MAX_BODY, MAX_DISCARDED, parse_object
+from stopgo.gateway.http.errors import RequestError
 from stopgo.runtime.journal.json_text import MAX_DEPTH
 
 POSTS = (
@@ -260,7 +260,7 @@ async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int)
         answer += chunk
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status}".encode())
-    assert json.loads(body)["code"] in ("not_found", "bad_request")
+    assert json.loads(body)["code"] in ("not_found", "not_a_websocket")
 
 
 @pytest.mark.parametrize(

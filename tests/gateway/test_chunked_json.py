@@ -12,10 +12,11 @@ import trio
 import trio.testing
 
 from stopgo.actors.log import events
-from stopgo.gateway import chunked_json, views
 from stopgo.gateway import examples as ex
-from stopgo.gateway.chunked_json import PART_ITEMS, PART_SIZE, Long, Parted, listed, parted, parts
-from stopgo.gateway.responses import STRETCH
+from stopgo.gateway import views
+from stopgo.gateway.http import chunked_json
+from stopgo.gateway.http.chunked_json import PART_ITEMS, PART_SIZE, Long, Parted, listed, parted, parts
+from stopgo.gateway.http.responses import STRETCH
 
 TEXTS = ["a", "é\ud800", "b" * PART_SIZE, "c", "d" * (PART_SIZE // 2), "e" * (PART_SIZE // 2 + 1)]
 

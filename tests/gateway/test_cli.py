@@ -517,8 +517,8 @@ def test_a_full_disk_is_told_to_everybody(serve: Callable[..., Served]) -> None:
     status, _, body = out.partition(" ")
     assert (status, json.loads(body)["code"]) == ("503", "stopped")
     assert served.end() == 1
-    [error] = [line for line in served.lines if "stopgo.gateway.errors" in line]
-    assert "ERROR stopgo.gateway.errors: a commit failed" in error
+    [error] = [line for line in served.lines if "stopgo.gateway.http.errors" in line]
+    assert "ERROR stopgo.gateway.http.errors: a commit failed" in error
     assert "Traceback" not in "\n".join(served.lines)
     assert served.stderr().startswith("stopgo serve: a commit failed")
     assert served.stderr().count("\n") == 1

@@ -8,7 +8,7 @@ import pytest
 
 from stopgo.actors.common.errors import ErrorCode
 from stopgo.gateway import examples as ex
-from stopgo.gateway.errors import STATUS
+from stopgo.gateway.http.errors import STATUS
 from stopgo.runtime.journal.errors import JournalBroken
 
 
@@ -37,7 +37,7 @@ async def test_a_journal_that_cannot_write_is_one_line_of_the_log(
     assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
     assert answer.headers["Retry-After"] == "5"
     assert "disk" not in answer.text
-    [record] = [record for record in caplog.records if record.name == "stopgo.gateway.errors"]
+    [record] = [record for record in caplog.records if record.name == "stopgo.gateway.http.errors"]
     assert (record.getMessage(), record.exc_info) == ("a commit failed: disk full", None)
 
 

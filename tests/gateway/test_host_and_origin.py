@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from stopgo.config.agent_config import ServerConfig
 from stopgo.gateway import examples as ex
-from stopgo.gateway.errors import RequestError
-from stopgo.gateway.host_and_origin import allowed_by, refuse_strangers
+from stopgo.gateway.http.errors import RequestError
+from stopgo.gateway.http.host_and_origin import allowed_by, refuse_strangers
 
 PLAIN = ServerConfig()
 NAMED = ServerConfig(

@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.http_connection import MAX_QUEUED, MAX_RECEIVED, MAX_UNWANTED, Connection, RequestTask
-from stopgo.gateway.http_server import MAX_HEAD, bind, open_server
+from stopgo.gateway.http.http_connection import MAX_RECEIVED, Connection
+from stopgo.gateway.http.http_server import MAX_HEAD, bind, open_server
+from stopgo.gateway.http.request_task import MAX_QUEUED, MAX_UNWANTED, RequestTask
 
 HEALTHY = b'{"status":"ok"}\n'
 POST = b"POST /conversations HTTP/1.1\r\nHost: localhost\r\n"

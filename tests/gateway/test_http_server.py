@@ -12,9 +12,10 @@ import trio
 from quart import Response, websocket
 from quart_trio import QuartTrio
 
-from stopgo.gateway import http_connection as module
-from stopgo.gateway.http_connection import BODY_GRACE, HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
-from stopgo.gateway.http_server import BindError, Server, bind, open_server
+from stopgo.gateway.http import http_connection as module
+from stopgo.gateway.http.http_connection import HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
+from stopgo.gateway.http.http_server import BindError, Server, bind, open_server
+from stopgo.gateway.http.request_task import BODY_GRACE
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -417,7 +418,7 @@ async def test_leaving_closes_what_is_still_open(
 async def test_one_connection_too_many_is_turned_away(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr("stopgo.gateway.http_server.MAX_CONNECTIONS", 2)
+    monkeypatch.setattr("stopgo.gateway.http.http_server.MAX_CONNECTIONS", 2)
     async with await connect(get("/slow")), await connect(get("/slow")) as leaving:
         await settled()
         async with await connect(b"") as refused:
@@ -437,7 +438,7 @@ async def test_idle_connections_and_unfinished_heads_keep_nobody_out(
 ) -> None:
     """The oldest of them make room at once; a connection that is answered never does."""
     bound = 20
-    monkeypatch.setattr("stopgo.gateway.http_server.MAX_CONNECTIONS", bound)
+    monkeypatch.setattr("stopgo.gateway.http.http_server.MAX_CONNECTIONS", bound)
     async with AsyncExitStack() as stack:
         busy = await stack.enter_async_context(await connect(get("/begun")))
         await settled()

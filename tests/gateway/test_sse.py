@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway import sse
+from stopgo.gateway.http import sse
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

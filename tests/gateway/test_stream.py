@@ -17,10 +17,10 @@ from stopgo.actors.log.deltas import ModelDelta, ToolProgress
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.gateway import examples as ex
-from stopgo.gateway.event_stream import HEARTBEAT
-from stopgo.gateway.http_connection import SEND_TIMEOUT
-from stopgo.gateway.http_server import Server
-from stopgo.gateway.responses import STRETCH
+from stopgo.gateway.http.event_stream import HEARTBEAT
+from stopgo.gateway.http.http_connection import SEND_TIMEOUT
+from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.responses import STRETCH
 from stopgo.gateway.schemas import SCHEMAS
 from stopgo.runtime.journal.protocol import NewEvent
 

@@ -16,7 +16,7 @@ from stopgo.actors.models.a2a_end import A2AEnd, TextArtifact
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolResult
 from stopgo.gateway.app import make_app
-from stopgo.gateway.http_server import bind, open_server
+from stopgo.gateway.http.http_server import bind, open_server
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, call, say, use
 from tests.contract import hold_async
 

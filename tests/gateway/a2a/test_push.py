@@ -25,7 +25,7 @@ from stopgo.gateway.a2a import push as push_module
 from stopgo.gateway.a2a.push import MOST_OF_A_TASK, NOTES, PushNotifier, SetBy, open_push
 from stopgo.gateway.a2a.push_post import TIMEOUT
 from stopgo.gateway.app import make_app
-from stopgo.gateway.http_server import bind, open_server
+from stopgo.gateway.http.http_server import bind, open_server
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.gateway.a2a.receiver import OK, Receiver, answer, open_receiver, resolving, until_blocked
 from tests.waiting import PATIENCE, until

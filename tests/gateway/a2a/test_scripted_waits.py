@@ -14,7 +14,7 @@ import trio
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.app import make_app
-from stopgo.gateway.http_server import bind, open_server
+from stopgo.gateway.http.http_server import bind, open_server
 
 REPLIES = """
 replies:

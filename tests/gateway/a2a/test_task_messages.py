@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.gateway.a2a.message_text import MAX_FILE
-from stopgo.gateway.body import MAX_BODY
+from stopgo.gateway.http.body import MAX_BODY
 
 from .talk import GIVEN, Talk
 from .tongues import IDEMPOTENCY, OLDER, TONGUES, V03_HTTP, V1, V1_HTTP, Ask, Json, Refused, Tongue

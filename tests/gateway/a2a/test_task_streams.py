@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.log.events import Entry
 from stopgo.gateway.a2a import a2a_routes, task_events, task_server
-from stopgo.gateway.event_stream import HEARTBEAT
+from stopgo.gateway.http.event_stream import HEARTBEAT
 
 from .talk import GIVEN, SLOW, Talk
 from .tongues import OLDER, STREAMING, V03, V03_HTTP, V1, Ask, Told, Tongue

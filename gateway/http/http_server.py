@@ -19,9 +19,9 @@ from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 
+from .access_log import ServerLog
 from .errors import bare_error
 from .http_connection import HEAD_TIMEOUT, Connection
-from .log_lines import ServerLog
 
 log = logging.getLogger(__name__)
 
@@ -90,32 +90,35 @@ class Server:
         return f"http://{host}:{self.port}"
 
     async def drain(self) -> None:
-        """Accept nothing more, close idle connections, and return when the others have their answers.
+        """Accept nothing more, close idle connections and websockets, and return when the others have their
+        answers.
 
         How long that may take is the caller's to bound.
         """
         self._accepting.cancel()
         await self._context.terminated.set()
         for connection in self._open:
-            connection.end_if_idle()
+            connection.drain()
         await self._done.wait()
 
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as connections:
             with self._accepting:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._end_idle)
+                    nursery.start_soon(self._keep_time)
                     task_status.started()
                     await trio.serve_listeners(self._converse, self._listeners, handler_nursery=connections)
         self._done.set()
 
-    async def _end_idle(self) -> None:
+    async def _keep_time(self) -> None:
         """One timer for all connections: one for each would have to be set with every request."""
         while True:
             now = trio.current_time()
             for connection in self._open:
                 if connection.ends_at <= now:
                     connection.end_if_idle()
+                if connection.beats_at <= now:
+                    connection.beat()
             # A connection that opens, or a head that begins, from now on has `HEAD_TIMEOUT` at least.
             await trio.sleep_until(min([now + HEAD_TIMEOUT, *(each.ends_at for each in self._open)]))
 

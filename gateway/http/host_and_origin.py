@@ -32,7 +32,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 import attrs
 from hypercorn.typing import WWWScope
 
-from ..config.agent_config import ServerConfig
+from ...config.agent_config import ServerConfig
 from .errors import RequestError
 
 _HOST_AND_PORT = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+(?:%[a-z0-9._-]+)?\])(?::([0-9]{0,5}))?")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from werkzeug.datastructures import MultiDict
-
 from .errors import RequestError
+from .request import Query
 
 W = TypeVar("W", bound=str)
 
@@ -17,7 +16,7 @@ MAX_SEQ = 2**53
 """Beyond it JSON numbers are no longer exact."""
 
 
-def known(query: MultiDict[str, str], names: Sequence[str]) -> None:
+def known(query: Query, names: Sequence[str]) -> None:
     """Refuse parameters this route does not know: a misspelt filter would quietly show everything. And those
     that come twice: one of them would be passed over."""
     for name, values in query.lists():

@@ -8,16 +8,16 @@ import secrets
 from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
-from hypercorn.typing import ASGISendCallable, ASGISendEvent, WWWScope
-from quart import Response
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import MethodNotAllowed as MethodNotAllowed
+from werkzeug.exceptions import NotFound as NotFound
+from werkzeug.routing.exceptions import WebsocketMismatch
 
-from ..actors.common.errors import AgentError
-from ..runtime.journal.errors import JournalBroken
-from . import chunked_json
-from .responses import SAFE_HEADERS, current, reply
+from ...actors.common.errors import AgentError
+from ...runtime.journal.errors import JournalBroken
+from .responses import Reply, reply
 
 log = logging.getLogger(__name__)
 
@@ -85,36 +85,21 @@ def error_reply(
     *,
     hint: str | None = None,
     details: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
+    headers: Mapping[str, str] = {},
+) -> Reply:
     if code in RETRY_AFTER:
-        headers = {"Retry-After": str(RETRY_AFTER[code]), **(headers or {})}
-    return reply(_body(code, message, hint, details), status, headers)
-
-
-def _body(code: str, message: str, hint: str | None, details: Mapping[str, Any] | None) -> dict[str, Any]:
+        headers = {"Retry-After": str(RETRY_AFTER[code]), **headers}
     body: dict[str, Any] = {"error": message, "code": code}
     if hint is not None:
         body["hint"] = hint
     for key, value in (details or {}).items():
         body.setdefault(key, value)
-    return body
-
-
-async def send_refusal(scope: WWWScope, send: ASGISendCallable, error: RequestError) -> None:
-    """The answer to a request, or the handshake of a websocket, that gets no further than this."""
-    data = chunked_json.encode(_body(error.code, error.message, error.hint, error.details)) + b"\n"
-    headers = {**SAFE_HEADERS, "Content-Type": "application/json", "Content-Length": str(len(data))}
-    kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    start = {"type": f"{kind}.start", "status": error.status, "headers": raw}
-    await send(cast("ASGISendEvent", start))
-    await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": data, "more_body": False}))
+    return reply(body, status, headers)
 
 
 def bare_error(status: int, code: str, message: str) -> bytes:
     """The whole answer where the application gives none. Its connection ends with it."""
-    body = json.dumps({"error": message, "code": code}).encode() + b"\n"
+    body = _bare_body(code, message)
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         f"Date: {formatdate(usegmt=True)}",
@@ -125,6 +110,15 @@ def bare_error(status: int, code: str, message: str) -> bytes:
     if code in RETRY_AFTER:
         lines.append(f"Retry-After: {RETRY_AFTER[code]}")
     return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _bare_body(code: str, message: str) -> bytes:
+    return json.dumps({"error": message, "code": code}).encode() + b"\n"
+
+
+def refusal_body(status: int) -> bytes:
+    """The body of `bare_refusal`."""
+    return _bare_body(*_words(status))
 
 
 def bare_refusal(status: int) -> bytes:
@@ -138,46 +132,56 @@ def _words(status: int) -> tuple[str, str]:
     return phrase.replace(" ", "_").replace("-", "_"), phrase
 
 
-async def on_request_error(error: RequestError) -> Response:
-    return error_reply(error.status, error.code, error.message, hint=error.hint, details=error.details)
-
-
-async def on_agent_error(error: AgentError) -> Response:
-    return error_reply(STATUS[error.code], error.code, error.message, hint=error.hint, details=error.details)
-
-
-async def on_broken_journal(error: JournalBroken) -> Response:
-    """The disk is full or broken; the process ends."""
-    log.error("%s", error)
-    return error_reply(*STOPPED)
-
-
-async def on_http_exception(error: HTTPException) -> Response:
-    """What the framework refuses: no such route or method."""
-    status = error.code or 500
-    request = current()
-    headers: dict[str, str] = {}
-    match status:
-        case 404:
-            code, message = "not_found", f"there is no {request.path}"
-        case 405:
-            code, message = "method_not_allowed", f"{request.path} does not know this method"
-            if isinstance(error, MethodNotAllowed) and error.valid_methods:
-                headers["Allow"] = ", ".join(sorted(error.valid_methods))
+def reply_to(error: Exception, path: str) -> Reply:
+    """The reply to a request for `path` that failed."""
+    match error:
+        case RequestError():
+            status = error.status
+        case AgentError():
+            status = STATUS[error.code]
+        case JournalBroken():  # the disk is full or broken; the process ends
+            log.error("%s", error)
+            return error_reply(*STOPPED)
+        case HTTPException():
+            return _routing_reply(error, path)
         case _:
+            return _fault_reply(error)
+    return error_reply(status, error.code, error.message, hint=error.hint, details=error.details)
+
+
+def _routing_reply(error: HTTPException, path: str) -> Reply:
+    """The reply where the framework refuses: there is no such route or method."""
+    headers: dict[str, str] = {}
+    match error:
+        case WebsocketMismatch():
+            status, code, message = 426, "upgrade_required", f"{path} is a websocket"
+            headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
+        case MethodNotAllowed():
+            status, code, message = 405, "method_not_allowed", f"{path} does not know this method"
+            if error.valid_methods:
+                headers["Allow"] = ", ".join(sorted(error.valid_methods))
+        case HTTPException(code=404):
+            status, code, message = 404, "not_found", f"there is no {path}"
+        case _:
+            status = error.code or 500
             code, message = _words(status)
-    hint = "GET /docs lists every route." if status in (404, 405) else None
+    hint = "GET /docs lists every route." if status in (404, 405, 426) else None
     return error_reply(status, code, message, hint=hint, headers=headers)
 
 
-async def on_exception(error: Exception) -> Response:
-    """A fault of ours: the client gets an id, the log gets the id and the rest."""
-    id = secrets.token_hex(6)
-    log.error("internal error id=%s", id, exc_info=error)
+def _fault_reply(error: Exception) -> Reply:
+    """The reply to a fault of the server: the client gets an id, under which the log has the rest."""
     return error_reply(
         500,
         "internal_error",
         "something went wrong on the server",
         hint="The server's log tells more under this id.",
-        details={"id": id},
+        details={"id": log_fault(error)},
     )
+
+
+def log_fault(error: Exception, where: str = "") -> str:
+    """Log a fault of the server under a new id, which is returned."""
+    id = secrets.token_hex(6)
+    log.error("internal error id=%s%s", id, where, exc_info=error)
+    return id

@@ -1,14 +1,12 @@
-"""The request headers that mean something here. Pure, but for `post_key`."""
+"""The request headers that mean something here. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
-from quart import request
-from werkzeug.datastructures import Headers
-
 from .errors import RequestError
+from .request import Headers, Request
 
 MAX_KEY = 255
 """Characters of an Idempotency-Key."""
@@ -61,8 +59,8 @@ def traceparent(headers: Headers) -> str | None:
     return given if _TRACEPARENT.fullmatch(given) else None
 
 
-def post_key() -> str | None:
-    """The idempotency key of the current request."""
+def post_key(request: Request) -> str | None:
+    """The idempotency key of a request."""
     return idempotency_key(request.headers, request.method, request.path)
 
 

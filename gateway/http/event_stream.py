@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 
 import trio
-from quart import Response
 from quart.wrappers.response import ResponseBody
 
-from ..actors.common.errors import AgentError
+from ...actors.common.errors import AgentError
 from . import sse
-from .responses import STRETCH, answer
-
-log = logging.getLogger(__name__)
+from .errors import log_fault
+from .responses import STRETCH, Reply
 
 HEARTBEAT = 15.0
 """Seconds without an event after which a comment shows that the stream is alive."""
@@ -117,9 +113,7 @@ async def _pump(
             pass  # It was deleted since the request began: the end is all there is to say.
         except Exception as error:
             # The status line has left: all that can be done is to end, and the client comes back.
-            log.error(
-                "internal error id=%s conversation=%s", secrets.token_hex(6), conversation, exc_info=error
-            )
+            log_fault(error, f" conversation={conversation}")
         finally:
             out.end()
         nursery.cancel_scope.cancel()
@@ -130,11 +124,7 @@ async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def stream_reply(body: StreamBody) -> Response:
-    """The answer that the body is sent as."""
-    response = answer(b"", sse.CONTENT_TYPE)
+def stream_reply(body: StreamBody | None = None) -> Reply:
+    """The reply that streams the body; without one, the reply to HEAD."""
     # A proxy that buffers would hold events back.
-    response.headers["X-Accel-Buffering"] = "no"
-    del response.headers["Content-Length"]
-    response.response = body
-    return response
+    return Reply(body or b"", 200, sse.CONTENT_TYPE, {"X-Accel-Buffering": "no"})

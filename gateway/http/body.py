@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 import trio
-from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent, HTTPScope
-from quart import request
-from quart.wrappers.base import BaseRequestWebsocket
-from quart_trio.wrappers import TrioRequest
-from werkzeug.datastructures import Headers
+from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent
 
-from ..runtime.journal.json_text import MAX_DEPTH, depth
+from ...runtime.journal.json_text import MAX_DEPTH, depth
 from .errors import RequestError
 
 MAX_BODY = 1024 * 1024
@@ -52,41 +48,10 @@ _JSON = json.JSONDecoder(
 )
 
 
-class Request(TrioRequest):
-    """A request whose body is read when it is asked for, and not before.
-
-    So what the framework's own keeps bodies and forms in is not made: locks, events, a look at its length.
-    """
-
-    receive: ASGIReceiveCallable
-
-    def __init__(
-        self,
-        method: str,
-        scheme: str,
-        path: str,
-        query_string: bytes,
-        headers: Headers,
-        root_path: str,
-        http_version: str,
-        scope: HTTPScope,
-        **_: Any,
-    ) -> None:
-        BaseRequestWebsocket.__init__(
-            self, method, scheme, path, query_string, headers, root_path, http_version, scope
-        )
-
-
-async def read_json() -> dict[str, Any]:
-    """The body of the current request as an object, whatever its content type; nothing is ``{}``."""
-    return parse_object(await read_body())
-
-
-async def read_body() -> bytes:
-    """The body of the current request."""
-    current = cast(Request, request)
+async def read(receive: ASGIReceiveCallable) -> bytes:
+    """The body of a request. Raises `RequestError`: ``request_timeout``, ``body_too_large``."""
     try:
-        return await _read(current.receive)
+        return await _read(receive)
     except trio.TooSlowError:
         text = "the body of the request did not arrive in time"
         raise RequestError(408, "request_timeout", text) from None

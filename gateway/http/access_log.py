@@ -1,0 +1,57 @@
+"""The access log: one line for each request."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from hypercorn.logging import Logger
+
+if TYPE_CHECKING:
+    from hypercorn.typing import ResponseSummary, WWWScope
+
+MAX_PATH = 300
+"""Characters of a path that are logged."""
+CLIENT_LEFT = 499
+"""The logged status of a request whose client left before its answer."""
+ANSWERED = "answered"
+"""In the state of a request's scope: the status of an answer that was handed over in full."""
+
+access = logging.getLogger("stopgo.access")
+
+
+class ServerLog(Logger):
+    """What Hypercorn calls when a request is over, answered or not."""
+
+    async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
+        status = int(response["status"]) if response is not None else None
+        log_request(request, status or request["state"].get(ANSWERED, CLIENT_LEFT), request_time)
+
+
+def _level(status: int) -> int:
+    # 503 is said on purpose, at every stop and to every probe that comes too early.
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return logging.WARNING
+    return logging.ERROR if status >= 500 else logging.INFO
+
+
+def log_request(request: WWWScope, status: int, seconds: float) -> None:
+    """The line of a request; only the first counts."""
+    known = request["state"]
+    # A client that leaves with the last byte of its answer is reported twice: as gone, and as answered.
+    if "logged" in known:
+        return
+    known["logged"] = True
+    # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
+    path = request["raw_path"].decode("ascii", "replace")
+    access.log(
+        _level(status),
+        "%s %s %d %.1fms conversation=%s sid=%s",
+        request.get("method", "GET"),
+        path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
+        status,
+        seconds * 1000,
+        known.get("conversation", "-"),
+        known.get("sid", "-"),
+    )

@@ -1,0 +1,212 @@
+"""HTTP/1 and websockets on one connection: Hypercorn's protocols, with stricter rules.
+
+1. No client can turn the connection into HTTP/2, nor state the length of its body twice.
+2. A websocket only sends. Messages of the client are discarded, each bounded by `MAX_MESSAGE`; Hypercorn
+   would let the connection wait until the application reads them.
+3. permessage-deflate is never negotiated: it costs 94 KiB for each connection.
+4. A violation of the websocket protocol is answered with the close code that RFC 6455 asks for.
+5. After a close frame the connection stays open until the client has closed it, too, at most `CLOSE_GRACE`
+   seconds: a connection that ends with unread bytes is reset, and the close frame may be lost with it.
+"""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+
+import trio
+from hypercorn.events import Closed, RawData
+from hypercorn.protocol.events import Body, Data, EndBody, Response, StreamClosed
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.events import Request as StreamRequest
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.ws_stream import ASGIWebsocketState, WSStream
+from hypercorn.typing import ASGISendEvent, WebsocketAcceptEvent
+from wsproto.connection import ConnectionState
+from wsproto.events import CloseConnection, Message, Ping, TextMessage
+from wsproto.frame_protocol import CloseReason
+
+from .errors import bare_refusal, refusal_body
+
+if TYPE_CHECKING:
+    import h11
+
+MAX_MESSAGE = 2**16
+"""Characters of a text message of a client, or bytes of another one."""
+CLOSE_GRACE = 2.0
+"""Seconds that a client has for its close frame, once ours is sent."""
+HEARTBEAT = '{"type":"heartbeat"}'
+"""The message that a silent websocket sends, so that its client can tell silence from a lost connection."""
+HEARTBEAT_INTERVAL = 10.0
+"""Seconds of silence after which it is sent, as soon as the timer of the server looks."""
+
+_FRAMINGS = {b"content-length", b"transfer-encoding"}
+_TARGET = re.compile(rb"(https?://[\w.:-]+)?/", re.IGNORECASE)
+"""How a request names what it is about: by a path, maybe behind a host as one asks a proxy."""
+
+
+class HTTP1(H11Protocol):
+    """The requests of a connection, one after the other, or its websocket."""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Ignore requests for HTTP/2."""
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        if not request.http_version.startswith(b"1."):
+            await self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+        elif {name for name, _ in request.headers} >= _FRAMINGS or not _TARGET.match(request.target):
+            # Of two framings a proxy may go by the other one, and would take for its next client's what is
+            # this one's (RFC 9112, section 6.1).
+            await self._refuse(HTTPStatus.BAD_REQUEST)
+        elif _head_size(request) > self.config.h11_max_incomplete_size:
+            # h11 looks only at what is not complete: a head that came in few pieces would pass.
+            await self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        else:
+            await self._open_stream(request)
+
+    async def _open_stream(self, request: h11.Request) -> None:
+        headers = {name: value.lower() for name, value in request.headers}
+        upgrade = b"upgrade" in map(bytes.strip, headers.get(b"connection", b"").split(b","))
+        is_socket = upgrade and headers.get(b"upgrade") == b"websocket" and request.method == b"GET"
+        self.stream = (WebsocketStream if is_socket else HTTPStream)(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        if is_socket:
+            self.connection = H11WSConnection(cast("h11.Connection", self.connection))
+        await self.stream.handle(
+            StreamRequest(
+                stream_id=STREAM_ID,
+                headers=list(request.headers),
+                http_version=request.http_version.decode(),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
+
+    async def _refuse(self, status: HTTPStatus) -> None:
+        await self._send_error_response(status)
+        await self.send(Closed())
+
+    async def _send_error_response(self, status_code: int) -> None:
+        cast("h11.Connection", self.connection).send_failed()  # what is sent is the last, and none of its
+        await self.send(RawData(bare_refusal(status_code)))
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        await super().stream_send(event)
+        if isinstance(event, EndBody) and isinstance(self.stream, WSStream):
+            # A handshake was refused: Hypercorn would keep the connection for as long as its client does.
+            await self.send(Closed())
+
+    async def beat(self) -> None:
+        """Send the heartbeat of a websocket."""
+        if isinstance(self.stream, WebsocketStream):
+            await self.stream.beat()
+
+
+class WebsocketStream(WSStream):
+    """A websocket from its handshake to its last frame."""
+
+    _ended: trio.Event
+    """The client has closed the websocket, or the connection."""
+    _length = 0
+    """Of the client's message so far."""
+    _broken = False
+    """The client has violated the protocol; the rest of what it sends is discarded."""
+
+    async def handle(self, event: StreamEvent) -> None:
+        match event:
+            case StreamRequest():
+                self._ended = trio.Event()
+                await super().handle(event)
+            case Body() | Data() if self.state is ASGIWebsocketState.HANDSHAKE:  # too early
+                await self._send_error_response(HTTPStatus.BAD_REQUEST)
+            case Body() | Data() if not self._broken and not self.closed:
+                self.connection.receive_data(event.data)
+                await self._handle_events()
+            case StreamClosed():
+                self.closed = True
+                self._ended.set()
+                if self.app_put is not None:
+                    await self.app_put({"type": "websocket.disconnect", "code": 1006, "reason": ""})
+            case _:
+                pass
+
+    async def beat(self) -> None:
+        """Send the heartbeat."""
+        if self.state is ASGIWebsocketState.CONNECTED:
+            await self._send_wsproto_event(TextMessage(HEARTBEAT))
+
+    async def app_send(self, message: ASGISendEvent | None) -> None:
+        if message is None and self.state is ASGIWebsocketState.CLOSED:
+            with trio.move_on_after(CLOSE_GRACE):
+                await self._ended.wait()
+        await super().app_send(message)
+
+    async def _accept(self, message: WebsocketAcceptEvent) -> None:
+        self.handshake.extensions = None
+        await super()._accept(message)
+
+    async def _handle_events(self) -> None:
+        for event in self.connection.events():
+            match event:
+                case Message():
+                    self._length += len(event.data)
+                    if self._length > MAX_MESSAGE:
+                        await self._break(
+                            CloseReason.MESSAGE_TOO_BIG, f"a message has over {MAX_MESSAGE} bytes"
+                        )
+                        return
+                    if event.message_finished:
+                        self._length = 0
+                case Ping():
+                    await self._send_wsproto_event(event.response())
+                case CloseConnection() if (
+                    self.connection.state is ConnectionState.OPEN
+                ):  # it cannot be parsed
+                    await self._break(CloseReason(event.code), event.reason or "")
+                    return
+                case CloseConnection():
+                    if self.connection.state is ConnectionState.REMOTE_CLOSING:
+                        await self._send_wsproto_event(event.response())
+                    await self.send(StreamClosed(stream_id=self.stream_id))
+                    return
+                case _:
+                    pass
+
+    async def _break(self, code: CloseReason, reason: str) -> None:
+        """End the websocket because of what its client sent."""
+        self._broken = True
+        self.state = ASGIWebsocketState.CLOSED
+        await self._send_wsproto_event(CloseConnection(code, reason))
+        assert self.app_put is not None
+        await self.app_put({"type": "websocket.disconnect", "code": code, "reason": reason})
+
+    async def _send_error_response(self, status_code: int) -> None:
+        """Refuse the handshake."""
+        self.closed = True
+        body = refusal_body(status_code)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        await self.send(Response(stream_id=self.stream_id, status_code=status_code, headers=headers))
+        await self.send(Body(stream_id=self.stream_id, data=body))
+        await self.send(EndBody(stream_id=self.stream_id))
+
+
+def _head_size(request: h11.Request) -> int:
+    """Bytes of the first line and the headers, each with its line's end."""
+    first = len(request.method) + len(request.target) + len(b"  HTTP/1.1\r\n")
+    return first + sum(len(name) + len(value) + len(b": \r\n") for name, value in request.headers)

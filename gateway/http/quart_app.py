@@ -1,0 +1,232 @@
+"""The web framework, without the parts that nothing here uses and every request would pay for.
+
+Quart makes a request of what Hypercorn hands over, and finds its route. From there on `Request`, `Reply` and
+`Socket` are used. `tests/gateway/http/test_private_names.py` holds the private names of Quart that are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, cast
+
+from hypercorn.typing import (
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    ASGISendEvent,
+    HTTPScope,
+    Scope,
+    WebsocketScope,
+)
+from quart import Response
+from quart.ctx import RequestContext
+from quart.globals import _cv_request, request_ctx
+from quart.sessions import NullSession
+from quart.wrappers import Request as AnyRequest
+from quart.wrappers.base import BaseRequestWebsocket
+from quart.wrappers.response import ResponseBody
+from quart_trio import QuartTrio
+from quart_trio.asgi import TrioASGIHTTPConnection
+from quart_trio.wrappers import TrioRequest
+from werkzeug.datastructures import Headers
+from werkzeug.routing import MapAdapter, Rule
+from werkzeug.routing.exceptions import WebsocketMismatch
+
+from . import errors
+from .host_and_origin import Allowed, refuse_strangers
+from .request import SESSION_HEADER, Request, current
+from .responses import SAFE_HEADERS, Reply, View, nothing
+from .web_socket import Socket
+
+Watch = Callable[..., Awaitable[None]]
+"""Serves one websocket; takes the socket and the variables of its path."""
+
+_NO_SESSION = NullSession()
+
+
+class QuartRequest(TrioRequest):
+    """A request whose body is read when it is asked for, and not before.
+
+    So the locks, events and buffers that the framework keeps for bodies and forms are not made.
+    """
+
+    receive: ASGIReceiveCallable
+
+    def __init__(
+        self,
+        method: str,
+        scheme: str,
+        path: str,
+        query_string: bytes,
+        headers: Headers,
+        root_path: str,
+        http_version: str,
+        scope: HTTPScope,
+        **_: Any,
+    ) -> None:
+        BaseRequestWebsocket.__init__(
+            self, method, scheme, path, query_string, headers, root_path, http_version, scope
+        )
+
+
+class ASGIRequest(TrioASGIHTTPConnection):
+    """One request, in the task that the server has for it and ends when the client leaves.
+
+    So no task has to watch the client beside the application, as in the framework's own class.
+    """
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        request = cast(QuartRequest, self._create_request_from_scope(send))
+        request.receive = receive
+        await self._send_response(send, await self.app.handle_request(request))
+
+
+class Context(RequestContext):
+    """Finds the route of a request, and keeps nothing else that a context may hold."""
+
+    async def push(self) -> None:
+        self._cv_tokens.append((_cv_request.set(self), None))
+        self.match_request()
+
+    async def pop(self, exc: BaseException | None = None) -> None:
+        token, _ = self._cv_tokens.pop()
+        _cv_request.reset(token)
+
+
+class Application(QuartTrio):
+    """Without hooks, signals, sessions, contexts of the application, and routes by host."""
+
+    asgi_http_class = ASGIRequest
+    request_class = QuartRequest
+
+    def __init__(self, name: str, allowed: Allowed) -> None:
+        super().__init__(name, static_folder=None)
+        self.allowed = allowed
+        self._views: dict[str, View] = {}
+        self._sockets: dict[str, Watch] = {}
+        self.url_map.merge_slashes = False  # a redirect to a tidied path would be HTML
+
+    def add(self, path: str, id: str, view: View, methods: list[str]) -> None:
+        """Answer requests for a path, whose variables are in braces."""
+        self._views[id] = view
+        self.url_map.add(Rule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
+
+    def add_socket(self, path: str, id: str, watch: Watch) -> None:
+        """Serve websockets at a path."""
+        self._sockets[id] = watch
+        self.url_map.add(Rule(_rule(path), endpoint=id, websocket=True))
+
+    async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Every request and every handshake of a websocket passes here, before there are routes."""
+        if scope["type"] == "lifespan":
+            await super().asgi_app(scope, receive, send)
+            return
+        try:
+            refuse_strangers(scope, self.allowed)
+        except errors.RequestError as error:
+            await _refuse(scope["type"], self._request(scope, receive), send, error)
+        else:
+            if scope["type"] == "websocket":
+                await self._serve_socket(scope, receive, send)
+            else:
+                await super().asgi_app(scope, receive, send)
+
+    # --------------------------------------------------------------------- requests
+
+    def request_context(self, request: AnyRequest) -> Context:
+        return Context(self, request, _NO_SESSION)
+
+    def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
+        return None if request is None else self._routes(request.scheme, request.method, request.path)
+
+    def _routes(self, scheme: str, method: str, path: str) -> MapAdapter:
+        return self.url_map.bind("", url_scheme=scheme, default_method=method, path_info=path)
+
+    async def full_dispatch_request(self, request_context: RequestContext | None = None) -> Response:
+        assert request_context is not None
+        raw = cast(QuartRequest, request_context.request)
+        request = Request(raw, raw.receive)
+        token = current.set(request)
+        try:
+            return _response(await self._answer(raw, request), request)
+        finally:
+            current.reset(token)
+
+    async def _answer(self, raw: QuartRequest, request: Request) -> Reply:
+        try:
+            if raw.routing_exception is not None:
+                raise raw.routing_exception
+            assert raw.url_rule is not None
+            assert raw.view_args is not None
+            if raw.method == "OPTIONS":
+                methods = cast(MapAdapter, request_ctx.url_adapter).allowed_methods()
+                return nothing({"Allow": ", ".join(sorted(methods))})
+            return await self._views[raw.url_rule.endpoint](request, **raw.view_args)
+        except Exception as error:
+            return errors.reply_to(error, request.path)
+
+    # ------------------------------------------------------------------- websockets
+
+    async def _serve_socket(
+        self, scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        request = self._request(scope, receive)
+        socket = Socket(request, send)
+        try:
+            id, variables = self._socket_route(scope["scheme"], request.path)
+            await self._sockets[id](socket, **variables)
+        except Exception as error:
+            if socket.accepted:
+                await socket.close(1011, f"internal error {errors.log_fault(error)}")
+            else:
+                await _refuse("websocket", request, send, error)
+
+    def _socket_route(self, scheme: str, path: str) -> tuple[str, Mapping[str, Any]]:
+        try:
+            return self._routes(scheme, "GET", path).match()
+        except WebsocketMismatch:
+            raise errors.RequestError(400, "not_a_websocket", f"{path} is not a websocket") from None
+
+    def _request(self, scope: HTTPScope | WebsocketScope, receive: ASGIReceiveCallable) -> Request:
+        headers = Headers({"Remote-Addr": (scope.get("client") or ("",))[0]})  # as the framework does
+        for name, value in scope["headers"]:
+            headers.add(name.decode("latin1").title(), value.decode("latin1"))
+        raw = BaseRequestWebsocket(
+            "GET", scope["scheme"], scope["path"], scope["query_string"], headers, "", "1.1", scope
+        )
+        return Request(raw, receive)
+
+
+def _rule(path: str) -> str:
+    return path.replace("{", "<").replace("}", ">")
+
+
+def _headers(reply: Reply, request: Request) -> dict[str, str]:
+    return {SESSION_HEADER: request.session_id(), **SAFE_HEADERS, **reply.headers}
+
+
+def _response(reply: Reply, request: Request) -> Response:
+    body = reply.body
+    if isinstance(body, ResponseBody):
+        response = Response(b"", reply.status, content_type=reply.content_type)
+        response.response = body
+        del response.headers["Content-Length"]
+    else:
+        response = Response(body, reply.status, content_type=reply.content_type)
+        if not reply.content_type:
+            del response.headers["Content-Type"], response.headers["Content-Length"]
+    response.headers.update(_headers(reply, request))
+    return response
+
+
+async def _refuse(
+    type: Literal["http", "websocket"], request: Request, send: ASGISendCallable, error: Exception
+) -> None:
+    """Answer a request, or the handshake of a websocket, with an error."""
+    reply = errors.reply_to(error, request.path)
+    assert isinstance(reply.body, bytes)
+    sized = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
+    raw = [(name.encode(), value.encode()) for name, value in {**_headers(reply, request), **sized}.items()]
+    kind = "http.response" if type == "http" else "websocket.http.response"
+    start = {"type": f"{kind}.start", "status": reply.status, "headers": raw}
+    await send(cast("ASGISendEvent", start))
+    await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": reply.body, "more_body": False}))

@@ -1,0 +1,100 @@
+"""One request as the routes see it, and what the access log is told about it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+import attrs
+from hypercorn.typing import ASGIReceiveCallable
+from quart.wrappers.base import BaseRequestWebsocket
+from werkzeug.datastructures import Headers as WerkzeugHeaders
+from werkzeug.datastructures import MultiDict
+
+from . import body
+
+Headers: TypeAlias = WerkzeugHeaders
+"""Headers by name, in any case."""
+Query: TypeAlias = MultiDict[str, str]
+"""Query parameters by name."""
+
+SESSION_HEADER = "X-Session-ID"
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+current: ContextVar[Request] = ContextVar("current")
+"""The request that the task answers, if it answers one."""
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """A request, or the handshake of a websocket."""
+
+    _raw: BaseRequestWebsocket
+    _receive: ASGIReceiveCallable
+
+    @property
+    def method(self) -> str:
+        return self._raw.method
+
+    @property
+    def path(self) -> str:
+        return self._raw.path
+
+    @property
+    def headers(self) -> Headers:
+        return self._raw.headers
+
+    @property
+    def args(self) -> Query:
+        return self._raw.args
+
+    @property
+    def host(self) -> str:
+        """The host and port by which the client reached the agent."""
+        return self._raw.host
+
+    @property
+    def peer(self) -> str:
+        """The address of the client."""
+        return self._raw.remote_addr or ""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts for the access log: ``sid`` and ``conversation``. It reads them from the ASGI scope."""
+        state: dict[str, Any] = self._raw.scope["state"]
+        return state
+
+    async def body(self) -> bytes:
+        """The body. Raises `RequestError` when it is too large or does not arrive in time."""
+        return await body.read(self._receive)
+
+    async def json(self) -> dict[str, Any]:
+        """The body as an object, whatever its content type; an empty body is ``{}``."""
+        return body.parse_object(await self.body())
+
+    def session_id(self, key: str | None = None) -> str:
+        """The session: that of the request's header, else a new one.
+
+        A request with an idempotency `key` gets the same session each time it is repeated.
+        """
+        if "sid" not in self.facts:
+            given = self.headers.get(SESSION_HEADER, "")
+            made = key[:8] if key is not None else secrets.token_hex(4)
+            self.facts["sid"] = given if _SESSION_ID.fullmatch(given) else made
+        sid: str = self.facts["sid"]
+        return sid
+
+    def concerns(self, conversation: str, session_id: str = "") -> None:
+        """Name the conversation that the request is about, for the access log. Its stored session replaces
+        the request's, in the log and in the reply."""
+        self.facts["conversation"] = conversation
+        if session_id:
+            self.facts["sid"] = session_id
+
+
+def concerns(conversation: str, session_id: str) -> None:
+    """`Request.concerns` of the current request, if there is one."""
+    if (request := current.get(None)) is not None:
+        request.concerns(conversation, session_id)
