@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .actors.agent import Agent
     from .actors.common.errors import AgentError, StartError
     from .actors.conversation.result import Result, Turn
+    from .actors.conversation.watch import Announced, Gap
     from .actors.log.deltas import ModelDelta, ToolProgress
     from .actors.models.errors import UnknownProvider
     from .actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest
@@ -30,8 +31,10 @@ __all__ = [
     "Agent",
     "AgentConfig",
     "AgentError",
+    "Announced",
     "ConfigError",
     "Emit",
+    "Gap",
     "JournalBroken",
     "JournalBusy",
     "JournalTooNew",
@@ -55,6 +58,7 @@ _HOMES = {
     "actors.open_agent": ("open_agent",),
     "actors.common.errors": ("AgentError", "StartError"),
     "actors.conversation.result": ("Result", "Turn"),
+    "actors.conversation.watch": ("Announced", "Gap"),
     "actors.log.deltas": ("ModelDelta", "ToolProgress"),
     "actors.models.errors": ("UnknownProvider",),
     "actors.models.messages": ("Emit", "ModelFailed", "ModelReply", "ModelRequest"),

@@ -11,8 +11,8 @@ cancelling any of these calls cancels only the waiting. Reads fold the journal a
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any, overload
 
 import attrs
@@ -29,6 +29,7 @@ from .conversation.lists import ConversationPage, ListedTool, LogEnd, listed, li
 from .conversation.remote_questions import withdraw_key
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
+from .conversation.watch import BUFFER, Filter, Watch, Watched
 from .gate.check_decision import checked
 from .gate.gate import Place, descend, judge, root_place
 from .log import stored
@@ -36,6 +37,7 @@ from .log.deltas import Passing
 from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Received, Resume, Say
 from .log.state import Conversation
+from .log.topics import EVERYTHING
 from .supervisor import Cast
 from .tools.health import Health, health_of
 from .tools.registry import Accept, NotFound
@@ -331,6 +333,25 @@ class Agent:
             async with aclosing(found) as events:
                 async for event in events:
                     yield event
+
+    @contextmanager
+    def all_events(
+        self,
+        *,
+        statuses: Collection[str] = (),
+        types: Collection[str] = (),
+        conversations: Collection[str] = (),
+        deltas: bool = False,
+    ) -> Iterator[AsyncIterator[Watched]]:
+        """Watch the events of all conversations from now on, as an async iterator that ends with the agent.
+
+        An empty filter lets everything pass; `statuses` are those of the conversation after the event, and
+        ``approval.*`` among `types` stands for all types that begin so. A watcher that is slow gets a `Gap`
+        in place of what it missed. So enter the block first, then read the lists that you keep up to date.
+        """
+        wanted = Filter(statuses, types, conversations, deltas)
+        with self._cast.services.bus.subscribe(EVERYTHING, BUFFER) as live:
+            yield Watch(live, wanted)
 
     # --------------------------------------------------------------- shutdown
 

@@ -55,6 +55,15 @@ class ServerConfig:
             items=AN_ORIGIN,
         ),
     )
+    max_connections: int = attrs.field(
+        default=2000,
+        metadata=about(
+            "Connections at the same time, those of streams and websockets included. For one more, an idle "
+            "one is closed, or it is refused with 503.",
+            minimum=1,
+            maximum=100_000,
+        ),
+    )
     push_to_private: bool = attrs.field(
         default=False,
         metadata=about(

@@ -10,9 +10,9 @@ from .approval_routes import Approvals
 from .conversation_routes import Conversations
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
+from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
-from .stream import Stream
 from .system_routes import System, docs_page
 
 
@@ -24,13 +24,18 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
     app = Application(__name__, allowed_by(agent.config.server))
     described = document(agent.config.name, agent.config.description)
     system = System(agent, described, docs_page(described))
+    live = Live(agent)
     views = {
         **system.views(),
         **Conversations(agent).views(),
         **Approvals(agent).views(),
-        **Stream(agent).views(),
+        **live.views(),
     }
+    sockets = live.sockets()
     for operation in OPERATIONS:
-        app.add(operation.path, operation.id, views[operation.id], [operation.method])
+        if operation.id in sockets:
+            app.add_socket(operation.path, operation.id, sockets[operation.id])
+        else:
+            app.add(operation.path, operation.id, views[operation.id], [operation.method])
     A2A.of(agent, offered, push).add_to(app)
     return app

@@ -60,6 +60,11 @@ SESSION = Parameter(
 )
 TOKEN = Parameter("Authorization", "header", "`Bearer TOKEN`, forwarded to tool servers, never stored")
 
+AFTER = Parameter("after", "query", "Only events after this seq", {**COUNT, "default": 0})
+DELTAS = Parameter(
+    "deltas", "query", "Also model replies while they arrive, and progress of calls", words("true", "false")
+)
+
 MESSAGE_BODY = shape({}, {"message": STRING})
 PAGE = {"next_cursor": STRING, "broken": array(ref("Error"))}
 
@@ -292,18 +297,71 @@ CONVERSATIONS = (
         ),
         (
             CONVERSATION,
-            Parameter("after", "query", "Only events after this seq", {**COUNT, "default": 0}),
+            AFTER,
             Parameter("Last-Event-ID", "header", "The same, as clients that come back send it", COUNT),
-            Parameter(
-                "deltas",
-                "query",
-                "Also what models say while they say it, and how far calls are",
-                words("true", "false"),
-            ),
+            DELTAS,
         ),
         description="A stream that ends is one to come back to, with the seq of the last event that came. "
         "A `model.delta` has a Delta for data, a `tool.progress` a Progress. They have no id; who misses one "
         "misses nothing.",
+    ),
+)
+
+_FILTERS = (
+    Parameter(
+        "status",
+        "query",
+        "Only events of conversations one of these states, separated by commas",
+        example="active,completed",
+    ),
+    Parameter(
+        "type",
+        "query",
+        "Only events of these types, separated by commas; `approval.*` is a group",
+        example="approval.*",
+    ),
+    Parameter("conversation", "query", "Only events of these conversations, separated by commas"),
+    DELTAS,
+)
+_SWITCHED = Answer(101, "A websocket; each text message is a frame", ref("Frame"), {"type": "heartbeat"})
+_LIVE = (
+    "Live only: connect first, then read the lists that you keep up to date. A reader that is slow gets "
+    '`{"type": "gap"}` in place of what it missed, and reads its lists again.'
+)
+
+EVENTS = (
+    Operation(
+        "watchEvents",
+        "GET",
+        "/events",
+        "events",
+        "The events of all conversations, from now on",
+        (
+            Answer(200, "Server-sent events", ref("Frame"), ex.EVENT, "text/event-stream"),
+            INVALID,
+        ),
+        _FILTERS,
+        description=_LIVE,
+    ),
+    Operation(
+        "watchEventsSocket",
+        "GET",
+        "/events/ws",
+        "events",
+        "The same over a websocket",
+        (_SWITCHED, INVALID),
+        _FILTERS,
+        description=_LIVE,
+    ),
+    Operation(
+        "followConversationSocket",
+        "GET",
+        "/conversations/{id}/ws",
+        "events",
+        "The events of a conversation over a websocket: those that are stored, then those that follow",
+        (_SWITCHED, INVALID, NO_CONVERSATION),
+        (CONVERSATION, AFTER, DELTAS),
+        description="Close codes: 1000 the conversation was deleted, 1001 the server stops.",
     ),
 )
 
@@ -378,4 +436,4 @@ APPROVALS = (
     ),
 )
 
-OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *SYSTEM)
+OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *EVENTS, *SYSTEM)

@@ -275,7 +275,14 @@ SCHEMAS: Mapping[str, Schema] = {
     "Delta": {
         "description": "The data of a `model.delta`: a further piece of a model's reply.",
         **shape(
-            {"conversation_id": STRING, "key": STRING, "node": STRING, "model": STRING, "attempt": COUNT},
+            {
+                "type": words("model.delta"),
+                "conversation_id": STRING,
+                "key": STRING,
+                "node": STRING,
+                "model": STRING,
+                "attempt": COUNT,
+            },
             {"text": STRING, "call": shape({"index": COUNT, "name": STRING, "json": STRING})},
         ),
     },
@@ -283,6 +290,7 @@ SCHEMAS: Mapping[str, Schema] = {
         "description": "The data of a `tool.progress`: how far a call is.",
         **shape(
             {
+                "type": words("tool.progress"),
                 "conversation_id": STRING,
                 "key": STRING,
                 "node": STRING,
@@ -293,6 +301,11 @@ SCHEMAS: Mapping[str, Schema] = {
             },
             {"total": NUMBER, "message": STRING},
         ),
+    },
+    "Frame": {
+        "description": "An Event (of all conversations: with `status`), a Delta, a Progress, "
+        '`{"type": "heartbeat"}` or `{"type": "gap"}`.',
+        **shape({"type": STRING}),
     },
     "Turn": shape({"conversation": ref("Conversation")}, {"result": ref("Result")}),
 }

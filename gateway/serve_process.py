@@ -69,7 +69,7 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
             async with (
                 open_agent(config, record=record) as agent,
                 open_push(agent) as push,
-                open_server(make_app(agent, push=push), sockets) as server,
+                open_server(make_app(agent, push=push), sockets, config.server.max_connections) as server,
             ):
                 _settle_memory()
                 _announce(config, server)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, assert_never, get_args
 from ..actors.common import errors
 from ..actors.conversation.lists import ConversationItem, ListedTool
 from ..actors.conversation.result import Result, Turn
-from ..actors.log.deltas import ModelDelta, ToolProgress
+from ..actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS, ModelDelta, ToolProgress
 from ..actors.log.head import Head, RunHead, Status
 from ..actors.log.record import Message
 from ..actors.log.state import Conversation
@@ -331,6 +331,7 @@ def event_view(event: Event) -> Json:
 
 def delta_view(told: ModelDelta) -> Json:
     view: Json = {
+        "type": MODEL_DELTA,
         "conversation_id": told.conversation,
         "key": told.key,
         "node": told.node,
@@ -349,6 +350,7 @@ def delta_view(told: ModelDelta) -> Json:
 
 def progress_view(told: ToolProgress) -> Json:
     view: Json = {
+        "type": TOOL_PROGRESS,
         "conversation_id": told.conversation,
         "key": told.key,
         "node": told.node,

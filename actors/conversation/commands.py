@@ -15,15 +15,15 @@ import trio
 
 from ...runtime.context import Context
 from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
-from ...runtime.journal.protocol import CloseQuestion, Fence, Json, NewEvent
+from ...runtime.journal.protocol import CloseQuestion, Event, Fence, Json, NewEvent
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
-from ..log.head import RunState
+from ..log.head import RunState, Status
 from ..log.inbox import Cancel, Complete, Create, Decide, Delete, Expire, Received, Resume, Say, Withdraw
 from ..log.log import ConversationLog
 from ..log.record import Run
-from ..log.topics import reply_topic, topic
+from ..log.topics import EVERYTHING, reply_topic, topic
 from ..log.void import closed, save_over
 from ..nodes.services import Services
 from . import result as results
@@ -300,7 +300,7 @@ class Commands:
             await self._stop_run()
         if self._run_is_live() and not self._log.state.read_only:
             await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
-        await erase(self._services, self._log.fence)
+        await erase(self._services, self._log.fence, self._log.state.last_seq, self._log.state.head.status)
         self.deleted = True
         del self._services.live[self._log.state.id]
 
@@ -378,12 +378,14 @@ class Commands:
                 return isinstance(command, Say)
 
 
-async def erase(services: Services, fence: Fence) -> None:
-    """Forget a conversation; tell who follows it, and who waits for the answer to a command."""
+async def erase(services: Services, fence: Fence, last_seq: int, status: Status) -> None:
+    """Forget a conversation; notify its followers, and the senders of commands without an answer."""
     id, bus = fence.stream, services.bus
     unanswered = await services.journal.delete(fence)
     services.tokens.forget(id)
     bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
+    deleted = Event(id, last_seq + 1, e.CONVERSATION_DELETED, services.wall(), {})
+    bus.publish(EVERYTHING, (deleted, status))
     for key in unanswered:
         bus.publish(reply_topic(id, key), None)
 

@@ -121,7 +121,7 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: 
         fence = await journal.claim(id, services.owner)
         inbox = await stored.inbox(journal, id, skip_damaged=True)
         if any(isinstance(each.command, Delete) for each in inbox):
-            await erase(services, fence)
+            await erase(services, fence, row.last_seq, "active")
             deleted = True
             return
         keys = [command.key for command in inbox]

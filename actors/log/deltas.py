@@ -12,6 +12,10 @@ import attrs
 from ..models.messages import Delta
 from ..tools.tool import Progress
 
+MODEL_DELTA = "model.delta"
+TOOL_PROGRESS = "tool.progress"
+"""The types of deltas in the streams of clients, beside the types of events."""
+
 
 @attrs.frozen
 class ModelDelta:

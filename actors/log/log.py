@@ -48,7 +48,7 @@ from .head import Head, fold_head
 from .record import Run
 from .state import Conversation
 from .stored import read
-from .topics import EXPIRIES, reply_topic, topic
+from .topics import EVERYTHING, EXPIRIES, reply_topic, topic
 from .waits import Waits
 from .write_behind import Ahead, Flusher
 
@@ -202,7 +202,7 @@ class ConversationLog(Waits):
         if self.ahead:
             self._ahead.hold_back(passing)
         else:
-            self.bus.publish(topic(self.state.id), passing)
+            self._publish(passing)
 
     @property
     def ahead(self) -> bool:
@@ -235,7 +235,7 @@ class ConversationLog(Waits):
         if ahead.events:
             self._ahead = Ahead()
             for each in ahead.untold:
-                self.bus.publish(topic(self.state.id), each)
+                self._publish(each)
 
     @contextmanager
     def metered(self, key: str, limit: float) -> Iterator[Meter]:
@@ -275,7 +275,11 @@ class ConversationLog(Waits):
             self.end_wait(event.id)  # its call reads the task again
         if isinstance(event, e.RunResumed) or (isinstance(event, e.ApprovalResolved) and event.token):
             self.end_credential_waits()
-        self.bus.publish(topic(stored.stream), stored)
+        self._publish(stored)
+
+    def _publish(self, item: Event | Passing) -> None:
+        self.bus.publish(topic(self.state.id), item)
+        self.bus.publish(EVERYTHING, (item, self.state.head.status))
 
     def _asked(self, approval: str) -> Asked[Any]:
         return self.state.approvals[approval].asked

@@ -27,6 +27,7 @@ from hypercorn.typing import ASGISendEvent, WebsocketAcceptEvent
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
+from wsproto.handshake import WEBSOCKET_VERSION
 
 from .errors import bare_refusal, refusal_body
 
@@ -54,11 +55,12 @@ class HTTP1(H11Protocol):
         """Ignore requests for HTTP/2."""
 
     async def _create_stream(self, request: h11.Request) -> None:
+        framings = {name for name, _ in request.headers} & _FRAMINGS
         if not request.http_version.startswith(b"1."):
             await self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
-        elif {name for name, _ in request.headers} >= _FRAMINGS or not _TARGET.match(request.target):
+        elif framings == _FRAMINGS or not _TARGET.match(request.target) or (framings and _is_socket(request)):
             # Of two framings a proxy may go by the other one, and would take for its next client's what is
-            # this one's (RFC 9112, section 6.1).
+            # this one's (RFC 9112, section 6.1). The body of a handshake would be read as frames.
             await self._refuse(HTTPStatus.BAD_REQUEST)
         elif _head_size(request) > self.config.h11_max_incomplete_size:
             # h11 looks only at what is not complete: a head that came in few pieces would pass.
@@ -67,9 +69,7 @@ class HTTP1(H11Protocol):
             await self._open_stream(request)
 
     async def _open_stream(self, request: h11.Request) -> None:
-        headers = {name: value.lower() for name, value in request.headers}
-        upgrade = b"upgrade" in map(bytes.strip, headers.get(b"connection", b"").split(b","))
-        is_socket = upgrade and headers.get(b"upgrade") == b"websocket" and request.method == b"GET"
+        is_socket = _is_socket(request)
         self.stream = (WebsocketStream if is_socket else HTTPStream)(
             self.app,
             self.config,
@@ -200,10 +200,18 @@ class WebsocketStream(WSStream):
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
+            (b"sec-websocket-version", WEBSOCKET_VERSION),
         ]
         await self.send(Response(stream_id=self.stream_id, status_code=status_code, headers=headers))
         await self.send(Body(stream_id=self.stream_id, data=body))
         await self.send(EndBody(stream_id=self.stream_id))
+
+
+def _is_socket(request: h11.Request) -> bool:
+    """The request is the handshake of a websocket."""
+    headers = {name: value.lower() for name, value in request.headers}
+    upgrade = b"upgrade" in map(bytes.strip, headers.get(b"connection", b"").split(b","))
+    return upgrade and headers.get(b"upgrade") == b"websocket" and request.method == b"GET"
 
 
 def _head_size(request: h11.Request) -> int:

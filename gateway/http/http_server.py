@@ -25,11 +25,9 @@ from .http_connection import HEAD_TIMEOUT, Connection
 
 log = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 1000
-"""Connections at the same time, followers of streams included. For one more, an idle one is closed, or it is
-turned away."""
-OPEN_FILES = 4 * MAX_CONNECTIONS
-"""How many files this process would be allowed to have open."""
+MAX_CONNECTIONS = 2000
+"""Connections at the same time, unless `open_server` is told otherwise. For one more, an idle one is closed,
+or it is turned away."""
 BACKLOG = 256
 MAX_HEAD = 2**16
 """Bytes of a request before its body, however the network cuts them."""
@@ -72,7 +70,7 @@ def _refused(host: str, port: int, error: OSError | UnicodeError) -> BindError:
 class Server:
     """Accepts connections from when it is opened until it drains."""
 
-    def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int) -> None:
         self._app = app
         self._listeners = [_listener(sock) for sock in sockets]
         self._config = _config()
@@ -80,8 +78,8 @@ class Server:
         self._accepting = trio.CancelScope()
         self._done = trio.Event()
         self._open: set[Connection] = set()
-        self._files = _allowed_files() // 2
-        """Connections that leave the agent as many files: it needs them for tools and models."""
+        self.max_connections = min(max_connections, _allowed_files(4 * max_connections) // 2)
+        """As many connections at the same time. They leave the agent as many files, for tools and models."""
         self.host, self.port = sockets[0].getsockname()[:2]
 
     @property
@@ -133,7 +131,7 @@ class Server:
         return found
 
     async def _converse(self, stream: trio.SocketStream) -> None:
-        if len(self._open) >= min(MAX_CONNECTIONS, self._files) and not self._make_room():
+        if len(self._open) >= self.max_connections and not self._make_room():
             await _turn_away(stream)
             return
         connection = Connection(self._app, self._config, self._context, stream)
@@ -146,12 +144,12 @@ class Server:
             self._open.remove(connection)
 
 
-def _allowed_files() -> int:
+def _allowed_files(wanted: int) -> int:
     """How many files may be open: more than many systems begin with, where they let a process say so."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES:
-        return OPEN_FILES
-    allowed = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return allowed
 
@@ -168,13 +166,15 @@ async def _turn_away(stream: trio.SocketStream) -> None:
 
 
 @asynccontextmanager
-async def open_server(app: ASGIFramework, sockets: Sequence[socket.socket]) -> AsyncIterator[Server]:
+async def open_server(
+    app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int = MAX_CONNECTIONS
+) -> AsyncIterator[Server]:
     """Serve `app` on `sockets` of `bind`. Leaving closes every connection at once; drain first.
 
     Raises `BindError`.
     """
     try:
-        server = Server(app, sockets)
+        server = Server(app, sockets, max_connections)
     except OSError as error:
         host, port = sockets[0].getsockname()[:2]
         raise _refused(host, port, error) from error

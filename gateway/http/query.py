@@ -56,6 +56,20 @@ def word(query: Mapping[str, str], name: str, words: Sequence[W]) -> W | None:
     raise invalid(name, f"{name} must be one of {', '.join(words)}")
 
 
+def flag(query: Mapping[str, str], name: str) -> bool:
+    return word(query, name, ("true", "false")) == "true"
+
+
+def several(query: Mapping[str, str], name: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The words of a comma-separated list, at most `MAX_LIMIT`; each has to be one of `known`, if given."""
+    words = tuple(filter(None, query.get(name, "").split(",")))
+    if len(words) > MAX_LIMIT:
+        raise invalid(name, f"{name} must have at most {MAX_LIMIT} words")
+    if known is not None and (strange := [each for each in words if each not in known]):
+        raise invalid(name, f"{name} has no {strange[0][:50]!r}", f"It knows {', '.join(known)}.")
+    return words
+
+
 def text(query: Mapping[str, str], name: str) -> str | None:
     given = query.get(name)
     if given is not None and len(given) > MAX_TEXT:

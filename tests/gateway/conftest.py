@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import attrs
@@ -16,6 +16,7 @@ from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.lists import ConversationItem, ConversationPage, ListedTool, LogEnd
 from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import Passing
 from stopgo.actors.log.event_json import encode
@@ -196,6 +197,16 @@ class FakeAgent:
     def health(self) -> Health:
         server = PartHealth("resources", "connected" if self.ready else "connecting", None)
         return Health(self.ready, (server,), (), PartHealth("journal", "ready"))
+
+    @contextmanager
+    def all_events(self, **options: Any) -> Iterator[AsyncIterator[Watched]]:
+        self.calls.append(("all_events", (), options))
+        yield self._watched()
+
+    async def _watched(self) -> AsyncGenerator[Watched, None]:
+        for event in self.log:
+            yield Announced(event, "waiting_approval")
+        await trio.sleep_forever()
 
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False

@@ -185,7 +185,7 @@ async def test_a_body_that_does_not_come_in_time_is_not_waited_for(
         ("GET", "/conversations/"),
         ("GET", "//health"),
         ("GET", "/static/x"),
-        ("GET", "/events"),
+        ("GET", "/event"),
         ("POST", "/agui"),
         ("GET", "/asyncapi.json"),
         ("GET", "/%2e%2e/etc/passwd"),

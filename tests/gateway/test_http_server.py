@@ -416,9 +416,9 @@ async def test_leaving_closes_what_is_still_open(
 
 
 async def test_one_connection_too_many_is_turned_away(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+    server: Server, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr("stopgo.gateway.http.http_server.MAX_CONNECTIONS", 2)
+    server.max_connections = 2
     async with await connect(get("/slow")), await connect(get("/slow")) as leaving:
         await settled()
         async with await connect(b"") as refused:
@@ -434,11 +434,11 @@ async def test_one_connection_too_many_is_turned_away(
 
 @pytest.mark.parametrize("said", [b"", get("/quick")[:-1], get("/quick")])
 async def test_idle_connections_and_unfinished_heads_keep_nobody_out(
-    probe: Probe, connect: Connect, monkeypatch: pytest.MonkeyPatch, said: bytes
+    probe: Probe, server: Server, connect: Connect, said: bytes
 ) -> None:
     """The oldest of them make room at once; a connection that is answered never does."""
     bound = 20
-    monkeypatch.setattr("stopgo.gateway.http.http_server.MAX_CONNECTIONS", bound)
+    server.max_connections = bound
     async with AsyncExitStack() as stack:
         busy = await stack.enter_async_context(await connect(get("/begun")))
         await settled()

@@ -220,6 +220,7 @@ async def test_deltas_come_when_asked_for_and_have_no_id(agent: Any, client: htt
         ModelDelta(*where, ArgumentsDelta(1, "resources_add", '{"na')),
     ]
     said = {
+        "type": "model.delta",
         "conversation_id": ex.CONVERSATION_ID,
         "key": "1/:2",
         "node": "agent",
@@ -249,6 +250,7 @@ async def test_progress_comes_with_the_deltas(agent: Any, client: httpx2.AsyncCl
         ToolProgress(*where, Progress(4)),
     ]
     said = {
+        "type": "tool.progress",
         "conversation_id": ex.CONVERSATION_ID,
         "key": "1/:2.0",
         "node": "agent",

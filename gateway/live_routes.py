@@ -1,0 +1,118 @@
+"""Live streams: the events of one conversation, replayed and then followed, and those of all conversations.
+
+Each comes as server-sent events and as a websocket, with the same frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractContextManager, aclosing
+from typing import get_args
+
+import attrs
+
+from ..actors.agent import Agent
+from ..actors.common.errors import AgentError
+from ..actors.conversation.watch import Watched
+from ..actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS
+from ..actors.log.events import CONVERSATION_DELETED, TYPES
+from ..actors.log.head import Status
+from .frames import as_message, as_sse
+from .http import query, sse
+from .http.event_stream import StreamBody, stream_reply
+from .http.quart_app import Watch
+from .http.request import Request
+from .http.responses import Reply, View
+from .http.web_socket import Socket
+
+RETRY = 1.0
+"""Seconds after which a client whose stream ended comes back."""
+STATUSES: tuple[Status, ...] = get_args(Status)
+FRAME_TYPES = (*TYPES, CONVERSATION_DELETED, MODEL_DELTA, TOOL_PROGRESS)
+TYPE_FILTERS = (*FRAME_TYPES, *dict.fromkeys(f"{name.partition('.')[0]}.*" for name in FRAME_TYPES))
+
+
+@attrs.frozen
+class Live:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {"followConversation": self.follow, "watchEvents": self.watch}
+
+    def sockets(self) -> Mapping[str, Watch]:
+        """By id of the operation."""
+        return {"followConversationSocket": self.follow_socket, "watchEventsSocket": self.watch_socket}
+
+    # ------------------------------------------------------------- one conversation
+
+    async def follow(self, request: Request, id: str) -> Reply:
+        after, deltas = await self._place(request, id)
+        if request.method == "HEAD":
+            return stream_reply()
+        return stream_reply(StreamBody(self._replayed(id, after, deltas), self.agent.draining, id))
+
+    async def follow_socket(self, socket: Socket, id: str) -> None:
+        after, deltas = await self._place(socket.request, id)
+        await socket.accept()
+        try:
+            async with aclosing(self.agent.events(id, after, deltas=deltas)) as events:
+                async for event in events:
+                    await socket.send(as_message(event))
+        except AgentError as error:
+            if error.code != "conversation_not_found":
+                await socket.close(1011, error.code)
+                return
+        await socket.close(1000, "conversation deleted")
+
+    async def _place(self, request: Request, id: str) -> tuple[int, bool]:
+        """Where the stream begins, and whether it has deltas."""
+        query.known(request.args, ("after", "deltas"))
+        if (
+            "Last-Event-ID" in request.headers
+        ):  # a client that comes back; newer than the address it first used
+            after = query.whole_number(request.headers["Last-Event-ID"], "Last-Event-ID", least=0)
+        else:
+            after = query.number(request.args, "after", default=0, least=0)
+        deltas = query.flag(request.args, "deltas")
+        end = await self.agent.log_end(id)
+        request.concerns(id, end.session_id)
+        if after > end.last_seq:
+            raise query.invalid("after", f"the last event is {end.last_seq}, not {after}")
+        return after, deltas
+
+    async def _replayed(self, id: str, after: int, deltas: bool) -> AsyncGenerator[bytes, None]:
+        yield sse.retry(RETRY)
+        async with aclosing(self.agent.events(id, after, deltas=deltas)) as events:
+            async for event in events:
+                yield as_sse(event)
+
+    # ------------------------------------------------------------ all conversations
+
+    async def watch(self, request: Request) -> Reply:
+        watched = self._watched(request)
+        if request.method == "HEAD":
+            return stream_reply()
+        return stream_reply(StreamBody(_live(watched), self.agent.draining, "-"))
+
+    async def watch_socket(self, socket: Socket) -> None:
+        with self._watched(socket.request) as events:  # before the handshake is answered
+            await socket.accept()
+            async for event in events:
+                await socket.send(as_message(event))
+
+    def _watched(self, request: Request) -> AbstractContextManager[AsyncIterator[Watched]]:
+        query.known(request.args, ("status", "type", "conversation", "deltas"))
+        return self.agent.all_events(
+            statuses=query.several(request.args, "status", STATUSES),
+            types=query.several(request.args, "type", TYPE_FILTERS),
+            conversations=query.several(request.args, "conversation"),
+            deltas=query.flag(request.args, "deltas"),
+        )
+
+
+async def _live(watched: AbstractContextManager[AsyncIterator[Watched]]) -> AsyncGenerator[bytes, None]:
+    with watched as events:
+        yield sse.retry(RETRY)  # the head of the reply leaves with this
+        async for event in events:
+            yield as_sse(event)

@@ -1,0 +1,92 @@
+"""Watching all conversations: live, filtered, with a gap where a slow watcher has missed events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from stopgo.actors.conversation.watch import BUFFER, Announced, Filter, Gap, Watched
+from stopgo.actors.log.deltas import ModelDelta, Passing, ToolProgress
+from stopgo.actors.models.messages import TextDelta
+from stopgo.actors.tools.tool import Progress
+from stopgo.runtime.journal.protocol import Event
+from tests.actors.world import DESTRUCTIVE, World, call, events, say, use
+
+EVENT = Event("c1", 5, "approval.requested", 0.0, {})
+DELTA = ModelDelta("c1", 5, "1/:1", "agent", "fast", 1, TextDelta("He"))
+PROGRESS = ToolProgress("c1", 5, "1/:1.0", 1, "agent", "index", "files", Progress(1.0))
+
+
+async def rest(watched: AsyncIterator[Watched]) -> list[Watched]:
+    return [each async for each in watched]
+
+
+async def test_every_event_of_every_conversation_comes_with_the_status_after_it(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        before = (await agent.start_conversation()).conversation.id
+        with agent.all_events() as watched:
+            asked = await agent.start_conversation("go")
+            await agent.send(before, "hi")
+            await agent.delete(before)
+            stored = await events(world.journal, asked.conversation.id)
+            [question] = asked.conversation.head.pending
+            await agent.decide(question, {"approved": True})
+    seen = [each for each in await rest(watched) if isinstance(each, Announced)]
+    ours = [each for each in seen if each.event.stream == asked.conversation.id]
+    assert [each.event for each in ours][: len(stored)] == list(stored)
+    statuses = {each.event.type: each.status for each in ours}
+    assert statuses["approval.requested"] == statuses["run.waiting"] == "waiting_approval"
+    assert statuses["run.started"] == statuses["approval.resolved"] == statuses["run.finished"] == "active"
+    theirs = [each.event for each in seen if each.event.stream == before]
+    assert theirs[0].seq == 2  # its first event is older than the watch
+    assert [each.seq for each in theirs] == list(range(2, 2 + len(theirs)))
+    assert theirs[-1].type == "conversation.deleted"
+
+
+async def test_a_slow_watcher_gets_a_gap_in_place_of_what_it_missed(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.plan("agent", *[say("done")] * (BUFFER // 3))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+        with agent.all_events() as watched:
+            for _ in range(BUFFER // 3):
+                await agent.send(id, "hi")
+            last = (await agent.get(id)).last_seq
+    seen = await rest(watched)
+    assert [at for at, each in enumerate(seen) if isinstance(each, Gap)] == [0]
+    seqs = [each.event.seq for each in seen[1:] if isinstance(each, Announced)]
+    assert seqs == list(range(last - BUFFER + 1, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "item", "passes"),
+    [
+        ({}, EVENT, True),
+        ({}, DELTA, False),
+        ({"deltas": True}, DELTA, True),
+        ({"deltas": True}, PROGRESS, True),
+        ({"statuses": ["waiting_approval"]}, EVENT, True),
+        ({"statuses": ["completed", "active"]}, EVENT, False),
+        ({"conversations": ["c2", "c1"]}, EVENT, True),
+        ({"conversations": ["c2"]}, EVENT, False),
+        ({"conversations": ["c2"], "deltas": True}, PROGRESS, False),
+        ({"types": ["approval.requested"]}, EVENT, True),
+        ({"types": ["approval.*"]}, EVENT, True),
+        ({"types": ["approval"]}, EVENT, False),
+        ({"types": ["run.*", "approval.void"]}, EVENT, False),
+        ({"types": ["run.*"], "deltas": True}, DELTA, False),
+        ({"types": ["model.delta"], "deltas": True}, DELTA, True),
+        ({"types": ["tool.*"], "deltas": True}, PROGRESS, True),
+        ({"types": ["approval.*"], "conversations": ["c2"]}, EVENT, False),
+    ],
+)
+def test_what_a_filter_lets_pass(wanted: dict[str, Any], item: Event | Passing, passes: bool) -> None:
+    assert Filter(**wanted).wants(item, "waiting_approval") is passes

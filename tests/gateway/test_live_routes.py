@@ -1,0 +1,140 @@
+"""Websockets and the stream of all conversations, in front of an agent whose events the test decides."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+from trio.testing import MockClock
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
+
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.log import events
+from stopgo.actors.log.deltas import ModelDelta
+from stopgo.actors.models.messages import TextDelta
+from stopgo.gateway import examples as ex
+from stopgo.gateway.http.http_protocol import HEARTBEAT_INTERVAL
+from stopgo.gateway.http.http_server import Server
+from stopgo.runtime.journal.protocol import NewEvent
+
+pytestmark = pytest.mark.repeat(3)
+
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+PATH = f"/conversations/{ex.CONVERSATION_ID}/ws"
+
+
+@asynccontextmanager
+async def socket(server: Server, path: str) -> AsyncIterator[WebSocketConnection]:
+    async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream, trio.open_nursery() as nursery:
+        connection = await wrap_client_stream(nursery, stream, f"127.0.0.1:{server.port}", path)
+        yield connection
+        await connection.aclose()
+
+
+async def frames(connection: WebSocketConnection, many: int) -> list[dict[str, Any]]:
+    return [json.loads(await connection.get_message()) for _ in range(many)]
+
+
+async def close_of(connection: WebSocketConnection) -> tuple[int, str | None]:
+    with pytest.raises(ConnectionClosed) as caught:
+        await connection.get_message()
+    assert caught.value.reason is not None
+    return caught.value.reason.code, caught.value.reason.reason
+
+
+async def test_what_is_stored_comes_first_and_then_what_follows(agent: Any, server: Server) -> None:
+    agent.deltas = [ModelDelta(ex.CONVERSATION_ID, 6, "1/:2", "agent", "fast", 1, TextDelta("Hel"))]
+    async with socket(server, f"{PATH}?after=4&deltas=true") as connection:
+        seen = await frames(connection, 3)
+        agent.deltas = []
+        agent.grow(events.ConversationCompleted())
+        seen += await frames(connection, 1)
+    assert [each.get("seq") for each in seen] == [5, 6, None, 7]
+    assert (seen[2]["type"], seen[2]["text"]) == ("model.delta", "Hel")
+
+
+async def test_the_same_frames_come_as_server_sent_events(
+    agent: Any, server: Server, client: httpx2.AsyncClient
+) -> None:
+    async with socket(server, PATH) as connection, socket(server, "/events/ws") as every:
+        seen, watched = await frames(connection, 6), await frames(every, 6)
+    for path, expected in ((f"/conversations/{ex.CONVERSATION_ID}/events", seen), ("/events", watched)):
+        data = []
+        async with client.stream("GET", path) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    data.append(json.loads(line.removeprefix("data: ")))
+                if len(data) == 6:
+                    break
+        assert data == expected
+    assert watched == [{**each, "status": "waiting_approval"} for each in seen]
+
+
+async def test_a_deleted_conversation_ends_with_its_last_frame(agent: Any, server: Server) -> None:
+    async with socket(server, f"{PATH}?after=6") as connection:
+        agent.publish(NewEvent(events.CONVERSATION_DELETED, {}))
+        [last] = await frames(connection, 1)
+        assert (last["type"], last["seq"]) == ("conversation.deleted", 7)
+        assert await close_of(connection) == (1000, "conversation deleted")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (AgentError("conversation_not_found", "it was deleted"), 1000, "conversation deleted"),
+        (AgentError("conversation_broken", "it is damaged"), 1011, "conversation_broken"),
+        (RuntimeError("secret"), 1011, "internal error "),
+    ],
+)
+async def test_a_failure_is_a_close_code(
+    agent: Any, server: Server, error: Exception, code: int, reason: str
+) -> None:
+    agent.raises["events"] = error
+    async with socket(server, f"{PATH}?after=6") as connection:
+        closed = await close_of(connection)
+    assert closed[0] == code
+    assert str(closed[1]).startswith(reason)
+    assert "secret" not in str(closed[1])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        (f"{PATH}?after=7", 400, "invalid_request"),
+        (f"{PATH}?afer=7", 400, "invalid_request"),
+        ("/conversations/other/ws", 404, "conversation_not_found"),
+        ("/events/ws?type=run", 400, "invalid_request"),
+        ("/events/ws?status=busy", 400, "invalid_request"),
+    ],
+)
+async def test_mistakes_are_refused_before_the_handshake(
+    agent: Any, client: httpx2.AsyncClient, path: str, status: int, code: str
+) -> None:
+    answer = await client.get(path, headers=HANDSHAKE)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_a_silent_socket_has_a_heartbeat(agent: Any, server: Server, autojump_clock: MockClock) -> None:
+    async with socket(server, f"{PATH}?after=6") as connection:
+        begun = trio.current_time()
+        for _ in range(3):
+            assert await frames(connection, 1) == [{"type": "heartbeat"}]
+        assert 3 * HEARTBEAT_INTERVAL <= trio.current_time() - begun <= 6 * HEARTBEAT_INTERVAL + 1
+
+
+async def test_a_server_that_stops_says_so(agent: Any, server: Server) -> None:
+    async with socket(server, f"{PATH}?after=6") as one, socket(server, "/events/ws") as every:
+        await frames(every, 6)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.drain)
+            assert await close_of(one) == (1001, "shutting down")
+            assert await close_of(every) == (1001, "shutting down")
+    assert agent.following == 0
