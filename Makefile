@@ -15,7 +15,7 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs providers agents crash simulate mutants bench build lock npm npm-servers conformance a2a-tck setup clean
+.PHONY: help run test check docs providers agents crash simulate mutants bench build reference lock npm npm-servers conformance a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -33,6 +33,7 @@ help:
 	@echo "make npm-servers  public tool servers and an A2A client into build/npm, for the tests (needs node)"
 	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
 	@echo "make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
+	@echo "make reference    write the generated tables of docs/reference"
 	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "make clean        remove what was built; keeps data/ and .venv/"
 
@@ -111,6 +112,9 @@ build/a2a-tck/.installed: testdata/a2a-tck/kit-requirements.txt
 	@$(PYTHON) -m venv build/a2a-tck/venv
 	@build/a2a-tck/venv/bin/python -m pip install --quiet -r testdata/a2a-tck/kit-requirements.txt
 	@touch $@
+
+reference: $(SETUP)
+	@"$(BIN)/python" -m tests.reference_tables
 
 lock: $(SETUP)
 	@$(LOCK) --build-deps-for wheel -o requirements.lock $(ARGS) pyproject.toml

@@ -13,11 +13,10 @@ from ..runtime.journal.protocol import QuestionState
 from . import views
 from .conversation_routes import accepted, turn_reply
 from .http import headers, query
-from .http.chunked_json import parted
 from .http.errors import STATUS, error_reply
 from .http.request import Request
 from .http.responses import Reply, View, reply, reply_in_parts
-from .schemas import KINDS
+from .wire.shapes import KINDS
 
 STATES: tuple[QuestionState, ...] = get_args(QuestionState)
 
@@ -39,11 +38,7 @@ class Approvals:
             limit=query.limit(args),
             cursor=query.text(args, "cursor"),
         )
-        body: views.Json = {
-            "approvals": views.approvals_view(page.questions),
-            **views.rest_of_page(page.next_cursor, page.damaged),
-        }
-        return await reply_in_parts(parted(body))
+        return await reply_in_parts(views.approvals_view(page))
 
     async def get(self, request: Request, uuid: str) -> Reply:
         question = await self.agent.approval(uuid)

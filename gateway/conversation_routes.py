@@ -12,10 +12,10 @@ from ..actors.log.events import Origin
 from . import views
 from .http import headers, query
 from .http.body import message_of
-from .http.chunked_json import parted
 from .http.errors import RequestError
 from .http.request import Request, concerns
 from .http.responses import Reply, View, nothing, reply_in_parts
+from .wire.shapes import ConversationBody
 
 
 @attrs.frozen
@@ -58,19 +58,13 @@ class Conversations:
             cursor=query.text(args, "cursor"),
             full=query.word(args, "view", ("full",)) == "full",
         )
-        tree = self.agent.config.has_tree
-        body: views.Json = {
-            "conversations": views.items_view(page.conversations, tree=tree),
-            "summary": views.tally_view(page.tally),
-            **views.rest_of_page(page.next_cursor, page.broken),
-        }
-        return await reply_in_parts(parted(body))
+        return await reply_in_parts(views.conversations_view(page, tree=self.agent.config.has_tree))
 
     async def get(self, request: Request, id: str) -> Reply:
         conversation = await self.agent.get(id)
         concerns(conversation.id, conversation.head.session_id)
         view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
-        return await reply_in_parts(parted({"conversation": view}))
+        return await reply_in_parts(ConversationBody(conversation=view))
 
     async def send(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)

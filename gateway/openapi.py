@@ -1,14 +1,15 @@
-"""The OpenAPI 3.1 document, made of the table of routes. Pure."""
+"""The OpenAPI 3.1 document, made of the table of routes and the shapes. Pure."""
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 from typing import Any
 
+from .http.chunked_json import encode
 from .operation import OTHERWISE, Answer, Operation, Parameter
-from .operations import OPERATIONS
-from .schemas import SCHEMAS, ref
+from .operations import TAGS
+from .wire.declaration import Shape
+from .wire.shape_schema import components, is_never_empty, schema
 
 DISTRIBUTION = "agent-stop-and-go"
 
@@ -16,34 +17,32 @@ DISTRIBUTION = "agent-stop-and-go"
 def document(name: str, description: str) -> bytes:
     """The document of an agent, as JSON."""
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
-    return json.dumps(
+    for tag, operations in TAGS.items():
+        for operation in operations:
+            methods = paths.setdefault(operation.path, {})
+            methods[operation.method.lower()] = _operation(operation, tag)
+    return encode(
         {
             "openapi": "3.1.0",
             "info": {"title": name, "description": description, "version": version(DISTRIBUTION)},
             "servers": [{"url": "/"}],
-            "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in OPERATIONS)],
+            "tags": [{"name": tag} for tag in TAGS],
             "paths": paths,
             "components": {
-                "schemas": SCHEMAS,
+                "schemas": components(),
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
             },
-        },
-        ensure_ascii=False,
-    ).encode()
+        }
+    )
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: Operation, tag: str) -> dict[str, Any]:
+    answers = {str(answer.status): _answer(answer) for answer in operation.answers}
     described: dict[str, Any] = {
         "operationId": operation.id,
-        "tags": [operation.tag],
+        "tags": [tag],
         "summary": operation.summary,
-        "responses": {str(answer.status): _answer(answer) for answer in operation.answers},
-    }
-    described["responses"]["default"] = {
-        "description": OTHERWISE,
-        "content": {"application/json": {"schema": ref("Error")}},
+        "responses": {**answers, "default": _answer(OTHERWISE)},
     }
     if operation.description:
         described["description"] = operation.description
@@ -54,11 +53,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
         _parameter(parameter) for parameter in operation.parameters if parameter.name != "Authorization"
     ]
     if operation.body is not None:
-        content = {"schema": operation.body, "example": operation.example}
         described["requestBody"] = {
-            # A decision may be said in several fields, but in one of them.
-            "required": "required" in operation.body or "$ref" in operation.body,
-            "content": {"application/json": content},
+            "required": is_never_empty(type(operation.body)),
+            "content": {"application/json": _content(operation.body)},
         }
     return described
 
@@ -69,17 +66,22 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "in": parameter.where,
         "required": parameter.where == "path",
         "description": parameter.description,
-        "schema": parameter.schema,
+        "schema": schema(parameter.type),
     }
-    if parameter.example is not None:
-        described["example"] = parameter.example
-    return described
+    return described if parameter.example is None else {**described, "example": parameter.example}
+
+
+def _content(body: Any) -> dict[str, Any]:
+    """`body` is an example or a type."""
+    if isinstance(body, Shape):
+        return {"schema": schema(type(body)), "example": body}
+    return {"schema": schema(body)}
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
-    if answer.schema is not None:
-        content: dict[str, Any] = {"schema": answer.schema}
+    if answer.body is not None:
+        content = _content(answer.body)
         if answer.example is not None:
             content["example"] = answer.example
         described["content"] = {answer.content_type: content}

@@ -1,16 +1,17 @@
-"""What one operation is: what it takes, and all that it answers. Pure."""
+"""One operation: its parameters and all of its answers. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import attrs
 
 from . import examples as ex
-from .schemas import STRING, Schema, ref
-
-Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+from .wire.declaration import Shape, With
+from .wire.shapes import Turn
+from .wire.system_shapes import Error
 
 
 @attrs.frozen
@@ -18,79 +19,119 @@ class Parameter:
     name: str
     where: Literal["path", "query", "header"]
     description: str
-    schema: Schema = STRING
-    example: Any = None
+    type: Any = str
+    example: str | None = None
+
+
+def query(name: str, description: str, type: Any = str, **schema: Any) -> Parameter:
+    """`schema` has keywords beside those of the type."""
+    return Parameter(name, "query", description, Annotated[type, With(**schema)])
+
+
+def header(name: str, description: str, type: Any = str, **schema: Any) -> Parameter:
+    return attrs.evolve(query(name, description, type, **schema), where="header")
 
 
 @attrs.frozen
 class Answer:
     status: int
     description: str
-    schema: Schema | None = None
+    body: Any = None
+    """A shape that is an example, or the type of the body; None: there is no body."""
     example: Any = None
+    """Of a body that is no shape of its own."""
     content_type: str = "application/json"
     headers: Mapping[str, str] = {}
-    """What the headers say that only this answer has."""
+    """Headers that only this answer has, with their meanings."""
 
 
 @attrs.frozen
 class Operation:
     id: str
-    method: Method
-    path: str
-    """Variables in braces, as OpenAPI writes them."""
-    tag: str
+    route: str
+    """Method and path, with variables in braces as OpenAPI writes them."""
     summary: str
-    answers: tuple[Answer, ...]
-    parameters: tuple[Parameter, ...] = ()
-    body: Schema | None = None
-    example: Mapping[str, Any] | None = None
-    """Of the body."""
+    own_answers: tuple[Answer, ...]
+    """The first is that of success. Others follow from the route."""
+    own_parameters: tuple[Parameter, ...] = ()
+    """Others follow from the route."""
+    body: Shape | None = None
+    """An example of the request's body."""
     description: str = ""
 
+    @property
+    def method(self) -> str:
+        return self.route.split()[0]
 
-def turn(description: str, example: Mapping[str, Any]) -> Answer:
-    return Answer(200, description, ref("Turn"), example)
+    @property
+    def path(self) -> str:
+        return self.route.split()[1]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        variables = (VARIABLES[name] for name in re.findall(r"{(\w+)}", self.path))
+        return (*variables, *((KEY,) if self.method == "POST" else ()), *self.own_parameters)
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """By status. An answer of its own stands in place of the common one with its status."""
+        common = {each.status: each for name, each in NOT_FOUND.items() if f"{{{name}}}" in self.path}
+        common |= {each.status: each for each in COMMON.get(self.method, ())}
+        own = {each.status: each for each in self.own_answers}
+        return tuple(each for _, each in sorted((common | own).items()))
 
 
 def error(status: int, description: str) -> Answer:
-    headers = {"Retry-After": "Seconds until asking again may help"} if status in (429, 503) else {}
-    return Answer(status, description, ref("Error"), headers=headers)
+    headers = {"Retry-After": "Seconds until a retry may succeed"} if status in (429, 503) else {}
+    return Answer(status, description, Error, headers=headers)
 
 
 LOCATION = {"Location": "The path of the conversation"}
 ACCEPTED = Answer(
     202,
-    "With `Prefer: respond-async`: on disk, and `Location` tells where to look",
-    ref("Turn"),
-    {"conversation": ex.NEW},
+    "With `Prefer: respond-async`: the request is on disk; `Location` is where to look",
+    Turn(conversation=ex.NEW),
     headers={**LOCATION, "Preference-Applied": "`respond-async`"},
 )
 INVALID = error(400, "`invalid_request`, or `invalid_cursor`; `field` names the parameter")
-NO_CONVERSATION = error(404, "`conversation_not_found`")
-NO_APPROVAL = error(404, "`approval_not_found`")
 STOPPING = error(
-    503, "`shutting_down`; `accepted` says whether the request is on disk. `stopped`: nobody knows"
+    503, "`shutting_down`: `accepted` says whether the request is on disk. `stopped`: its outcome is unknown"
 )
-OTHERWISE = (
+OTHERWISE = Answer(
+    0,
     "Any route: `cross_site` (403), `wrong_host` (421), `internal_error` or `conversation_broken` (500), "
-    "`too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). What is no HTTP/1: "
-    "400, 431, 501"
+    "`too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). Requests that are not "
+    "HTTP/1: 400, 431, 501",
+    Error,
 )
-"""What the other answers leave out."""
+"""All other answers."""
 
 MALFORMED = "`invalid_request_body`, `invalid_idempotency_key` or `invalid_token`"
-REUSED = "`idempotency_key_reused`: the key came with another body before"
-_POST = (
-    error(400, MALFORMED),
-    error(413, "`body_too_large`: more than 1 MiB"),
-    error(422, REUSED),
-    STOPPING,
+REUSED = "`idempotency_key_reused`: the key was already used for a different request"
+NOT_FOUND = {
+    "id": error(404, "`conversation_not_found`"),
+    "uuid": error(404, "`approval_not_found`"),
+    "name": error(404, "`tool_not_found`"),
+}
+"""By the variable in the path."""
+COMMON = {
+    "POST": (
+        error(400, MALFORMED),
+        error(413, "`body_too_large`: more than 1 MiB"),
+        error(422, REUSED),
+        STOPPING,
+    ),
+    "DELETE": (STOPPING,),
+}
+"""By method."""
+VARIABLES = {
+    "id": Parameter("id", "path", "Id of the conversation", example=ex.CONVERSATION_ID),
+    "uuid": Parameter("uuid", "path", "UUID of the approval", example=ex.APPROVAL_ID),
+    "name": Parameter("name", "path", "Name of the tool, as in `GET /tools`", example=ex.TOOL.name),
+}
+KEY = header(
+    "Idempotency-Key",
+    "Makes it safe to repeat the request: a repeat has no effect and gets the first answer",
+    minLength=1,
+    maxLength=255,
 )
-
-
-def posted(*own: Answer) -> tuple[Answer, ...]:
-    """The answers of a POST: its own, and those of all POSTs that have none of its own in their place."""
-    known = {answer.status for answer in own}
-    common = (answer for answer in _POST if answer.status not in known)
-    return tuple(sorted((*own, *common), key=lambda answer: answer.status))

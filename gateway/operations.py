@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Literal
+
 import attrs
 
+from ..actors.log.head import Status
+from ..runtime.journal.protocol import QuestionState
 from . import examples as ex
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (
@@ -11,356 +16,186 @@ from .operation import (
     INVALID,
     LOCATION,
     MALFORMED,
-    NO_APPROVAL,
-    NO_CONVERSATION,
     REUSED,
-    STOPPING,
     Answer,
     Operation,
-    Parameter,
     error,
-    posted,
-    turn,
+    header,
+    query,
 )
-from .schemas import (
-    APPROVAL_KINDS,
-    APPROVAL_STATES,
-    COUNT,
-    STATUSES,
-    STRING,
-    array,
-    ref,
-    shape,
-    words,
-)
+from .wire import shapes as w
+from .wire import system_shapes as s
+from .wire.frame_shapes import Frame
 
-CONVERSATION = Parameter("id", "path", "Id of the conversation", example=ex.CONVERSATION_ID)
-APPROVAL = Parameter("uuid", "path", "UUID of the approval", example=ex.APPROVAL_ID)
-LIMIT = Parameter(
-    "limit",
-    "query",
-    "How many at most",
-    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 50},
-)
-CURSOR = Parameter("cursor", "query", "`next_cursor` of the page before")
-KEY = Parameter(
-    "Idempotency-Key",
-    "header",
-    "Makes the request safe to send again: a repeat does nothing and gets the first answer",
-    {"type": "string", "minLength": 1, "maxLength": 255},
-)
-PREFER = Parameter(
-    "Prefer", "header", "`respond-async`: 202 as soon as the request is on disk", words("respond-async")
-)
-SESSION = Parameter(
+LIMIT = query("limit", "Maximum number of items", int, minimum=1, maximum=MAX_LIMIT, default=50)
+CURSOR = query("cursor", "`next_cursor` of the previous page")
+AFTER = query("after", "Only events after this seq", int, default=0)
+DELTAS = query("deltas", "Also deltas of replies and the progress of calls", Literal["true", "false"])
+PREFER = header("Prefer", "`respond-async`: 202 as soon as the request is on disk", Literal["respond-async"])
+SESSION = header(
     "X-Session-ID",
-    "header",
-    "Session of a new conversation; one is made when absent",
-    {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    "Session of the new conversation; one is made when absent",
+    pattern="^[A-Za-z0-9_-]{1,64}$",
 )
-TOKEN = Parameter("Authorization", "header", "`Bearer TOKEN`, forwarded to tool servers, never stored")
+TOKEN = header("Authorization", "`Bearer TOKEN`, forwarded to tool servers, never stored")
 
-AFTER = Parameter("after", "query", "Only events after this seq", {**COUNT, "default": 0})
-DELTAS = Parameter(
-    "deltas", "query", "Also model replies while they arrive, and progress of calls", words("true", "false")
+ENDED = w.Turn(conversation=ex.ENDED, result=ex.FINISHED)
+UNTIL = (
+    "The answer comes when the turn has finished, or when only a person or a credential can move it on. "
+    "If the client disconnects, the turn continues."
 )
 
-MESSAGE_BODY = shape({}, {"message": STRING})
-PAGE = {"next_cursor": STRING, "broken": array(ref("Error"))}
-
-
-SYSTEM = (
-    Operation(
-        "getHealth",
-        "GET",
-        "/health",
-        "system",
-        "Is the process alive?",
-        (Answer(200, "It is", shape({"status": STRING}), {"status": "ok"}),),
-    ),
-    Operation(
-        "getReadiness",
-        "GET",
-        "/health/ready",
-        "system",
-        "Are the tool servers, the models and the store ready?",
-        (
-            Answer(200, "All of them", ref("Readiness"), ex.READINESS),
-            Answer(503, "Not all of them", ref("Readiness")),
-        ),
-    ),
-    Operation(
-        "listTools",
-        "GET",
-        "/tools",
-        "system",
-        "Every tool, and whether it runs, asks or is denied",
-        (
-            Answer(
-                200,
-                "The tools",
-                shape({"tools": array(ref("Tool")), "warnings": array(STRING)}),
-                {"tools": [ex.TOOL], "warnings": []},
-            ),
-        ),
-    ),
-    Operation(
-        "acceptTool",
-        "POST",
-        "/tools/{name}/accept",
-        "system",
-        "Let the weaker hints of a tool count from now on",
-        posted(
-            Answer(200, "They count, or did so before", shape({"tool": ref("Tool")}), {"tool": ex.TOOL}),
-            error(400, f"`invalid_request`: there is no `hash`; {MALFORMED}"),
-            error(404, "`tool_not_found`"),
-            error(409, "`tool_changed`: its definition has another hash by now"),
-        ),
-        (Parameter("name", "path", "Name of the tool, as `GET /tools` has it", example=ex.TOOL["name"]),),
-        shape({"hash": STRING}),
-        {"hash": ex.HASH},
-        "`hash` is that of the definition that was looked at, in `held` of `GET /tools`. To do it again "
-        "changes nothing, so it needs no `Idempotency-Key`.",
-    ),
-    Operation(
-        "getDocs",
-        "GET",
-        "/docs",
-        "system",
-        "This documentation",
-        (Answer(200, "A page", STRING, content_type="text/html"),),
-    ),
-    Operation(
-        "getOpenApi",
-        "GET",
-        "/openapi.json",
-        "system",
-        "This documentation for programs: OpenAPI 3.1",
-        (Answer(200, "The document", {"type": "object"}),),
-    ),
-)
 
 CONVERSATIONS = (
     Operation(
         "createConversation",
-        "POST",
-        "/conversations",
-        "conversations",
-        "Begin a conversation",
-        posted(
+        "POST /conversations",
+        "Create a conversation",
+        (
             Answer(
                 201,
-                "Begun; `result` only if there was a message",
-                ref("Turn"),
-                {"conversation": ex.NEW},
+                "Created; `result` only if there was a message",
+                w.Turn(conversation=ex.NEW),
                 headers=LOCATION,
             ),
         ),
-        (KEY, SESSION, TOKEN),
-        MESSAGE_BODY,
-        {"message": "list all resources"},
-        "With a `message` the answer comes when the turn has finished, or when only a person can move it on. "
-        "If you stop waiting, the turn goes on.",
+        (SESSION, TOKEN),
+        w.NewConversation(message="list all resources"),
+        f"With a `message` it is its first turn. {UNTIL}",
     ),
     Operation(
         "listConversations",
-        "GET",
-        "/conversations",
-        "conversations",
-        "Conversations, the newest first",
+        "GET /conversations",
+        "List conversations, the newest first",
+        (Answer(200, "A page of them", ex.CONVERSATIONS), INVALID),
         (
-            Answer(
-                200,
-                "A page of them; `summary` counts all there are",
-                shape({"conversations": array(ref("ConversationItem")), "summary": ref("Summary")}, PAGE),
-                {
-                    "conversations": [ex.ITEM],
-                    "summary": {"total": 1, "active": 0, "waiting_approval": 1, "completed": 0},
-                },
-            ),
-            INVALID,
-        ),
-        (
-            Parameter("status", "query", "Only those in this status", STATUSES),
-            Parameter("q", "query", "Only those with this in the title", {**STRING, "maxLength": MAX_TEXT}),
+            query("status", "Only those with this status", Status),
+            query("q", "Only those with this in the title", maxLength=MAX_TEXT),
             LIMIT,
             CURSOR,
-            Parameter("view", "query", "`full` adds the messages", words("full")),
+            query("view", "`full` adds the messages", Literal["full"]),
         ),
     ),
     Operation(
         "getConversation",
-        "GET",
-        "/conversations/{id}",
-        "conversations",
-        "One conversation with all its messages and approvals",
-        (
-            Answer(
-                200,
-                "The conversation",
-                shape({"conversation": ref("Conversation")}),
-                {"conversation": ex.WAITING},
-            ),
-            NO_CONVERSATION,
-        ),
-        (CONVERSATION,),
+        "GET /conversations/{id}",
+        "Read a conversation with all its messages and approvals",
+        (Answer(200, "The conversation", w.ConversationBody(conversation=ex.WAITING)),),
     ),
     Operation(
         "sendMessage",
-        "POST",
-        "/conversations/{id}/messages",
-        "conversations",
-        "Say something",
-        posted(
-            turn(
-                "What it came to. While an approval is pending the message is not stored: "
-                "`waiting_approval` is true and `code` is `waiting_approval`",
-                {"conversation": ex.WAITING, "result": ex.WAITING_RESULT},
-            ),
-            ACCEPTED,
-            error(400, f"`message_required`, {MALFORMED}"),
-            NO_CONVERSATION,
-            error(409, "`conversation_completed` or `conversation_read_only`"),
-            error(429, "`queue_full`: too many messages wait in this conversation"),
-        ),
-        (CONVERSATION, KEY, PREFER, TOKEN),
-        shape({"message": STRING}),
-        {"message": "add a server web-1 with value 42"},
-        "The answer comes when the turn has finished, or when only a person or a credential can move it on. "
-        "If you stop waiting, the turn goes on.",
-    ),
-    Operation(
-        "cancelConversation",
-        "POST",
-        "/conversations/{id}/cancel",
-        "conversations",
-        "Stop what is going on; pending approvals become void",
-        posted(
-            turn("Stopped", {"conversation": ex.ENDED}),
-            NO_CONVERSATION,
-            error(409, "`conversation_read_only`"),
-        ),
-        (CONVERSATION, KEY),
-    ),
-    Operation(
-        "completeConversation",
-        "POST",
-        "/conversations/{id}/complete",
-        "conversations",
-        "Close the conversation; it takes no more messages",
-        posted(
-            turn("Closed", {"conversation": {**ex.NEW, "status": "completed"}}),
-            NO_CONVERSATION,
-            error(409, "`run_in_progress` or `conversation_read_only`"),
-        ),
-        (CONVERSATION, KEY),
-    ),
-    Operation(
-        "resumeConversation",
-        "POST",
-        "/conversations/{id}/resume",
-        "conversations",
-        "Go on with this request's bearer token",
-        posted(
-            turn("What it came to", {"conversation": ex.ENDED, "result": ex.FINISHED_RESULT}),
-            error(400, f"`token_required`, {MALFORMED}"),
-            NO_CONVERSATION,
-            error(409, "`not_waiting_for_credential` or `conversation_read_only`"),
-        ),
-        (CONVERSATION, KEY, attrs.evolve(TOKEN, example="Bearer TOKEN")),
-    ),
-    Operation(
-        "deleteConversation",
-        "DELETE",
-        "/conversations/{id}",
-        "conversations",
-        "Stop it and forget everything about it",
-        (Answer(204, "Nothing of it is left"), NO_CONVERSATION, STOPPING),
-        (CONVERSATION,),
-    ),
-    Operation(
-        "followConversation",
-        "GET",
-        "/conversations/{id}/events",
-        "conversations",
-        "Everything that happened, then everything that happens",
+        "POST /conversations/{id}/messages",
+        "Send a message",
         (
             Answer(
                 200,
-                "Server-sent events; the id of each is its seq",
-                ref("Event"),
-                ex.EVENT,
-                "text/event-stream",
+                "The outcome. While an approval is pending the message is not stored: `waiting_approval` is "
+                "true and `code` is `waiting_approval`",
+                w.Turn(conversation=ex.WAITING, result=ex.ASKED),
             ),
+            ACCEPTED,
+            error(400, f"`message_required`, {MALFORMED}"),
+            error(409, "`conversation_completed` or `conversation_read_only`"),
+            error(429, "`queue_full`: too many messages wait in this conversation"),
+        ),
+        (PREFER, TOKEN),
+        w.NewMessage(message=ex.MESSAGE),
+        UNTIL,
+    ),
+    Operation(
+        "cancelConversation",
+        "POST /conversations/{id}/cancel",
+        "Cancel the run; pending approvals become void",
+        (
+            Answer(200, "Cancelled", w.Turn(conversation=ex.ENDED)),
+            error(409, "`conversation_read_only`"),
+        ),
+    ),
+    Operation(
+        "completeConversation",
+        "POST /conversations/{id}/complete",
+        "Close the conversation; it takes no more messages",
+        (
+            Answer(200, "Closed", w.Turn(conversation=ex.changed(ex.NEW, status="completed"))),
+            error(409, "`run_in_progress` or `conversation_read_only`"),
+        ),
+    ),
+    Operation(
+        "resumeConversation",
+        "POST /conversations/{id}/resume",
+        "Continue the run with this request's bearer token",
+        (
+            Answer(200, "The outcome", ENDED),
+            error(400, f"`token_required`, {MALFORMED}"),
+            error(409, "`not_waiting_for_credential` or `conversation_read_only`"),
+        ),
+        (attrs.evolve(TOKEN, example="Bearer TOKEN"),),
+    ),
+    Operation(
+        "deleteConversation",
+        "DELETE /conversations/{id}",
+        "Cancel the run and delete the conversation",
+        (Answer(204, "Nothing of it is left"),),
+    ),
+    Operation(
+        "followConversation",
+        "GET /conversations/{id}/events",
+        "Stream the conversation's events, those before and those to come",
+        (
+            Answer(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"),
             INVALID,
-            NO_CONVERSATION,
         ),
         (
-            CONVERSATION,
             AFTER,
-            Parameter("Last-Event-ID", "header", "The same, as clients that come back send it", COUNT),
+            header("Last-Event-ID", "The same, as clients that reconnect send it", int),
             DELTAS,
         ),
-        description="A stream that ends is one to come back to, with the seq of the last event that came. "
-        "A `model.delta` has a Delta for data, a `tool.progress` a Progress. They have no id; who misses one "
-        "misses nothing.",
+        description="The id of an event is its seq. When the stream ends, reconnect with the seq of the last "
+        "event. Deltas and progress have no id; a client that misses some loses nothing.",
     ),
 )
 
-_FILTERS = (
-    Parameter(
-        "status",
-        "query",
-        "Only events of conversations one of these states, separated by commas",
+FILTERS = (
+    attrs.evolve(
+        query("status", "Only of conversations with one of these statuses, separated by commas"),
         example="active,completed",
     ),
-    Parameter(
-        "type",
-        "query",
-        "Only events of these types, separated by commas; `approval.*` is a group",
+    attrs.evolve(
+        query("type", "Only of these types, separated by commas; `approval.*` stands for a group"),
         example="approval.*",
     ),
-    Parameter("conversation", "query", "Only events of these conversations, separated by commas"),
+    query("conversation", "Only of these conversations, separated by commas"),
     DELTAS,
 )
-_SWITCHED = Answer(101, "A websocket; each text message is a frame", ref("Frame"), {"type": "heartbeat"})
-_LIVE = (
-    "Live only: connect first, then read the lists that you keep up to date. A reader that is slow gets "
-    '`{"type": "gap"}` in place of what it missed, and reads its lists again.'
+SWITCHED = Answer(101, "A websocket; each text message is a frame", Frame, ex.HEARTBEAT)
+LIVE = (
+    "Live only: connect first, then read the lists that you keep up to date. A client that reads too slowly "
+    "gets a Gap in place of the frames that it missed, and reads its lists again."
 )
 
 EVENTS = (
     Operation(
         "watchEvents",
-        "GET",
-        "/events",
-        "events",
-        "The events of all conversations, from now on",
-        (
-            Answer(200, "Server-sent events", ref("Frame"), ex.EVENT, "text/event-stream"),
-            INVALID,
-        ),
-        _FILTERS,
-        description=_LIVE,
+        "GET /events",
+        "Stream the events of all conversations, from now on",
+        (Answer(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"), INVALID),
+        FILTERS,
+        description=LIVE,
     ),
     Operation(
         "watchEventsSocket",
-        "GET",
-        "/events/ws",
-        "events",
+        "GET /events/ws",
         "The same over a websocket",
-        (_SWITCHED, INVALID),
-        _FILTERS,
-        description=_LIVE,
+        (SWITCHED, INVALID),
+        FILTERS,
+        description=LIVE,
     ),
     Operation(
         "followConversationSocket",
-        "GET",
-        "/conversations/{id}/ws",
-        "events",
-        "The events of a conversation over a websocket: those that are stored, then those that follow",
-        (_SWITCHED, INVALID, NO_CONVERSATION),
-        (CONVERSATION, AFTER, DELTAS),
+        "GET /conversations/{id}/ws",
+        "Stream a conversation's events over a websocket, those before and those to come",
+        (SWITCHED, INVALID),
+        (AFTER, DELTAS),
         description="Close codes: 1000 the conversation was deleted, 1001 the server stops.",
     ),
 )
@@ -368,52 +203,32 @@ EVENTS = (
 APPROVALS = (
     Operation(
         "listApprovals",
-        "GET",
-        "/approvals",
-        "approvals",
-        "Approvals of all conversations, the oldest first",
+        "GET /approvals",
+        "List approvals of all conversations, the oldest first",
+        (Answer(200, "A page of them", w.ApprovalList(approvals=[ex.APPROVAL])), INVALID),
         (
-            Answer(
-                200,
-                "A page of them",
-                shape({"approvals": array(ref("Approval"))}, PAGE),
-                {"approvals": [ex.APPROVAL]},
-            ),
-            INVALID,
-        ),
-        (
-            Parameter(
-                "state", "query", "Only those in this state", {**APPROVAL_STATES, "default": "pending"}
-            ),
-            Parameter("kind", "query", "Only those of this kind", APPROVAL_KINDS),
+            query("state", "Only those in this state", QuestionState, default="pending"),
+            query("kind", "Only those of this kind", w.Kind),
             LIMIT,
             CURSOR,
         ),
     ),
     Operation(
         "getApproval",
-        "GET",
-        "/approvals/{uuid}",
-        "approvals",
-        "One approval, whatever became of it",
-        (
-            Answer(200, "The approval", shape({"approval": ref("Approval")}), {"approval": ex.APPROVAL}),
-            NO_APPROVAL,
-        ),
-        (APPROVAL,),
+        "GET /approvals/{uuid}",
+        "Read an approval, in whatever state",
+        (Answer(200, "The approval", w.ApprovalBody(approval=ex.APPROVAL)),),
     ),
     Operation(
         "decideApproval",
-        "POST",
-        "/approvals/{uuid}",
-        "approvals",
-        "Decide; the first decision is the one that counts",
-        posted(
-            turn("What the run came to since", {"conversation": ex.ENDED, "result": ex.FINISHED_RESULT}),
+        "POST /approvals/{uuid}",
+        "Decide an approval; the first decision counts",
+        (
+            Answer(200, "The outcome", ENDED),
             ACCEPTED,
             error(
                 400,
-                "Nothing was decided: `decision_required`, `invalid_request` (`field` names what), "
+                "Nothing was decided: `decision_required`, `invalid_request` (`field` names the field), "
                 f"{MALFORMED}",
             ),
             error(404, "`approval_not_found`, or `conversation_not_found`: it was deleted meanwhile"),
@@ -422,18 +237,64 @@ APPROVALS = (
                 "`already_decided`: `approval` has the decision that stands. `conversation_read_only`: the "
                 "decision is kept for the newer version that wrote the conversation",
             ),
-            error(410, "`expired` or `void`; `superseded_by` names the one that took its place, if any"),
+            error(410, "`expired` or `void`; `superseded_by` names the approval that replaces it, if any"),
             error(
                 422,
-                "`invalid_arguments` (`errors` says why) or `denied_by_policy`: it is still pending. "
+                "`invalid_arguments` (`errors` has the mistakes) or `denied_by_policy`: it is still pending. "
                 f"{REUSED}",
             ),
         ),
-        (APPROVAL, KEY, PREFER, TOKEN),
-        ref("DecisionRequest"),
-        {"approved": True},
-        "The answer comes when the run has finished, or when only a person or a credential can move it on.",
+        (PREFER, TOKEN),
+        w.DecisionRequest(approved=True),
+        UNTIL,
     ),
 )
 
+SYSTEM = (
+    Operation(
+        "getHealth",
+        "GET /health",
+        "Check that the process is alive",
+        (Answer(200, "It is", s.Alive(status="ok")),),
+    ),
+    Operation(
+        "getReadiness",
+        "GET /health/ready",
+        "Check the tool servers, the models and the store",
+        (Answer(200, "All are ready", ex.READINESS), Answer(503, "Not all are ready", s.Readiness)),
+    ),
+    Operation(
+        "listTools",
+        "GET /tools",
+        "List all tools, and whether each runs, asks or is denied",
+        (Answer(200, "The tools", s.ToolList(tools=[ex.TOOL], warnings=())),),
+    ),
+    Operation(
+        "acceptTool",
+        "POST /tools/{name}/accept",
+        "Accept the weaker hints that a tool's server lists",
+        (
+            Answer(200, "The hints are in effect", s.ToolBody(tool=ex.TOOL)),
+            error(400, f"`invalid_request`: there is no `hash`; {MALFORMED}"),
+            error(409, "`tool_changed`: the definition has another hash now"),
+        ),
+        (),
+        ex.ACCEPTANCE,
+        "`name` is that of the Tool whose `held` has the hash. A repeat changes nothing.",
+    ),
+    Operation(
+        "getDocs",
+        "GET /docs",
+        "Read this documentation",
+        (Answer(200, "A page", str, content_type="text/html"),),
+    ),
+    Operation(
+        "getOpenApi",
+        "GET /openapi.json",
+        "Read this documentation as OpenAPI 3.1",
+        (Answer(200, "The document", Mapping[str, Any]),),
+    ),
+)
+
+TAGS = {"conversations": CONVERSATIONS, "approvals": APPROVALS, "events": EVENTS, "system": SYSTEM}
 OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *EVENTS, *SYSTEM)

@@ -1,92 +1,75 @@
-"""What the runtime's values look like as JSON. Pure.
-
-Keys that existing clients rely on come first in each function and keep their names and types;
-what was added stands below them.
-"""
+"""The runtime's values as shapes of the contract. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any, TypeAlias, assert_never, get_args
+from typing import Any, assert_never, get_args
+
+import attrs
 
 from ..actors.common import errors
-from ..actors.conversation.lists import ConversationItem, ListedTool
+from ..actors.conversation.lists import ConversationItem, ConversationPage, ListedTool
 from ..actors.conversation.result import Result, Turn
-from ..actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS, ModelDelta, ToolProgress
+from ..actors.log.deltas import ModelDelta, ToolProgress
 from ..actors.log.head import Head, RunHead, Status
 from ..actors.log.record import Message
 from ..actors.log.state import Conversation
 from ..actors.models.messages import ArgumentsDelta, TextDelta
+from ..actors.models.usage import Spent
 from ..actors.tools.delegation import is_remote
 from ..actors.tools.health import Health, PartHealth
 from ..actors.tools.known import change
 from ..actors.tools.tool import Tool
-from ..runtime.journal.protocol import Event, Question
-from .http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed, parted
-
-Json: TypeAlias = dict[str, Any]
+from ..runtime.journal.protocol import Event, Question, QuestionPage
+from .http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed
+from .wire import frame_shapes as f
+from .wire import shapes as w
+from .wire import system_shapes as s
 
 STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+# ----------------------------------------------------------------- times
+
+_SECONDS = [f"{number:02}." for number in range(60)]
+_MILLISECONDS = [f"{number:03}Z" for number in range(1000)]
 
 
 def timestamp(at: float) -> str:
     """UTC seconds since the epoch as RFC 3339."""
     minute = int(at // 60)
-    milliseconds = round((at - 60 * minute) * 1_000_000) // 1000
-    if milliseconds == 60_000:
-        minute, milliseconds = minute + 1, 0
-    return f"{_minute(minute)}{milliseconds // 1000:02}.{milliseconds % 1000:03}Z"
+    seconds, milliseconds = divmod(round((at - 60 * minute) * 1_000_000) // 1000, 1000)
+    if seconds == 60:
+        minute, seconds = minute + 1, 0
+    return _minute(minute) + _SECONDS[seconds] + _MILLISECONDS[milliseconds]
 
 
 @lru_cache(maxsize=4096)
 def _minute(number: int) -> str:
-    # Kept, for each message and event has its time, and most of them share their minute with others.
+    # Cached, because each message and event has its time, and most share their minute with others.
     return datetime.fromtimestamp(60 * number, UTC).isoformat()[: len("2026-11-21T10:00:")]
 
 
-def conversation_view(conversation: Conversation, *, tree: bool) -> Json:
-    """`tree`: the agent has a tree of nodes, so a pause has a place in it. For `parts`, as all with lists."""
+# ----------------------------------------------------------------- conversations
+
+
+def conversation_view(conversation: Conversation, *, tree: bool) -> w.Conversation:
+    """`tree`: the agent has a tree of nodes, so a pause has a place in it."""
     approvals = conversation.approvals
-    view = _conversation(
-        conversation.id,
-        conversation.head,
-        conversation.created,
-        conversation.updated,
-        conversation.last_seq,
-        [approvals[id] for id in conversation.head.pending],
-        tuple(approvals.values()),
-        tree,
+    pending = [approvals[id] for id in conversation.head.pending]
+    return w.Conversation(
+        **_common(conversation, pending, tuple(approvals.values()), tree),
+        messages=listed(conversation.messages, message_view, _size_of_message),
     )
-    view["messages"] = listed(conversation.messages, message_view, _size_of_message)
-    return parted(view)
 
 
-def items_view(items: Sequence[ConversationItem], *, tree: bool) -> Many[ConversationItem]:
-    return listed(items, partial(item_view, tree=tree), _size_of_item)
-
-
-def rest_of_page(next_cursor: str | None, broken: Mapping[str, str]) -> Json:
-    """What a page has beside its items: where the next begins, and conversations that cannot be read, by id
-    with the reason."""
-    rest: Json = {} if next_cursor is None else {"next_cursor": next_cursor}
-    if broken:
-        told = {id: errors.broken(why) for id, why in broken.items()}
-        rest["broken"] = [
-            {"id": id, "error": it.message, "code": it.code, "hint": it.hint} for id, it in told.items()
-        ]
-    return rest
-
-
-def item_view(item: ConversationItem, *, tree: bool) -> Json:
-    """A conversation as lists show it: without messages, unless the item has the full conversation."""
+def item_view(item: ConversationItem, *, tree: bool) -> w.ConversationItem:
+    """A conversation in a list: without messages, unless the item has the full conversation."""
     if item.conversation is not None:
         return conversation_view(item.conversation, tree=tree)
-    view = _conversation(
-        item.id, item.head, item.created, item.updated, item.last_seq, item.pending, item.approvals, tree
-    )
-    return parted(view)
+    return w.ConversationItem(**_common(item, item.pending, item.approvals, tree))
 
 
 def _size_of_item(item: ConversationItem) -> int:
@@ -94,75 +77,74 @@ def _size_of_item(item: ConversationItem) -> int:
     return (messages + len(item.approvals)) * PART_SIZE // PART_ITEMS
 
 
-def _conversation(
-    id: str,
-    head: Head,
-    created: float,
-    updated: float,
-    last_seq: int,
+def _common(
+    of: Conversation | ConversationItem,
     pending: Sequence[Question],
     approvals: Sequence[Question],
     tree: bool,
-) -> Json:
-    view: Json = {
-        "id": id,
+) -> dict[str, Any]:
+    head: Head = of.head
+    oldest = pending[0] if pending else None
+    return {
+        "id": of.id,
         "session_id": head.session_id,
         "status": head.status,
-        "created_at": timestamp(created),
-        "updated_at": timestamp(updated),
+        "created_at": timestamp(of.created),
+        "updated_at": timestamp(of.updated),
         "title": head.title,
-        "last_seq": last_seq,
-        "usage": head.used.to_json(),
-        "pending_approvals": approvals_view(pending),
-        "approvals": approvals_view(approvals),
-    }
-    if pending:
-        view["pending_approval"] = approval_view(pending[0])
-        if tree:
-            view["pipeline_state"] = _pipeline_state(pending[0].body)
-    if head.run is not None:
-        view["run"] = run_view(head.run)
-    return view
-
-
-def _pipeline_state(body: Mapping[str, Any]) -> Json:
-    return {
-        "paused_node_path": list(body.get("path") or ()),
-        "paused_node_output_key": body.get("output_key") or "",
-        "session_state": dict(body.get("session_state") or {}),
-        "user_message": body.get("user_message") or "",
+        "last_seq": of.last_seq,
+        "usage": _usage(head.used),
+        "pending_approvals": listed(pending, approval_view, _size_of_approval),
+        "approvals": listed(approvals, approval_view, _size_of_approval),
+        "pending_approval": oldest and approval_view(oldest),
+        "pipeline_state": _pipeline_state(oldest.body) if oldest is not None and tree else None,
+        "run": head.run and run_view(head.run),
     }
 
 
-def run_view(run: RunHead) -> Json:
-    view: Json = {
-        "id": run.id,
-        "state": run.state,
-        "usage": run.used.to_json(),
-    }
-    if run.code is not None:
-        view["code"] = run.code
-    if run.auth is not None:
-        view["auth"] = dict(run.auth)
-    return view
+def _usage(used: Spent) -> w.Usage:
+    return w.Usage(**used.to_json())
 
 
-def message_view(message: Message) -> Json:
-    view: Json = {
-        "id": message.id,
-        "role": message.role,
-        "content": message.content,
-        "created_at": timestamp(message.created),
-    }
-    if message.node is not None:
-        view["node"] = message.node
-    if (call := message.call) is not None:
-        tool_call: Json = {"name": call.name, "arguments": call.arguments, "id": call.id, "state": call.state}
-        for key, value in (("result", call.result), ("is_error", call.is_error), ("server", call.server)):
-            if value is not None:
-                tool_call[key] = value
-        view["tool_call"] = tool_call
-    return view
+def _pipeline_state(body: Mapping[str, Any]) -> w.PipelineState:
+    return w.PipelineState(
+        paused_node_path=body.get("path") or (),
+        paused_node_output_key=body.get("output_key") or "",
+        session_state=body.get("session_state") or {},
+        user_message=body.get("user_message") or "",
+    )
+
+
+def run_view(run: RunHead) -> w.Run:
+    return w.Run(id=run.id, state=run.state, usage=_usage(run.used), code=run.code, auth=_wanted(run.auth))
+
+
+def _wanted(auth: Mapping[str, Any] | None) -> w.Wanted | None:
+    if auth is None:
+        return None
+    return w.Wanted(server=auth["server"], status=auth.get("status"), challenge=auth.get("challenge"))
+
+
+def message_view(message: Message) -> w.Message:
+    call = message.call
+    return w.Message(
+        id=message.id,
+        role=message.role,
+        content=message.content,
+        created_at=timestamp(message.created),
+        node=message.node,
+        tool_call=None
+        if call is None
+        else w.ToolCall(
+            name=call.name,
+            arguments=call.arguments,
+            id=call.id,
+            state=call.state,
+            result=call.result,
+            is_error=call.is_error,
+            server=call.server,
+        ),
+    )
 
 
 def _size_of_message(message: Message) -> int:
@@ -171,196 +153,189 @@ def _size_of_message(message: Message) -> int:
 
 
 def _size(values: Mapping[str, Any]) -> int:
-    """Of the texts among them: whatever is long in there, hardly ever is it anything else."""
+    """Of the texts among them: only these are ever long."""
     return sum(len(value) for value in values.values() if isinstance(value, str))
 
 
-_OPTIONAL_OF_APPROVAL = (
-    "remote_task_id",
-    "remote_agent_name",
-    "remote_kind",
-    "server",
-    "node",
-    "input_schema",
-    "message",
-    "url",
-    "replaces",
-    "superseded_by",
-    "void_reason",
-)
+def result_view(result: Result, approvals: Mapping[str, Question]) -> w.Result:
+    """`approvals` are those of the conversation by id."""
+    asked = [approval_view(approvals[id]) for id in result.approvals if id in approvals]
+    return w.Result(
+        response=result.response,
+        waiting_approval=result.waiting_approval,
+        auth_required=result.auth_required,
+        state=result.state,
+        approvals=asked,
+        approval=asked[0] if asked else None,
+        code=result.code,
+        run_id=result.run_id,
+        usage=None if result.run_id is None else _usage(result.used),
+        auth=_wanted(result.auth),
+    )
 
 
-def approval_view(question: Question) -> Json:
-    body = question.body
-    view: Json = {
-        "uuid": question.id,
-        "conversation_id": question.stream,
-        "tool_name": body.get("tool_name") or "",
-        "tool_args": body.get("tool_args") or {},
-        "description": body.get("description") or "",
-        "created_at": timestamp(question.created),
-        "kind": question.kind,
-        "state": question.state,
-        "rule": body.get("rule") or None,
-    }
-    if body.get("agents"):
-        view["path"] = list(body["agents"])
-    for key in _OPTIONAL_OF_APPROVAL:
-        if body.get(key) is not None:
-            view[key] = body[key]
-    if question.expires is not None:
-        view["expires_at"] = timestamp(question.expires)
-    if question.decision is not None:
-        view["decision"] = _decision(question.decision, question.settled)
-    return view
+def turn_view(turn: Turn, *, tree: bool) -> w.Turn:
+    conversation = turn.conversation
+    return w.Turn(
+        conversation=conversation_view(conversation, tree=tree),
+        result=None if turn.result is None else result_view(turn.result, conversation.approvals),
+    )
 
 
-def approvals_view(questions: Sequence[Question]) -> Many[Question]:
-    return listed(questions, approval_view, _size_of_approval)
+def conversations_view(page: ConversationPage, *, tree: bool) -> w.ConversationList:
+    counts: dict[str, int] = {status: page.tally.get(status, 0) for status in STATUSES}
+    return w.ConversationList(
+        conversations=Many(page.conversations, partial(item_view, tree=tree), _size_of_item),
+        summary=w.Summary(total=sum(counts.values()), **counts),
+        next_cursor=page.next_cursor,
+        broken=_broken(page.broken),
+    )
+
+
+def _broken(reasons: Mapping[str, str]) -> Sequence[w.Broken] | None:
+    told = {id: errors.broken(why) for id, why in reasons.items()}
+    broken = [w.Broken(id=id, error=it.message, code=it.code, hint=it.hint) for id, it in told.items()]
+    return broken or None
+
+
+# ----------------------------------------------------------------- approvals
+
+_FROM_DECISION = attrs.fields_dict(w.Decision).keys() - {"decided_at"}
+_FROM_BODY = {field.name for field in attrs.fields(w.Approval) if field.default is None} - {
+    "path",
+    "expires_at",
+    "decision",
+}
+"""Fields that have the names of their values in the body of a question."""
+
+
+def approval_view(question: Question) -> w.Approval:
+    body, expires = question.body, question.expires
+    return w.Approval(
+        uuid=question.id,
+        conversation_id=question.stream,
+        tool_name=body.get("tool_name") or "",
+        tool_args=body.get("tool_args") or {},
+        description=body.get("description") or "",
+        created_at=timestamp(question.created),
+        kind=question.kind,
+        state=question.state,
+        rule=body.get("rule") or None,
+        path=body.get("agents") or None,
+        **{name: body[name] for name in _FROM_BODY & body.keys()},
+        expires_at=None if expires is None else timestamp(expires),
+        decision=None if question.decision is None else _decision(question.decision, question.settled),
+    )
 
 
 def _size_of_approval(question: Question) -> int:
     return _size(question.body) + _size(question.body.get("tool_args") or {})
 
 
-def _decision(decision: Mapping[str, Any], settled: float | None) -> Json:
-    assert settled is not None  # with every decision there is
-    view = {**decision, "decided_at": timestamp(settled)}
-    view.pop("token", None)  # that there was one is for the run to know
-    return view
+def _decision(decision: Mapping[str, Any], settled: float | None) -> w.Decision:
+    assert settled is not None  # like the decision
+    given = {name: decision[name] for name in _FROM_DECISION & decision.keys()}
+    return w.Decision(**given, decided_at=timestamp(settled))
 
 
-def result_view(result: Result, approvals: Mapping[str, Question]) -> Json:
-    """`approvals` are those of the conversation by id."""
-    asked = [approval_view(approvals[id]) for id in result.approvals if id in approvals]
-    view: Json = {
-        "response": result.response,
-        "waiting_approval": result.waiting_approval,
-        "auth_required": result.auth_required,
-        "state": result.state,
-        "approvals": asked,
-    }
-    if asked:
-        view["approval"] = asked[0]
-    if result.code is not None:
-        view["code"] = result.code
-    if result.run_id is not None:
-        view["run_id"] = result.run_id
-        view["usage"] = result.used.to_json()
-    if result.auth is not None:
-        view["auth"] = dict(result.auth)
-    return view
-
-
-def turn_view(turn: Turn, *, tree: bool) -> Json:
-    view: Json = {"conversation": conversation_view(turn.conversation, tree=tree)}
-    if turn.result is not None:
-        view["result"] = result_view(turn.result, turn.conversation.approvals)
-    return parted(view)
-
-
-def tally_view(tally: Mapping[str, int]) -> Json:
-    counts: dict[str, int] = {status: tally.get(status, 0) for status in STATUSES}
-    return {"total": sum(counts.values()), **counts}
-
-
-def tool_view(listed: ListedTool) -> Json:
-    tool = listed.tool
-    view: Json = {
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": tool.input_schema,
-        # Existing clients take a server for one that has tools.
-        **({} if is_remote(tool.server) else {"server": tool.server}),
-        "policy": listed.policy,
-    }
-    optional = (
-        ("title", tool.title),
-        ("destructiveHint", tool.hints.destructive),
-        ("readOnlyHint", tool.hints.read_only),
-        ("idempotentHint", tool.hints.idempotent),
+def approvals_view(page: QuestionPage) -> w.ApprovalList:
+    return w.ApprovalList(
+        approvals=listed(page.questions, approval_view, _size_of_approval),
+        next_cursor=page.next_cursor,
+        broken=_broken(page.damaged),
     )
-    view.update((key, value) for key, value in optional if value is not None)
-    if listed.held:
-        view["held"] = [_held(each) for each in listed.held]
-    return view
 
 
-def _held(tool: Tool) -> Json:
-    return {
-        "tool": tool.own_name,
-        "hash": tool.hash,
-        "counts": tool.hints.to_json(),
-        "listed": tool.listed_hints.to_json(),
-        "change": change(tool),
-    }
+# ----------------------------------------------------------------- the agent
 
 
-def health_view(health: Health) -> Json:
-    view: Json = {
-        "status": "ready" if health.ready else "not_ready",
-        "mcp_servers": [_part(server) for server in health.servers],
-        "models": [_part(model) for model in health.models],
-        "store": _part(health.store),
-    }
-    if health.agents:
-        view["agents"] = [_part(agent) for agent in health.agents]
-    return view
+def tool_view(listed: ListedTool) -> s.Tool:
+    tool = listed.tool
+    return s.Tool(
+        name=tool.name,
+        description=tool.description,
+        inputSchema=tool.input_schema,
+        # Existing clients take a server for one that has tools.
+        server=None if is_remote(tool.server) else tool.server,
+        policy=listed.policy,
+        title=tool.title,
+        destructiveHint=tool.hints.destructive,
+        readOnlyHint=tool.hints.read_only,
+        idempotentHint=tool.hints.idempotent,
+        held=[_held(each) for each in listed.held] or None,
+    )
 
 
-def _part(part: PartHealth) -> Json:
-    view: Json = {"name": part.name, "state": part.state}
-    if part.error is not None:
-        view["error"] = part.error
-    if part.held:
-        view["held"] = part.held
-    if part.left_out:
-        view["left_out"] = list(part.left_out)
-    return view
+def _held(tool: Tool) -> s.HeldTool:
+    return s.HeldTool(
+        tool=tool.own_name,
+        hash=tool.hash,
+        counts=s.Hints(**tool.hints.to_json()),
+        listed=s.Hints(**tool.listed_hints.to_json()),
+        change=change(tool),
+    )
 
 
-def event_view(event: Event) -> Json:
-    return {
-        "conversation_id": event.stream,
-        "seq": event.seq,
-        "type": event.type,
-        "at": timestamp(event.at),
-        "body": event.body,
-    }
+def health_view(health: Health) -> s.Readiness:
+    return s.Readiness(
+        status="ready" if health.ready else "not_ready",
+        mcp_servers=[_part(server) for server in health.servers],
+        models=[_part(model) for model in health.models],
+        store=_part(health.store),
+        agents=[_part(agent) for agent in health.agents] or None,
+    )
 
 
-def delta_view(told: ModelDelta) -> Json:
-    view: Json = {
-        "type": MODEL_DELTA,
-        "conversation_id": told.conversation,
-        "key": told.key,
-        "node": told.node,
-        "model": told.model,
-        "attempt": told.attempt,
-    }
-    match told.delta:
+def _part(part: PartHealth) -> s.PartHealth:
+    held, left_out = part.held or None, part.left_out or None
+    return s.PartHealth(name=part.name, state=part.state, error=part.error, held=held, left_out=left_out)
+
+
+# ----------------------------------------------------------------- frames
+
+
+def event_view(event: Event, status: Status | None = None) -> f.Event:
+    """`status`: that of the conversation after the event, in a stream over all conversations."""
+    return f.Event(
+        conversation_id=event.stream,
+        seq=event.seq,
+        type=event.type,
+        at=timestamp(event.at),
+        body=event.body,
+        status=status,
+    )
+
+
+def delta_view(delta: ModelDelta) -> f.Delta:
+    text: str | None = None
+    call: f.ArgumentsPiece | None = None
+    match delta.delta:
         case TextDelta(text=text):
-            view["text"] = text
-        case ArgumentsDelta(index=index, name=name, json=piece):
-            view["call"] = {"index": index, "name": name, "json": piece}
+            pass
+        case ArgumentsDelta(index=index, name=name, json=json):
+            call = f.ArgumentsPiece(index=index, name=name, json=json)
         case _:
-            assert_never(told.delta)
-    return view
+            assert_never(delta.delta)
+    return f.Delta(
+        conversation_id=delta.conversation,
+        key=delta.key,
+        node=delta.node,
+        model=delta.model,
+        attempt=delta.attempt,
+        text=text,
+        call=call,
+    )
 
 
-def progress_view(told: ToolProgress) -> Json:
-    view: Json = {
-        "type": TOOL_PROGRESS,
-        "conversation_id": told.conversation,
-        "key": told.key,
-        "node": told.node,
-        "tool": told.tool,
-        "server": told.server,
-        "attempt": told.attempt,
-        "progress": told.progress.progress,
-    }
-    if told.progress.total is not None:
-        view["total"] = told.progress.total
-    if told.progress.message is not None:
-        view["message"] = told.progress.message
-    return view
+def progress_view(told: ToolProgress) -> f.Progress:
+    return f.Progress(
+        conversation_id=told.conversation,
+        key=told.key,
+        node=told.node,
+        tool=told.tool,
+        server=told.server,
+        attempt=told.attempt,
+        progress=told.progress.progress,
+        total=told.progress.total,
+        message=told.progress.message,
+    )

@@ -17,7 +17,8 @@ from stopgo.config.schema import json_schema
 from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
-from stopgo.gateway.schemas import SCHEMAS
+from stopgo.gateway.wire.declaration import SHAPES
+from tests import reference_tables
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -91,18 +92,16 @@ def test_every_key_of_an_agent_file_is_described() -> None:
 # ------------------------------------------------------------------------- HTTP
 
 
-def test_every_route_is_described() -> None:
-    expected = [(f"`{each.method} {each.path}`", each.summary) for each in OPERATIONS]
-    assert sections("http-api.md")["Routes"] == expected
+@pytest.mark.parametrize("page", reference_tables.PAGES)
+def test_generated_tables_are_current(page: str) -> None:
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    assert reference_tables.generated(text) == text, f"{page} differs from gateway/wire: run `make reference`"
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEMAS if name not in ("Turn", "ConversationItem")])
-def test_every_field_is_described(name: str) -> None:
-    schema = SCHEMAS[name]
-    rows = sections("http-api.md")[name]
-    assert first_words(rows) == list(schema["properties"])
-    optional = [row[0].strip("`") for row in rows if row[1].startswith("Optional.")]
-    assert optional == [key for key in schema["properties"] if key not in schema.get("required", ())]
+def test_every_shape_and_route_is_described() -> None:
+    text = "".join((REFERENCE / page).read_text(encoding="utf-8") for page in reference_tables.PAGES)
+    assert sorted(reference_tables.PART.findall(text)) == sorted(reference_tables.PARTS)
+    assert {*reference_tables.BODIES, *reference_tables.FRAMES} == set(SHAPES)
 
 
 # ----------------------------------------------------------------------- events

@@ -3,104 +3,109 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from operator import methodcaller
+from typing import Any, TypeVar
 
-import attrs
 import orjson
 
-_ANY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_own_json = methodcaller("to_json")
+"""Of values that JSON does not know: their JSON, in which there may be more of them."""
+_ANY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_own_json)
 
 
 def encode(value: object) -> bytes:
     """One line, whatever is in its strings and numbers: half of a surrogate pair is ``?``."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, _own_json)
     except orjson.JSONEncodeError:  # that half, or a whole number of more than 64 bits
         return _ANY.encode(value).encode("utf-8", "replace")
 
 
 # ----------------------------------------------------------------- in parts
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 PART_ITEMS = 64
-"""Items of a list that are looked at in one go."""
+"""Items of a list that are made and encoded in one go."""
 PART_SIZE = 2**16
-"""Characters in them, or bytes of JSON: what is longer is alone in its part."""
+"""Characters in them: an item that is longer is alone in its part."""
 
 
-@attrs.frozen
-class Long(Generic[T]):
-    """Stands in a `Parted` body for a list of the views of these items."""
+class Many(Sequence[T]):
+    """A long list of views, which are made when they are encoded."""
 
-    items: Sequence[T]
-    view: Callable[[T], Mapping[str, Any]]
-    size: Callable[[T], int]
-    """About how many characters there are in an item."""
+    def __init__(self, items: Sequence[S], view: Callable[[S], T], size: Callable[[S], int]) -> None:
+        """`size`: about how many characters there are in an item."""
+        self._items: Sequence[Any] = items
+        self._view: Callable[[Any], T] = view
+        self._size: Callable[[Any], int] = size
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._view(self._items[index])
+
+    def to_json(self) -> list[T]:
+        return list(self)
+
+    def batches(self) -> Iterator[list[T]]:
+        """The views in the portions that may be made in one go."""
+        begin = size = 0
+        for end, item in enumerate(self._items):
+            more = self._size(item)
+            if end > begin and (end - begin >= PART_ITEMS or size + more > PART_SIZE):
+                yield [self._view(each) for each in self._items[begin:end]]
+                begin, size = end, 0
+            size += more
+        yield [self._view(each) for each in self._items[begin:]]
 
 
-Many: TypeAlias = list[Mapping[str, Any]] | Long[T]
-"""What stands for a list in a body, be it short or long."""
-
-
-class Parted(dict[str, Any]):
-    """A body in which there are some of `Long`, or others of its kind."""
-
-
-def listed(items: Sequence[T], view: Callable[[T], Mapping[str, Any]], size: Callable[[T], int]) -> Many[T]:
-    """A list in a body that is to go through `parted`."""
+def listed(items: Sequence[S], view: Callable[[S], T], size: Callable[[S], int]) -> Sequence[T]:
+    """The views of all items, which are made now only if that is little work."""
     if len(items) > PART_ITEMS or sum(map(size, items)) > PART_SIZE:
-        return Long(items, view, size)
-    views = [view(item) for item in items]
-    return Long(items, view, size) if Parted in map(type, views) else views
+        return Many(items, view, size)
+    return [view(item) for item in items]
 
 
-def parted(body: dict[str, Any]) -> dict[str, Any]:
-    """The body itself when it is short."""
-    return body if _LONG.isdisjoint(map(type, body.values())) else Parted(body)
+class Parted:
+    """An object that may have a `Many` in it."""
+
+    def to_json(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @property
+    def is_long(self) -> bool:
+        return Many in map(type, vars(self).values())
 
 
-_LONG = frozenset({Long, Parted})
+def _is_long(value: object) -> bool:
+    return isinstance(value, Parted) and value.is_long
 
 
-def parts(body: Mapping[str, Any] | Long[Any]) -> Iterator[bytes]:
-    """The body as `encode` would have it; all parts together are its text."""
-    if isinstance(body, Long):
-        yield from _long(body)
-    elif isinstance(body, Parted):
+def parts(value: object) -> Iterator[bytes]:
+    """The value as `encode` would have it; all parts together are its text."""
+    if isinstance(value, Many):
+        opening = b"["
+        for batch in value.batches():
+            if any(map(_is_long, batch)):
+                for view in batch:
+                    yield opening
+                    yield from parts(view)
+                    opening = b","
+            else:
+                yield opening
+                yield encode(batch)[1:-1]
+                opening = b","
+        yield b"]"
+    elif isinstance(value, Parted) and value.is_long:
         opening = b"{"
-        for key, value in body.items():
+        for key, item in value.to_json().items():
             yield opening + encode(key) + b":"
-            yield from parts(value)
+            yield from parts(item)
             opening = b","
         yield b"}"
     else:
-        yield encode(body)
-
-
-def _long(many: Long[Any]) -> Iterator[bytes]:
-    opening = b"["
-    for batch in _batches(many):
-        views = [many.view(item) for item in batch]
-        if any(isinstance(view, Parted) for view in views):
-            for view in views:
-                yield opening
-                yield from parts(view)
-                opening = b","
-        else:
-            yield opening
-            yield encode(views)[1:-1]
-            opening = b","
-    yield b"]"
-
-
-def _batches(many: Long[Any]) -> Iterator[Sequence[Any]]:
-    begin = size = 0
-    for end, item in enumerate(many.items):
-        more = many.size(item)
-        if end > begin and (end - begin >= PART_ITEMS or size + more > PART_SIZE):
-            yield many.items[begin:end]
-            begin, size = end, 0
-        size += more
-    yield many.items[begin:]
+        yield encode(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import trio
@@ -36,15 +36,13 @@ View: TypeAlias = Callable[..., Awaitable[Reply]]
 """Answers one operation; takes the request and the variables of its path."""
 
 
-def reply(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
+def reply(body: object, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
     return Reply(chunked_json.encode(body) + b"\n", status, JSON, headers)
 
 
-async def reply_in_parts(
-    body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] = {}
-) -> Reply:
+async def reply_in_parts(body: Parted, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
     """`reply` for a body that may be long: other tasks have their turn while it is made."""
-    if not isinstance(body, Parted):
+    if not body.is_long:
         return reply(body, status, headers)
     stretches: list[bytes] = []
     made: list[bytes] = []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from . import chunked_json
 
 CONTENT_TYPE = "text/event-stream"
 
 
-def encode(id: int | None, event: str, data: Mapping[str, Any]) -> bytes:
+def encode(id: int | None, event: str, data: object) -> bytes:
     """One event. The data is one line, for JSON escapes line ends within strings.
 
     Without an id it does not count for where a client that comes back was.

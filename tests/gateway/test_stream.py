@@ -21,12 +21,17 @@ from stopgo.gateway.http.event_stream import HEARTBEAT
 from stopgo.gateway.http.http_connection import SEND_TIMEOUT
 from stopgo.gateway.http.http_server import Server
 from stopgo.gateway.http.responses import STRETCH
-from stopgo.gateway.schemas import SCHEMAS
+from stopgo.gateway.wire.shape_schema import components
 from stopgo.runtime.journal.protocol import NewEvent
 
 pytestmark = pytest.mark.repeat(5)
 
 PATH = f"/conversations/{ex.CONVERSATION_ID}/events"
+
+
+def strict(shape: str) -> Any:
+    """The schema of a shape; no other fields are allowed."""
+    return {**components()[shape], "additionalProperties": False, "components": {"schemas": components()}}
 
 
 class Reader:
@@ -234,7 +239,7 @@ async def test_deltas_come_when_asked_for_and_have_no_id(agent: Any, client: htt
         call = {"index": 1, "name": "resources_add", "json": '{"na'}
         assert seen[2] == {"event": "model.delta", "data": {**said, "call": call}}
         for data in (seen[1]["data"], seen[2]["data"]):
-            jsonschema.validate(data, {**SCHEMAS["Delta"], "additionalProperties": False})
+            jsonschema.validate(data, strict("Delta"))
     for query in ("?after=5", "?after=5&deltas=false"):
         async with follow(client, query) as reader:
             assert (await reader.event())["id"] == "6"
@@ -266,7 +271,7 @@ async def test_progress_comes_with_the_deltas(agent: Any, client: httpx2.AsyncCl
         {"event": "tool.progress", "data": {**said, "progress": 4}},
     ]
     for frame in seen[1:]:
-        jsonschema.validate(frame["data"], {**SCHEMAS["Progress"], "additionalProperties": False})
+        jsonschema.validate(frame["data"], strict("Progress"))
 
 
 async def test_deltas_are_true_or_false(client: httpx2.AsyncClient) -> None:

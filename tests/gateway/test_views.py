@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common import errors
-from stopgo.actors.conversation.lists import ListedTool
+from stopgo.actors.conversation.lists import ConversationPage, ListedTool
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import ModelDelta
@@ -22,7 +22,14 @@ from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool, ToolResult
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
-from stopgo.runtime.journal.protocol import Question
+from stopgo.gateway.http.chunked_json import encode
+from stopgo.gateway.wire.declaration import SHAPES
+from stopgo.runtime.journal.protocol import Event, Question, QuestionPage
+
+
+def shown(view: Any) -> Any:
+    """The JSON that clients get of a view."""
+    return json.loads(encode(view))
 
 
 @given(st.floats(0, 4_000_000_000))
@@ -48,7 +55,7 @@ def test_a_conversation_to_the_letter(agent: Any) -> None:
         )
     )
     agent.grow(events.ToolFinished("1/0:1.0", 1, ToolResult("made")))
-    view = views.conversation_view(agent.conversation, tree=True)
+    view = shown(views.conversation_view(agent.conversation, tree=True))
     assert list(view)[:5] == ["id", "session_id", "status", "created_at", "updated_at"]
     assert view["created_at"] == "2026-11-21T10:00:01.000Z"
     assert view["status"] == "waiting_approval"
@@ -72,12 +79,11 @@ def test_a_conversation_to_the_letter(agent: Any) -> None:
         "server": "resources",
         "state": "finished",
     }
-    json.dumps(view)
 
 
 def test_what_is_not_there_is_left_out(agent: Any) -> None:
     del agent.log[1:]
-    view = views.conversation_view(agent.conversation, tree=True)
+    view = shown(views.conversation_view(agent.conversation, tree=True))
     assert {"pending_approval", "pipeline_state", "run"}.isdisjoint(view)
     assert view["approvals"] == view["pending_approvals"] == []
     assert view["status"] == "active"
@@ -85,7 +91,7 @@ def test_what_is_not_there_is_left_out(agent: Any) -> None:
 
 def test_the_status_follows_the_approvals(agent: Any) -> None:
     agent.grow(events.ApprovalResolved(ex.APPROVAL_ID, Approved(), "c2", False))
-    view = views.conversation_view(agent.conversation, tree=True)
+    view = shown(views.conversation_view(agent.conversation, tree=True))
     assert view["status"] == "active"
     assert "pending_approval" not in view
     assert view["approvals"][0]["state"] == "decided"
@@ -98,7 +104,7 @@ def question(**changes: Any) -> Question:
 
 
 def test_an_approval_to_the_letter() -> None:
-    assert views.approval_view(question()) == {
+    assert shown(views.approval_view(question())) == {
         "uuid": "q",
         "conversation_id": "c",
         "tool_name": "t",
@@ -124,9 +130,9 @@ def test_an_approval_with_all_there_is() -> None:
         "key": "k",
         "session_state": {},
     }
-    view = views.approval_view(question(body=body, expires=60.0, state="void"))
-    shown = {key: value for key, value in body.items() if key not in ("key", "session_state")}
-    assert shown.items() <= view.items()
+    view = shown(views.approval_view(question(body=body, expires=60.0, state="void")))
+    expected = {key: value for key, value in body.items() if key not in ("key", "session_state")}
+    assert expected.items() <= view.items()
     assert view["expires_at"] == "1970-01-01T00:01:00.000Z"
     assert "key" not in view
     assert "session_state" not in view
@@ -143,7 +149,7 @@ def test_an_approval_with_all_there_is() -> None:
     ],
 )
 def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, auth: bool) -> None:
-    view = views.result_view(Result("said", state, run_id="r", code=code, used=Spent(1, 2)), {})
+    view = shown(views.result_view(Result("said", state, run_id="r", code=code, used=Spent(1, 2)), {}))
     assert view == {
         "response": "said",
         "waiting_approval": waiting,
@@ -157,7 +163,7 @@ def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, aut
 
 def test_a_result_shows_its_approvals(agent: Any) -> None:
     result = Result("Please", "waiting", code="waiting_approval", approvals=(ex.APPROVAL_ID,))
-    view = views.turn_view(Turn(agent.conversation, result), tree=False)["result"]
+    view = shown(views.turn_view(Turn(agent.conversation, result), tree=False))["result"]
     assert view["approval"] == view["approvals"][0]
     assert view["approval"]["uuid"] == ex.APPROVAL_ID
     assert view["code"] == "waiting_approval"
@@ -166,7 +172,7 @@ def test_a_result_shows_its_approvals(agent: Any) -> None:
 
 def test_a_tool_to_the_letter() -> None:
     bare = Tool("t", "d", {"type": "object"}, "s")
-    assert views.tool_view(ListedTool(bare, "run")) == {
+    assert shown(views.tool_view(ListedTool(bare, "run"))) == {
         "name": "t",
         "description": "d",
         "inputSchema": {"type": "object"},
@@ -174,7 +180,7 @@ def test_a_tool_to_the_letter() -> None:
         "policy": "run",
     }
     hinted = attrs.evolve(bare, title="T", hints=Hints(read_only=False, destructive=True, idempotent=False))
-    view = views.tool_view(ListedTool(hinted, "ask"))
+    view = shown(views.tool_view(ListedTool(hinted, "ask")))
     assert (view["title"], view["readOnlyHint"], view["destructiveHint"], view["idempotentHint"]) == (
         "T",
         False,
@@ -185,7 +191,7 @@ def test_a_tool_to_the_letter() -> None:
 
 def test_a_tool_whose_weaker_hints_do_not_count() -> None:
     tool = Tool("t", "d", {}, "s", hints=Hints(destructive=True), listed_hints=Hints(read_only=True))
-    view = views.tool_view(ListedTool(tool, "ask", (tool,)))
+    view = shown(views.tool_view(ListedTool(tool, "ask", (tool,))))
     assert (view["destructiveHint"], view["held"]) == (
         True,
         [
@@ -199,35 +205,34 @@ def test_a_tool_whose_weaker_hints_do_not_count() -> None:
         ],
     )
     part = PartHealth("s", "connected", held=("t: worse",))
-    assert views.health_view(Health(True, (part,), (), part))["mcp_servers"] == [
-        {"name": "s", "state": "connected", "held": ("t: worse",)}
+    assert shown(views.health_view(Health(True, (part,), (), part)))["mcp_servers"] == [
+        {"name": "s", "state": "connected", "held": ["t: worse"]}
     ]
 
 
-def test_the_tally_counts_what_people_know() -> None:
-    assert views.tally_view({"active": 2, "completed": 3, "": 7}) == {
-        "total": 5,
-        "active": 2,
-        "waiting_approval": 0,
-        "completed": 3,
+def test_a_page_counts_what_people_know() -> None:
+    tally = {"active": 2, "completed": 3, "": 7}
+    assert shown(views.conversations_view(ConversationPage((), tally, None, {}), tree=False)) == {
+        "conversations": [],
+        "summary": {"total": 5, "active": 2, "waiting_approval": 0, "completed": 3},
     }
 
 
 def test_a_run_that_failed_or_wants_a_token_says_why() -> None:
     run = RunHead("r", 1, "auth_required", code="auth_required", auth={"server": "s", "status": 401})
-    view = views.run_view(run)
+    view = shown(views.run_view(run))
     assert (view["state"], view["code"], view["auth"]) == (
         "auth_required",
         "auth_required",
         {"server": "s", "status": 401},
     )
     result = Result("said", "auth_required", run_id="r", auth={"server": "s", "status": 401})
-    assert views.result_view(result, {})["auth"] == {"server": "s", "status": 401}
+    assert shown(views.result_view(result, {}))["auth"] == {"server": "s", "status": 401}
 
 
 def test_what_is_not_ready_says_why() -> None:
     broken = PartHealth("resources", "disconnected", "connection refused")
-    view = views.health_view(Health(False, (broken,), (), PartHealth("journal", "ready")))
+    view = shown(views.health_view(Health(False, (broken,), (), PartHealth("journal", "ready"))))
     assert view["status"] == "not_ready"
     assert view["mcp_servers"] == [
         {"name": "resources", "state": "disconnected", "error": "connection refused"}
@@ -237,12 +242,43 @@ def test_what_is_not_ready_says_why() -> None:
 
 def test_a_piece_of_a_call_says_of_which() -> None:
     piece = ModelDelta("c", 3, "1/:1", "agent", "m", 1, ArgumentsDelta(2, "resources_add", '{"na'))
-    view = views.delta_view(piece)
+    view = shown(views.delta_view(piece))
     assert view["call"] == {"index": 2, "name": "resources_add", "json": '{"na'}
     assert "text" not in view
 
 
+def test_an_event_has_the_status_of_its_conversation_only_in_streams_over_all() -> None:
+    event = Event("c", 2, "message.added", 60.0, {"text": "hello"})
+    body = {
+        "conversation_id": "c",
+        "seq": 2,
+        "type": "message.added",
+        "at": "1970-01-01T00:01:00.000Z",
+        "body": {"text": "hello"},
+    }
+    assert list(shown(views.event_view(event)).items()) == list(body.items())
+    assert shown(views.event_view(event, "active")) == {**body, "status": "active"}
+
+
+COMPATIBLE = {
+    "Conversation": ("id", "session_id", "status", "created_at", "updated_at"),
+    "Message": ("id", "role", "content", "created_at"),
+    "ToolCall": ("name", "arguments"),
+    "Approval": ("uuid", "conversation_id", "tool_name", "tool_args", "description", "created_at"),
+    "Result": ("response", "waiting_approval", "auth_required"),
+    "Tool": ("name", "description", "inputSchema"),
+    "Error": ("error", "code"),
+}
+
+
+@pytest.mark.parametrize("name", COMPATIBLE)
+def test_keys_of_existing_clients_come_first(name: str) -> None:
+    fields = attrs.fields(SHAPES[name])
+    assert tuple(field.name for field in fields)[: len(COMPATIBLE[name])] == COMPATIBLE[name]
+
+
 def test_a_page_tells_what_to_do_about_broken_conversations() -> None:
     told = errors.broken("event 2 is missing")
-    [broken] = views.rest_of_page(None, {"c": "event 2 is missing"})["broken"]
-    assert broken == {"id": "c", "error": told.message, "code": told.code, "hint": told.hint}
+    page = shown(views.approvals_view(QuestionPage((), "next", {"c": "event 2 is missing"})))
+    assert (page["approvals"], page["next_cursor"]) == ([], "next")
+    assert page["broken"] == [{"id": "c", "error": told.message, "code": told.code, "hint": told.hint}]

@@ -1,0 +1,78 @@
+"""The frames of the live streams: journal events, and what is sent beside them. Nothing else is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from ...actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS
+from ...actors.log.head import Status
+from .declaration import Shape, about, maybe
+from .shapes import Time
+
+
+class Event(Shape):
+    """An event of a conversation's journal. `type` and `body` are in the table of [types](#types)."""
+
+    conversation_id: str = about("The conversation.")
+    seq: int = about("Number of the event, from 1 without gaps; the cursor of the conversation's stream.")
+    type: str = about("Type of the event.")
+    at: Time = about("When it happened.")
+    body: Mapping[str, Any] = about("What happened, by type.")
+    status: Status | None = maybe("In a stream over all conversations: the conversation's status after it.")
+
+
+class ArgumentsPiece(Shape):
+    """A piece of the arguments of a tool call."""
+
+    index: int = about("Index of the call in the reply.")
+    name: str = about("The tool.")
+    json: str = about("The next piece of the JSON text.")
+
+
+class Delta(Shape):
+    """A piece of a model's reply, while the model generates it: text, or arguments of a tool call."""
+
+    type = MODEL_DELTA
+
+    conversation_id: str = about("The conversation.")
+    key: str = about("Key of the model call, as in its `step.finished`.")
+    node: str = about("The node that made the call.")
+    model: str = about("The model, as named in the agent file.")
+    attempt: int = about("Number of the attempt, from 1 over all models. A higher one starts the reply anew.")
+    text: str | None = maybe("The next piece of text.")
+    call: ArgumentsPiece | None = maybe("The next piece of a call's arguments.")
+
+
+class Progress(Shape):
+    """The progress of a tool call, as its server reports it."""
+
+    type = TOOL_PROGRESS
+
+    conversation_id: str = about("The conversation.")
+    key: str = about("Key of the call, as in its `tool.started`.")
+    node: str = about("The node whose model made the call.")
+    tool: str = about("The tool.")
+    server: str = about("The tool server.")
+    attempt: int = about("Number of the attempt, from 1.")
+    progress: float = about("How much is done. It only grows.")
+    total: float | None = maybe("How much there is to do.")
+    message: str | None = maybe("The current work, up to 500 characters.")
+
+
+class Heartbeat(Shape):
+    """The connection is alive: sent by websockets after 15 seconds without another frame."""
+
+    type = "heartbeat"
+
+
+class Gap(Shape):
+    """Frames were lost because the client read too slowly; read the lists again.
+
+    Only in streams over all conversations.
+    """
+
+    type = "gap"
+
+
+Frame: TypeAlias = Event | Delta | Progress | Heartbeat | Gap

@@ -1,0 +1,92 @@
+"""The JSON Schema (2020-12) of the shapes and of types in them. Pure."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+from .declaration import SHAPES, Shape, fixed_type, is_optional, keywords, meaning
+
+Schema: TypeAlias = dict[str, Any]
+
+_PLAIN: Mapping[Any, Schema] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "minimum": 0},
+    float: {"type": "number"},
+    Any: {},
+}
+
+
+def components() -> dict[str, Schema]:
+    """The schema of every shape, by name."""
+    return {name: _shape(cls) for name, cls in SHAPES.items()}
+
+
+def _shape(cls: type[Shape]) -> Schema:
+    hints = get_type_hints(cls, include_extras=True)
+    properties: Schema = {}
+    if (word := fixed_type(cls)) is not None:
+        properties["type"] = {"const": word}
+    required = list(properties)
+    for field in attrs.fields(cls):
+        hint = hints[field.name]
+        if is_optional(field):
+            [hint] = (each for each in get_args(hint) if each is not types.NoneType)
+        else:
+            required.append(field.name)
+        described = {"description": plain(meaning(field)), **schema(hint), **keywords(field)}
+        properties[field.name] = described
+    whole: Schema = {"description": plain(about_shape(cls)), "type": "object", "properties": properties}
+    if required:
+        whole["required"] = required
+    return {**whole, **cls.SCHEMA}
+
+
+def is_never_empty(cls: type[Shape]) -> bool:
+    """Whether the object has at least one key."""
+    return "minProperties" in cls.SCHEMA or not all(map(is_optional, attrs.fields(cls)))
+
+
+def about_shape(cls: type[Shape]) -> str:
+    """The docstring, without line ends within paragraphs."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(cls.__doc__ or ""))
+
+
+def plain(text: str) -> str:
+    """Without links: they are for the reference only."""
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+
+
+def schema(hint: Any) -> Schema:
+    """The schema of a type: of a shape, it is a reference to the component."""
+    if hint in _PLAIN:
+        return dict(_PLAIN[hint])
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return {**schema(arguments[0]), **arguments[1].schema}
+    if origin is Literal:
+        return {"type": "string", "enum": [*arguments]}
+    if origin is Sequence:
+        return {"type": "array", "items": schema(arguments[0])}
+    if origin is Mapping:
+        values = schema(arguments[1])
+        return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
+    if origin in (Union, types.UnionType):
+        return _union(arguments)
+    if isinstance(hint, type) and issubclass(hint, Shape):
+        return {"$ref": f"#/components/schemas/{hint.__name__}"}
+    raise TypeError(f"no value of the contract has the type {hint!r}")
+
+
+def _union(members: tuple[Any, ...]) -> Schema:
+    schemas = [schema(each) for each in members if each is not types.NoneType]
+    if len(schemas) == len(members):
+        return {"oneOf": schemas}
+    [only] = schemas
+    return {**only, "type": [only["type"], "null"]}

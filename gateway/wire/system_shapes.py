@@ -1,0 +1,119 @@
+"""Tools, health and errors as clients see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ...actors.gate.gate import Action
+from .declaration import Shape, about, maybe
+from .shapes import Approval
+
+
+class Alive(Shape):
+    """The process answers."""
+
+    status: Literal["ok"] = about("Always the same word.")
+
+
+class Hints(Shape):
+    """A tool's annotations, as MCP names them. Absent: not given."""
+
+    readOnlyHint: bool | None = maybe("Whether the tool changes nothing.")
+    destructiveHint: bool | None = maybe("Whether the tool may destroy something.")
+    idempotentHint: bool | None = maybe("Whether a repeated call has no further effect.")
+    openWorldHint: bool | None = maybe("Whether the tool reaches beyond its server. The gate ignores it.")
+
+
+class HeldTool(Shape):
+    """A tool whose server lists weaker hints than the ones in effect, which need a person to accept them."""
+
+    tool: str = about("The server's name of the tool.")
+    hash: str = about("Of the definition that the server lists: name, title, description, schema and hints.")
+    counts: Hints = about("The hints in effect.")
+    listed: Hints = about("The hints that the server lists.")
+    change: str = about("The difference between the two, in words.")
+
+
+class Tool(Shape):
+    """A tool that models can call."""
+
+    name: str = about("The name by which models call it.")
+    description: str = about("The server's description.")
+    inputSchema: Mapping[str, Any] = about("JSON Schema of the arguments.")
+    server: str | None = maybe("The tool server, as named in the agent file. Absent for agents.")
+    policy: Action = about("What the gate does with a call without arguments at the root.")
+    title: str | None = maybe("The server's title.")
+    destructiveHint: bool | None = maybe("The hint in effect: the server's, or a stricter earlier one.")
+    readOnlyHint: bool | None = maybe("The hint in effect.")
+    idempotentHint: bool | None = maybe("The hint in effect.")
+    held: Sequence[HeldTool] | None = maybe("Tools whose server lists weaker hints.")
+
+
+class ToolList(Shape):
+    """All tools."""
+
+    tools: Sequence[Tool] = about("The tools.")
+    warnings: Sequence[str] = about(
+        "Sentences about tools with contradictory hints, and [rules](../guides/gate-tools.md#rules) that do "
+        "not fit the tools; the log has the same."
+    )
+
+
+class ToolBody(Shape):
+    """One tool."""
+
+    tool: Tool = about("The tool.")
+
+
+class Acceptance(Shape):
+    """The definition of a tool whose hints are accepted."""
+
+    hash: str = about("The `hash` of the HeldTool.")
+
+
+class PartHealth(Shape):
+    """The state of one part of the agent."""
+
+    name: str = about("Name of the part.")
+    state: str = about(
+        "Of a tool server: `connected`, `connecting`, `disconnected` or `auth_required` "
+        "([it needs a token](../guides/mcp-servers.md#tokens)). Of an agent: `unknown` until the first "
+        "contact, `reached` or `unreachable`. Else `ready` or `stopping`."
+    )
+    error: str | None = maybe("What is wrong.")
+    held: Sequence[str] | None = maybe(
+        "Of a server: its tools with [weaker hints](../guides/gate-tools.md#when-a-tool-becomes-weaker) that "
+        "are not in effect, and the change. The agent is ready all the same."
+    )
+    left_out: Sequence[str] | None = maybe(
+        "Of a server: listed tools that are [left out](../guides/mcp-servers.md#bounds), and why."
+    )
+
+
+class Readiness(Shape):
+    """The state of the agent's parts."""
+
+    status: Literal["ready", "not_ready"] = about(
+        "`not_ready` (503): a `required` server is not connected, or the process is stopping."
+    )
+    mcp_servers: Sequence[PartHealth] = about("The tool servers.")
+    models: Sequence[PartHealth] = about("The models.")
+    store: PartHealth = about("The journal.")
+    agents: Sequence[PartHealth] | None = maybe("Remote agents. The agent is ready without them.")
+
+
+class Error(Shape):
+    """The answer to a request that failed."""
+
+    error: str = about("A sentence for people. It may change.")
+    code: str = about("A [stable word](errors.md) for programs.")
+    hint: str | None = maybe("What to do about it.")
+    field: str | None = maybe("The field, parameter or header that is wrong.")
+    errors: Sequence[str] | None = maybe("With `invalid_arguments`: each mistake.")
+    approval: Approval | None = maybe("With `already_decided`, `expired` and `void`: the approval.")
+    superseded_by: str | None = maybe("With `void`: UUID of the approval that replaces it.")
+    accepted: bool | None = maybe(
+        "With `shutting_down`: whether the request is on disk, to continue at the next start."
+    )
+    id: str | None = maybe("With `internal_error`: an id that finds the cause in the server's log.")
