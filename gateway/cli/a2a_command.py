@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...config.address import HEADERS, authorizes
-from .options import WRONG
+from .options import WRONG, add_token_option, token_of
 
 if TYPE_CHECKING:
     from ...config.a2a import RemoteAgentConfig
@@ -51,9 +50,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         command.set_defaults(run=run, command=command)
     card.add_argument("--json", action="store_true", help="print the card as it came")
     send.add_argument("message", metavar="MESSAGE", help="what to send")
-    send.add_argument(
-        "--token-env", metavar="VAR", help="the environment variable with the bearer token to send"
-    )
+    add_token_option(send)
     send.add_argument(
         "--timeout",
         type=_seconds,
@@ -71,15 +68,13 @@ def show_card(args: argparse.Namespace) -> int:
 
 def send_message(args: argparse.Namespace) -> int:
     """Send a message and follow its task."""
-    config, bearer = _config(args), None
-    if args.token_env is not None:
-        bearer = os.environ.get(args.token_env)
-        if not bearer:
-            return _wrong(args, f"the environment variable {args.token_env} is not set")
-        if not re.fullmatch("[!-~]+", bearer):
-            return _wrong(args, f"the environment variable {args.token_env} is no token")
-        if authorizes(config.headers):
-            return _wrong(args, "--token-env does not go with an Authorization header")
+    config = _config(args)
+    try:
+        bearer = token_of(args)
+    except ValueError as error:
+        return _wrong(args, str(error))
+    if bearer is not None and authorizes(config.headers):
+        return _wrong(args, "--token-env does not go with an Authorization header")
     if not args.message.strip():
         return _wrong(args, "the message is empty")
 

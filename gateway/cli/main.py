@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
 
     from . import (
         a2a_command,
+        approvals_command,
         config_command,
         mcp_command,
         mcp_resources_command,
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_command.register(commands)
     run_command.register(commands)
+    approvals_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)
     policy_command.register(commands)

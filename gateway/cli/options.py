@@ -3,13 +3,52 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 FAILED = 1
 WRONG = 2
 """Exit code: the configuration, or what was asked, is wrong."""
 WAITING = 3
 """Exit code: the run waits for a decision or a token."""
+
+URL = "http://127.0.0.1:8080"
+"""Where `stopgo serve` listens by default."""
+
+
+def add_url_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", type=_url, default=URL, help=f"where the agent listens; default: {URL}")
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080")
+    return text.rstrip("/")
+
+
+def add_token_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--token-env", metavar="VAR", help="the environment variable with the bearer token to send"
+    )
+
+
+def token_of(args: argparse.Namespace) -> str | None:
+    """The bearer token to send. Raises ValueError when the variable has none."""
+    if args.token_env is None:
+        return None
+    token = os.environ.get(args.token_env)
+    if not token:
+        raise ValueError(f"the environment variable {args.token_env} is not set")
+    if not re.fullmatch("[!-~]+", token):
+        raise ValueError(f"the environment variable {args.token_env} is no token")
+    return token
 
 
 def add_mcp_option(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -9,10 +10,13 @@ import termios
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import attrs
 import trio
+
+from ...actors.approvals.asked import Asked
+from ...actors.approvals.replies import edited
 
 Style: TypeAlias = Literal["plain", "quiet", "question", "bad"]
 
@@ -26,6 +30,12 @@ def printable(text: str) -> str:
     """A text that can do nothing to a terminal: it comes from models and tools, and could otherwise hide
     what is asked, or draw an answer of its own."""
     return "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in text)
+
+
+def styled(text: str, style: Style, colour: bool) -> str:
+    """The text as it is printed."""
+    text = printable(text)
+    return f"{_CODES[style]}{text}{_RESET}" if colour and _CODES[style] else text
 
 
 def _harmless(character: str) -> bool:
@@ -62,7 +72,7 @@ class Terminal:
             # Leave the line on which somebody may be typing.
             self._prompting = False
             text = f"\n{text}"
-        print(self._styled(text, style), file=sys.stderr, flush=True)
+        print(styled(text, style, self.colour), file=sys.stderr, flush=True)
 
     def answer(self, text: str) -> None:
         """The answer; as it is where a program reads it."""
@@ -76,15 +86,27 @@ class Terminal:
 
     async def ask(self, prompt: str) -> str | None:
         """A line that is typed after `prompt`, without the spaces around it; None: nobody will answer."""
-        print(self._styled(prompt, "question"), end=" ", file=sys.stderr, flush=True)
+        print(styled(prompt, "question", self.colour), end=" ", file=sys.stderr, flush=True)
         self._prompting = True
         line = await self._read_line()
         self._prompting = False
         return None if line is None else line.decode("utf-8", "replace").strip()
 
-    def _styled(self, text: str, style: Style) -> str:
-        text = printable(text)
-        return f"{_CODES[style]}{text}{_RESET}" if self.colour and _CODES[style] else text
+    async def ask_reply(self, question: Asked[Any]) -> str | None:
+        """A reply, for `Asked.understand`; None: nobody will answer."""
+        return await self.ask(question.prompt)
+
+    async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
+        """The arguments in place of those of the question; None: not now."""
+        self.tell(f"Now they are: {json.dumps(asked.tool_args, ensure_ascii=False)}")
+        line = await self.ask("All arguments, as JSON on one line; nothing to leave them >")
+        if not line:
+            return None
+        arguments = edited(line)
+        if isinstance(arguments, str):
+            self.tell(arguments, "bad")
+            return None
+        return arguments
 
     async def _read_line(self) -> bytes | None:
         # Not in a thread: one that waits for a line cannot be called back when the question is void.

@@ -9,9 +9,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ..loopback import is_loopback
-from .options import FAILED
+from .options import FAILED, URL, add_url_option
 
-URL = "http://127.0.0.1:8080"
 SECONDS = 30.0
 """Until an agent that does not answer is given up."""
 
@@ -34,12 +33,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "cannot be reached.",
     )
     for command, run in ((listing, list_tools), (accept, accept_tool)):
-        command.add_argument(
-            "--url",
-            type=_url,
-            default=URL,
-            help=f"where the agent listens; default: {URL}",
-        )
+        add_url_option(command)
         command.set_defaults(run=run)
     accept.add_argument("name", metavar="NAME", help="the tool, as `stopgo tools list` names it")
     accept.add_argument("hash", metavar="HASH", help="of the definition, from `stopgo tools list`")
@@ -100,14 +94,3 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
     hint = f" ({told['hint']})" if "hint" in told else ""
     terminal.tell(f"stopgo tools: {told.get('error', answer.status_code)}{hint}", "bad")
     return None
-
-
-def _url(text: str) -> str:
-    """Parse `--url`."""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080")
-    return text.rstrip("/")

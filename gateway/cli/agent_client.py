@@ -1,0 +1,138 @@
+"""A running agent over HTTP, for the commands that speak to one.
+
+Whatever changes something carries an Idempotency-Key, and is repeated with the same key when its answer is
+lost: the server carries it out once, also when it was restarted in between.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import attrs
+import httpx2
+import orjson
+import trio
+
+from ...actors.common.tls import why_unreached
+from ...runtime.restart import Backoff
+from ..loopback import is_loopback
+
+Json: TypeAlias = dict[str, Any]
+
+RETRIES = Backoff(first=0.2, limit=5.0, jitter=0.5)
+PATIENCE = 120.0
+"""Seconds for which a change is repeated while the server does not answer."""
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 30.0
+"""Seconds until a server that does not answer is given up."""
+TURN_TIMEOUT = 300.0
+"""Seconds until the answer to a message or a decision counts as lost. It comes when the run rests."""
+COMES_BACK = frozenset({502, 503, 504})
+"""Status codes of a server that is restarting, and of a proxy in front of it."""
+
+
+class ServerError(Exception):
+    """The server refused, or did not answer. The text is a sentence for a person."""
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, status: int = 0, body: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.status = status
+        """Of the answer; 0: there was none."""
+        self.details: Mapping[str, Any] = body or {}
+        """The answer's JSON."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether trying again may help."""
+        return not self.status or self.status in COMES_BACK
+
+
+@attrs.define(eq=False)
+class AgentClient:
+    """Made by `open_client`."""
+
+    url: str
+    """Without a slash at its end."""
+    headers: Mapping[str, str]
+    """Of every request."""
+    _http: httpx2.AsyncClient
+
+    async def get(self, path: str, **params: str) -> Json:
+        """Raises ServerError."""
+        return await self._answer("GET", path, params=params)
+
+    async def post(
+        self, path: str, body: Mapping[str, Any] | None = None, *, wait: bool = True, key: str | None = None
+    ) -> Json:
+        """Change something, once. Without `wait` the answer comes when it is durable.
+
+        Raises:
+            ServerError: the server refused, or could not be reached for `PATIENCE` seconds.
+        """
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        if not wait:
+            headers["Prefer"] = "respond-async"
+        timeout = httpx2.Timeout(TURN_TIMEOUT if wait else READ_TIMEOUT, connect=CONNECT_TIMEOUT)
+        failures, reached = 0, trio.current_time()
+        while True:
+            sent = trio.current_time()
+            try:
+                return await self._answer("POST", path, json=body or {}, headers=headers, timeout=timeout)
+            except ServerError as error:
+                if not error.may_pass:
+                    raise
+                if trio.current_time() - sent > CONNECT_TIMEOUT:  # there was a server that took its time
+                    failures, reached = 0, trio.current_time()
+                failures += 1
+                delay = RETRIES.delay(failures)
+                if trio.current_time() + delay - reached > PATIENCE:
+                    raise
+            await trio.sleep(delay)
+
+    async def _answer(self, method: str, path: str, **options: Any) -> Json:
+        try:
+            response = await self._http.request(method, f"{self.url}{path}", **options)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise unreached(self.url, error) from error
+        return answer_of(response.status_code, response.content, self.url)
+
+
+def answer_of(status: int, content: bytes | None, url: str) -> Json:
+    """The answer's JSON. Raises ServerError when it is a refusal, or does not come from an agent."""
+    try:
+        body = orjson.loads(content or b"")
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict) or (status >= 400 and not isinstance(body.get("error"), str)):
+        raise ServerError(
+            f"no agent answers at {url}: the answer has status {status} and is not its JSON", status=status
+        )
+    if status >= 400:
+        raise ServerError(body["error"], hint=body.get("hint"), status=status, body=body)
+    return body
+
+
+def unreached(url: str, error: BaseException) -> ServerError:
+    """The error of a connection that failed."""
+    late = isinstance(error, httpx2.TimeoutException | trio.TooSlowError)
+    why = why_unreached(error) or ("not in time" if late else "the connection broke")
+    return ServerError(f"no agent answers at {url}: {why}")
+
+
+@asynccontextmanager
+async def open_client(url: str, bearer: str | None = None) -> AsyncIterator[AgentClient]:
+    """A client of the agent at `url`, which sends `bearer` with every request. Nothing is sent yet."""
+    headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
+    # Proxy settings rarely exclude loopback addresses.
+    direct = is_loopback(urlsplit(url).hostname or "")
+    timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)
+    async with httpx2.AsyncClient(headers=headers, trust_env=not direct, timeout=timeout) as http:
+        yield AgentClient(url, headers, http)

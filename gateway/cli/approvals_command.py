@@ -1,0 +1,85 @@
+"""`stopgo approvals`: list, show and decide the approvals of a running agent."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .options import WRONG, add_url_option
+
+_EPILOG = (
+    "The command ends when the decision is stored; it does not wait for the run. Exit codes: 0 done, "
+    "1 refused or not reached, 2 wrong usage or no such approval, 4 too late: decided before, expired, void."
+)
+
+_TAKES = {"list": (), "show": (), "approve": ("reason", "by", "arguments"), "reject": ("reason", "by")}
+"""The options of each action."""
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `approvals` to the command line."""
+    command = subparsers.add_parser(
+        "approvals",
+        help="list and decide the approvals of a running agent",
+        description="Lists the pending approvals of a running agent, shows one, or decides one.",
+        epilog=_EPILOG,
+    )
+    command.add_argument(
+        "action",
+        nargs="?",
+        choices=_TAKES,
+        default="list",
+        help="default: list. The question of a tool server is accepted or declined",
+    )
+    command.add_argument(
+        "id", nargs="?", metavar="ID", help="of an approval, or the beginning of the id of a pending one"
+    )
+    add_url_option(command)
+    command.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
+    command.add_argument(
+        "--reason", metavar="TEXT", help="of the decision; models are told why a call was rejected"
+    )
+    command.add_argument("--by", metavar="NAME", help="the person who decides, for the record")
+    command.add_argument(
+        "--arguments",
+        type=_arguments,
+        metavar="JSON",
+        help="approve with these arguments in place of all that are shown, or answer a tool server; @FILE "
+        "reads them from a file",
+    )
+    command.set_defaults(run=run, command=command)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, show or decide. Exit codes: see the help."""
+    given = {name: value for name in _TAKES["approve"] if (value := getattr(args, name)) is not None}
+    if (args.id is None) != (args.action == "list"):
+        return _wrong(args, f"{args.action} takes {'an' if args.id is None else 'no'} ID")
+    for name in given:
+        if name not in _TAKES[args.action]:
+            return _wrong(args, f"--{name} does not go with {args.action}")
+
+    from .approvals_process import run_approvals
+
+    return run_approvals(args.url, args.action, args.id, given, as_json=args.json)
+
+
+def _wrong(args: argparse.Namespace, why: str) -> int:
+    print(f"{args.command.prog}: {why} (see {args.command.prog} --help)", file=sys.stderr)
+    return WRONG
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """The type of `--arguments`."""
+    try:
+        arguments = json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"it is not JSON: {error}") from None
+    if not isinstance(arguments, dict):
+        raise argparse.ArgumentTypeError("it is no JSON object: {...}")
+    return arguments

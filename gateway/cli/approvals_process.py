@@ -1,0 +1,170 @@
+"""The work of `stopgo approvals`: requests to a running agent, and lines for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from ...actors.approvals.description import call_text, shortened
+from .agent_client import AgentClient, Json, ServerError, open_client
+from .deciding import tell_refusal
+from .interrupt import run_until_interrupted
+from .options import FAILED, WRONG
+from .terminal import Terminal, printable
+
+TOO_LATE = 4
+"""Exit code: the approval was decided before, has expired or is void."""
+
+MAX_ROW = 1000
+"""Characters of a line of `show`, but for the arguments."""
+
+_SHORT = 8
+"""Characters of an id that is abbreviated, or as many more as tell it from the others."""
+_CODES = {"approval_not_found": WRONG, "already_decided": TOO_LATE, "expired": TOO_LATE, "void": TOO_LATE}
+"""Exit codes by the code of the error."""
+_ROWS = (
+    "uuid",
+    "state",
+    "kind",
+    "node",
+    "server",
+    "tool_name",
+    "rule",
+    "created_at",
+    "expires_at",
+    "replaces",
+    "superseded_by",
+    "void_reason",
+    "conversation_id",
+)
+
+
+class _NoSuchApproval(Exception):
+    pass
+
+
+def run_approvals(url: str, action: str, id: str, given: Mapping[str, Any], *, as_json: bool) -> int:
+    """Carry out `action` and return the exit code. `given` are the options of a decision."""
+    terminal = Terminal.of_this_process()
+    work = _Work(url, id, given, as_json)
+    try:
+        run_until_interrupted(partial(work.run, action))
+    except _NoSuchApproval as error:
+        terminal.tell(str(error), "bad")
+        return WRONG
+    except ServerError as error:
+        if as_json and error.details:
+            print(json.dumps(error.details))
+        tell_refusal(terminal, error)
+        if (decision := error.details.get("approval", {}).get("decision")) is not None:
+            terminal.tell(f"It was {_decision(decision)}.")
+        return _CODES.get(error.details.get("code", ""), FAILED)
+    return 0
+
+
+@attrs.frozen
+class _Work:
+    url: str
+    id: str
+    given: Mapping[str, Any]
+    as_json: bool
+
+    async def run(self, action: str) -> None:
+        async with open_client(self.url) as client:
+            match action:
+                case "list":
+                    self._print(await pending(client), list_lines)
+                case "show":
+                    approval = await self._approval(client)
+                    self._print({"approval": approval}, lambda _: all_lines(approval))
+                case _:
+                    yes = action == "approve"
+                    approval = await self._approval(client)
+                    words = words_of(approval, yes, self.given)
+                    turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
+                    done = f"{'approved' if yes else 'rejected'}: {line_of(approval)}"
+                    self._print(turn, lambda _: [done])
+
+    def _print(self, body: Json, lines: Callable[[Json], Iterable[str]]) -> None:
+        for line in [json.dumps(body)] if self.as_json else map(printable, lines(body)):
+            print(line)
+
+    async def _approval(self, client: AgentClient) -> Json:
+        """The approval that the id means, which may be abbreviated if it is pending."""
+        try:
+            id = str(UUID(self.id))
+        except ValueError:
+            ids = [each["uuid"] for each in (await pending(client))["approvals"]]
+            found = [each for each in ids if each.startswith(self.id.lower())] if self.id else []
+            if len(found) != 1:
+                what = "no pending approval has" if not found else f"{len(found)} pending approvals have"
+                raise _NoSuchApproval(f"{what} an id that begins with {self.id!r}") from None
+            [id] = found
+        approval: Json = (await client.get(f"/approvals/{id}"))["approval"]
+        return approval
+
+
+async def pending(client: AgentClient) -> Json:
+    """All pending approvals, as one page of them. Raises ServerError."""
+    page = await client.get("/approvals", limit="200")
+    while (cursor := page.pop("next_cursor", None)) is not None:
+        more = await client.get("/approvals", limit="200", cursor=cursor)
+        more["approvals"] = page["approvals"] + more["approvals"]
+        page = page | more
+    return page
+
+
+def words_of(approval: Mapping[str, Any], yes: bool, given: Mapping[str, Any]) -> Json:
+    """The body of the decision. A tool server's question is accepted or declined."""
+    common = {"reason": given.get("reason"), "decided_by": given.get("by")}
+    if (approval.get("remote_kind") or approval["kind"]) == "elicitation":
+        words = {"action": "accept" if yes else "decline", "content": given.get("arguments")}
+    else:
+        words = {"approved": yes, "arguments": given.get("arguments")}
+    return {name: value for name, value in (words | common).items() if value is not None}
+
+
+def list_lines(page: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each approval of a page."""
+    ids = [each["uuid"] for each in page["approvals"]]
+    for each in page["approvals"]:
+        yield f"{_abbreviated(each['uuid'], ids)}  {each['created_at']}  {line_of(each)}"
+    for each in page.get("broken", ()):
+        yield f"{each['id']}: {each['error']}"
+
+
+def all_lines(approval: Mapping[str, Any]) -> Iterator[str]:
+    """The question, and everything else there is to know of an approval."""
+    yield f"{approval['description']}\n"
+    yield from (f"{name}: {shortened(str(approval[name]), MAX_ROW)}" for name in _ROWS if approval.get(name))
+    if approval["kind"] != "checkpoint":
+        yield f"arguments: {json.dumps(approval['tool_args'], ensure_ascii=False, indent=2)}"
+    if "decision" in approval:
+        yield f"decision: {_decision(approval['decision'])}"
+
+
+def line_of(approval: Mapping[str, Any]) -> str:
+    """The subject of an approval, in a line."""
+    if (kind := approval["kind"]) in ("checkpoint", "elicitation"):
+        return shortened(approval.get("message") or approval["description"])
+    call = call_text(approval["tool_name"], approval["tool_args"])
+    return f"what came of {call}?" if kind == "outcome_unknown" else call
+
+
+def _abbreviated(id: str, ids: list[str]) -> str:
+    length = _SHORT
+    while sum(each.startswith(id[:length]) for each in ids) > 1:
+        length += 1
+    return id[:length]
+
+
+def _decision(decision: Mapping[str, Any]) -> str:
+    word = decision.get("action") or ("approved" if decision.get("approved") else "rejected")
+    by = f" by {decision['decided_by']}" if "decided_by" in decision else ""
+    reason = f": {decision['reason']}" if "reason" in decision else ""
+    return f"{word} at {decision['decided_at']}{by}{reason}"
