@@ -43,7 +43,7 @@ class OutcomeQuestion(Asked[Outcome]):
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
     field_names: ClassVar = ("action", "result")
-    prompt: ClassVar = "What is it? retry: call again, done [result], failed [reason], ?: show all >"
+    prompt: ClassVar = "What is it? r: retry, d [result]: done, f [reason]: failed, ?: show all >"
 
     @classmethod
     def about(

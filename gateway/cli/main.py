@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     from . import (
         a2a_command,
         approvals_command,
+        chat_command,
         config_command,
         mcp_command,
         mcp_resources_command,
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_command.register(commands)
     run_command.register(commands)
+    chat_command.register(commands)
     approvals_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)

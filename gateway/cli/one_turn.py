@@ -17,7 +17,7 @@ from ...actors.log.event_json import decode
 from ...actors.log.state import answer_of
 from ...runtime.journal.protocol import Event
 from .deciding import ask_for_words, tell_refusal
-from .progress import Progress
+from .progress import Progress, routers
 from .terminal import Terminal
 
 Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
@@ -66,7 +66,7 @@ class OneTurn:
         await self.agent.cancel(id)
 
     async def _follow(self, id: str, nursery: trio.Nursery) -> None:
-        progress = Progress(self.agent.config.agent)
+        progress = Progress(dict(routers(self.agent.config.agent)))
         async with aclosing(self.agent.events(id)) as events:
             async for event in events:
                 if (line := progress.line(event)) is not None:

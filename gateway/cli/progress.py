@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from ...actors.approvals.asked import Asked
@@ -25,8 +25,9 @@ def routers(node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
 class Progress:
     """Tells a run from its start; an event may refer to an earlier one."""
 
-    def __init__(self, root: Node) -> None:
-        self._routers = dict(routers(root))
+    def __init__(self, routers: Mapping[str, Sequence[str]]) -> None:
+        """`routers` are the names of the agents of each."""
+        self._routers = routers
         self._calls: dict[str, tuple[str, str]] = {}
         """Node and tool by the key of the call."""
         self._asked: dict[str, Asked[Any]] = {}
@@ -80,7 +81,8 @@ class Progress:
             case Replied(text=text):
                 return f"{node}: {shortened(text)}" if text else None
             case Chosen(choice=choice):
-                return f"{node}: picks {self._routers[node][choice]}"
+                agents = self._routers.get(node, ())
+                return f"{node}: picks {agents[choice] if choice < len(agents) else choice}"
             case NotSent(outcome="exit_loop"):
                 return f"{node}: exits the loop"
             case NotSent(content=content):

@@ -292,10 +292,10 @@ def test_what_came_of_a_lost_call_is_asked(
     run.reply("y")
     run.see("nobody knows what came of it")
     run.see("OUTCOME UNKNOWN")
-    run.reply("y", r"retry: .* >")
+    run.reply("y", r"r: retry, .* >")
     run.see("none of the answers")
     for answer in answers:
-        run.reply(answer, r"retry: .* >")
+        run.reply(answer, r"r: retry, .* >")
 
     assert run.end() == (0, f"{told}\n")
     assert ledger.read_text().count("launched") == len(answers)

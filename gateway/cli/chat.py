@@ -1,0 +1,190 @@
+"""`stopgo chat`: one conversation after the other, and the commands that begin with a slash."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import attrs
+import trio
+from prompt_toolkit.document import Document
+
+from ...actors.approvals.description import shortened
+from .agent_client import AgentClient, ServerError
+from .chat_conversation import SHOWN_AT_FIRST, ChatConversation
+from .chat_terminal import ChatTerminal
+from .deciding import tell_refusal
+
+HELP = """\
+/history    this conversation so far
+/open       recent conversations
+/open ID    go on with one of them; the beginning of its id is enough
+/new        begin a new one
+/resume     go on with the bearer token of --token-env
+/quit       leave
+Enter sends, Alt-Enter begins a new line. Ctrl-C cancels the run, Ctrl-D leaves. A message that
+begins with a slash begins with two."""
+RECENT = 20
+"""Conversations that `/open` lists."""
+UUID_LENGTH = 36
+SEARCHED = "200"
+"""Conversations among which the beginning of an id is looked for."""
+
+
+@attrs.frozen
+class Open:
+    """Go on with another conversation; None: with a new one, which is begun with its first message."""
+
+    id: str | None
+
+
+Next: TypeAlias = Open | Literal["leave"]
+
+
+@attrs.define(eq=False)
+class Chat:
+    client: AgentClient
+    terminal: ChatTerminal
+    current: ChatConversation | None = None
+
+    async def run(self, conversation: str | None) -> None:
+        """Chat until the person leaves.
+
+        Raises:
+            ServerError: at the start the agent is not reached, or does not know the conversation.
+        """
+        page = await self.client.get("/conversations", limit="1")
+        step: Next = Open(None if conversation is None else await self._find(conversation))
+        self.terminal.tell(
+            f"{self.client.url}: {page['summary']['total']} conversations; /help lists the commands", "quiet"
+        )
+        while isinstance(step, Open):
+            try:
+                step = await (self._begin() if step.id is None else self._converse(step.id))
+            except ServerError as error:
+                tell_refusal(self.terminal, error)
+                step = Open(None)
+        if self.current is not None:
+            self.terminal.tell(f"To go on: stopgo chat --conversation {self.current.id}", "quiet")
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        if self.current is not None and self.current.interrupt is not None:
+            self.current.interrupt()
+
+    async def _begin(self) -> Next:
+        """A conversation that exists from its first message on. Raises ServerError."""
+        self.current = None
+        while (line := await self.terminal.message(None)) is not None:
+            if (step := await self._command(line)) is not None:
+                return step
+            if message := message_of(line):
+                id = (await self.client.post("/conversations"))["conversation"]["id"]
+                self.terminal.tell(f"conversation {id}", "quiet")
+                return await self._converse(id, message)
+        return "leave"
+
+    async def _converse(self, id: str, message: str | None = None) -> Next:
+        """A conversation until another one is wanted. Raises ServerError."""
+        found = (await self.client.get(f"/conversations/{id}"))["conversation"]
+        self.current = conversation = ChatConversation(self.client, self.terminal, id, found["last_seq"])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(conversation.follow)
+            await conversation.caught_up()
+            if message is None:
+                self.terminal.tell(f"conversation {id}: {shortened(found['title'])}", "quiet")
+                self._show_history(SHOWN_AT_FIRST)
+            else:
+                conversation.say(message, nursery)
+            step = await self._talk(conversation, nursery)
+            nursery.cancel_scope.cancel()
+        return step
+
+    async def _talk(self, conversation: ChatConversation, nursery: trio.Nursery) -> Next:
+        draft: Document | None = None
+        while conversation.ended is None:
+            if conversation.busy:
+                if not await conversation.rest(nursery):
+                    self.terminal.tell("The run goes on without you.")
+                    return "leave"
+            elif conversation.log.question is not None:
+                if not await conversation.answer(nursery):
+                    self.terminal.tell("The question stays open.")
+                    return "leave"
+            else:
+                line, draft = await conversation.line(draft)
+                if line is None and draft is None:
+                    return "leave"
+                if line is None:
+                    continue
+                if line.strip() == "/resume":
+                    conversation.resume(nursery)
+                elif message := message_of(line):
+                    conversation.say(message, nursery)
+                elif (step := await self._command(line)) is not None:
+                    return step
+        self.terminal.tell(conversation.ended, "bad")
+        return Open(None)
+
+    async def _command(self, line: str) -> Next | None:
+        """Carry out a line that is a command; None: go on."""
+        match line.split() if message_of(line) is None else []:
+            case ["/help"]:
+                self.terminal.tell(HELP)
+            case ["/history"]:
+                self._show_history(None)
+            case ["/new"]:
+                return Open(None)
+            case ["/quit"]:
+                return "leave"
+            case ["/open"]:
+                await self._list()
+            case ["/open", id]:
+                try:
+                    return Open(await self._find(id))
+                except ServerError as error:
+                    tell_refusal(self.terminal, error)
+            case [word, *_]:
+                self.terminal.tell(f"There is no command {word}; /help lists them.", "bad")
+            case _:
+                pass
+        return None
+
+    async def _list(self) -> None:
+        try:
+            page = await self.client.get("/conversations", limit=str(RECENT))
+        except ServerError as error:
+            tell_refusal(self.terminal, error)
+            return
+        for each in page["conversations"]:
+            self.terminal.tell(
+                f"{each['id'][:8]}  {each['updated_at']}  {each['status']}  {shortened(each['title'])}"
+            )
+
+    async def _find(self, id: str) -> str:
+        """The id of the conversation with an id that begins so. Raises ServerError."""
+        if len(id) == UUID_LENGTH:
+            return id
+        page = await self.client.get("/conversations", limit=SEARCHED)
+        found: list[str] = [each["id"] for each in page["conversations"] if each["id"].startswith(id.lower())]
+        if len(found) != 1:
+            what = "none of the recent conversations has" if not found else f"{len(found)} conversations have"
+            raise ServerError(f"{what} an id that begins with {id!r}", hint="/open lists the latest ones.")
+        return found[0]
+
+    def _show_history(self, limit: int | None) -> None:
+        entries = [] if self.current is None else list(self.current.log.entries)
+        if limit is not None and len(entries) > limit:
+            self.terminal.tell("/history shows what was before", "quiet")
+        for is_message, text in entries[-(limit or len(entries)) :]:
+            if is_message:
+                self.terminal.tell(f"> {text}", "question")
+            else:
+                self.terminal.show(text)
+
+
+def message_of(line: str) -> str | None:
+    """The message of a line that was typed, which may be empty; None: the line is a command."""
+    line = line.strip()
+    if line.startswith("//"):
+        return line[1:]
+    return None if line.startswith("/") else line

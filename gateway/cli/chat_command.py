@@ -1,0 +1,49 @@
+"""`stopgo chat`: talk to a running agent in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from .options import WRONG, add_token_option, add_url_option, token_of
+
+_EPILOG = (
+    "Ctrl-C cancels the run, Ctrl-D leaves; a run that was not cancelled goes on without you. Exit codes: 0 "
+    "you left, 1 the agent cannot be reached or refuses, 2 wrong usage, 143 terminated."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `chat` to the command line."""
+    command = subparsers.add_parser(
+        "chat",
+        help="talk to a running agent, decide what it asks",
+        description="Talks to a running agent in a terminal. /help lists the commands.",
+        epilog=_EPILOG,
+    )
+    add_url_option(command)
+    command.add_argument(
+        "--conversation",
+        metavar="ID",
+        help="go on with this conversation; the beginning of the id of a recent one is enough",
+    )
+    add_token_option(command)
+    command.set_defaults(run=run, command=command)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Chat until the person leaves. Exit codes: see the help."""
+    try:
+        bearer = token_of(args)
+        if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+            raise ValueError("it needs a terminal; `stopgo run` and `stopgo approvals` do not")
+        if os.environ.get("TERM", "dumb") == "dumb":
+            raise ValueError("it needs a terminal that can move its cursor; TERM names its kind")
+    except ValueError as error:
+        print(f"{args.command.prog}: {error}", file=sys.stderr)
+        return WRONG
+
+    from .chat_process import run_chat
+
+    return run_chat(args.url, args.conversation, bearer)

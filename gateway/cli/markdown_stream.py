@@ -1,0 +1,109 @@
+"""Text that streams to a terminal as it is written, and becomes Markdown block by block.
+
+A block ends with an empty line outside of a code fence. Then it is drawn again as Markdown, if all of it is
+on the screen and the window has the same size as when it began; otherwise it stays plain. Nothing but the
+current block is ever drawn again, so nothing that has scrolled away appears twice.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+from rich.cells import get_character_cell_size
+from rich.console import Console
+from rich.markdown import Markdown
+
+from .terminal import printable
+
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_MARKUP = re.compile(r"[*_`~|]|\]\(|^ {0,3}(?:#|>|[-+] |\d+[.)] |=+ *$|-+ *$)", re.MULTILINE)
+_UNSURE = re.compile("[\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+"""Characters whose width depends on the terminal."""
+_FENCES = ("```", "~~~")
+
+
+@attrs.define(eq=False)
+class MarkdownStream:
+    console: Console
+    _block: str = ""
+    """What the current block has so far; all of it is on the screen."""
+    _size: tuple[int, int] = (0, 0)
+    """Columns and rows when the block began."""
+    _row: int = 0
+    """Of the cursor, from where the block began."""
+    _column: int = 0
+    _line: str = ""
+    """The current line so far."""
+    _fence: str | None = None
+    _blank: bool = False
+    """The line before is empty, and outside of a fence."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a text is under way."""
+        return bool(self._block)
+
+    def write(self, text: str) -> None:
+        """Show a further piece."""
+        for line in _LINES.findall(printable(text).replace("\t", "    ")):
+            if not self._line and self._blank and not line[0].isspace():
+                self._end_block(more=True)
+            self._draw(line)
+            self._line += line
+            if line.endswith("\n"):
+                self._end_line()
+        self.console.file.flush()
+
+    def end(self) -> None:
+        """The text is whole, or goes on in another place; the cursor is at the beginning of a line."""
+        self._end_block(more=False)
+        self._line, self._fence = "", None
+
+    def show(self, text: str) -> None:
+        """Show a whole text."""
+        self.console.print(_markdown(printable(text)))
+
+    def _end_line(self) -> None:
+        start, self._line = self._line.strip(), ""
+        if self._fence is None:
+            self._fence = next((fence for fence in _FENCES if start.startswith(fence)), None)
+            self._blank = not start
+        elif start.startswith(self._fence):
+            self._fence = None
+
+    def _draw(self, text: str) -> None:
+        if not self._block:
+            self._size = self.console.size.width, self.console.size.height
+            self._row = self._column = 0
+        self._block += text
+        self.console.file.write(text)
+        for character in text:
+            width = get_character_cell_size(character)
+            if character == "\n":
+                self._row, self._column = self._row + 1, 0
+            elif self._column + width > self._size[0]:
+                self._row, self._column = self._row + 1, width
+            else:
+                self._column += width
+
+    def _end_block(self, *, more: bool) -> None:
+        block, self._block, self._blank = self._block, "", False
+        if not block:
+            return
+        size = self.console.size.width, self.console.size.height
+        fits = self._row < size[1] - 1 and size == self._size and not _UNSURE.search(block)
+        if fits and _MARKUP.search(block):
+            up = f"\x1b[{self._row}A" if self._row else ""
+            self.console.file.write(f"\r{up}\x1b[J")
+            self.console.print(_markdown(block))
+            if more:
+                self.console.file.write("\n")
+        elif not block.endswith("\n"):
+            self.console.file.write("\n")
+        self.console.file.flush()
+
+
+def _markdown(text: str) -> Markdown:
+    # Without links of the terminal: the text of one can hide where it leads.
+    return Markdown(text, hyperlinks=False)
