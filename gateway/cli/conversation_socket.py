@@ -27,10 +27,14 @@ MAX_FRAME = 64 * 2**20
 """Bytes."""
 QUEUE = 64
 """Frames that are read ahead."""
+HANDSHAKE_TIMEOUT = 5.0
+"""Seconds until the server must have accepted the websocket."""
 CLOSE_TIMEOUT = 1.0
 """Seconds for the server to answer the close frame."""
 DELETED = 1000
 """Close code: the conversation was deleted."""
+LOST = 1006
+"""Close code: there was no close frame."""
 TOO_LONG = 1009
 
 
@@ -85,6 +89,8 @@ class ConversationSocket:
                 extra_headers=[(name.encode(), value.encode()) for name, value in client.headers.items()],
                 message_queue_size=QUEUE,
                 max_message_size=MAX_FRAME,
+                # The library does not notice a connection that is closed before it is answered.
+                connect_timeout=HANDSHAKE_TIMEOUT,
                 disconnect_timeout=CLOSE_TIMEOUT,
             ) as socket:
                 await self.on_connection(None)
@@ -113,8 +119,11 @@ class ConversationSocket:
         return Event(self.conversation, self.after, frame["type"], at, frame.get("body") or {})
 
     def _closed(self, reason: trio_websocket.CloseReason | None) -> None:
-        code, why = (0, None) if reason is None else (reason.code, reason.reason)
+        code = LOST if reason is None else reason.code
         if code == TOO_LONG:
             raise ServerError(f"an event is longer than {MAX_FRAME} bytes", status=413)
         if code != DELETED:
-            raise ServerError(f"the connection to {self.client.url} was closed: {why or 'no reason given'}")
+            why = f": {reason.reason}" if reason is not None and reason.reason else ""
+            raise ServerError(
+                f"the connection to {self.client.url} was {'lost' if code == LOST else 'closed'}{why}"
+            )

@@ -1,7 +1,8 @@
-"""One turn of a new conversation, told and asked about at the command line."""
+"""One turn of a conversation, told and asked about at the command line."""
 
 from __future__ import annotations
 
+import uuid
 from contextlib import aclosing
 from typing import Literal, TypeAlias
 
@@ -13,11 +14,15 @@ from ...actors.approvals.kinds import Approval
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
+from ...actors.log.deltas import ModelDelta, Passing
 from ...actors.log.event_json import decode
+from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
+from ...actors.models.messages import TextDelta
 from ...runtime.journal.protocol import Event
 from .deciding import ask_for_words, tell_refusal
 from .progress import Progress, routers
+from .streamed_text import Piece, StreamedText
 from .terminal import Terminal
 
 Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
@@ -42,20 +47,38 @@ class OneTurn:
     waiting: tuple[Approval, ...] = ()
     """When the outcome is that it waits: what for, if for a person."""
     _outcome: Outcome = "cancelled"
+    _key: str = attrs.field(factory=lambda: str(uuid.uuid4()))
+    """Of the message."""
+    _run: str | None = None
+    """The run of the message, once it has begun."""
+    _texts: StreamedText = attrs.field(factory=StreamedText)
+    _last_text: str | None = None
+    """The last text that is on the screen as a whole."""
     _asking: _Asking | None = None
 
-    async def run(self, message: str) -> Outcome:
+    async def run(self, message: str, conversation: str | None = None) -> Outcome:
         """Say `message`, and see to it that the turn ends, or waits for somebody who is not here.
+
+        Args:
+            conversation: the one to go on with; None: a new one.
 
         Raises:
             AgentError: the message is refused.
         """
-        turn = await self.agent.start_conversation(message, wait=False)
-        id = turn.conversation.id
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._cancel_when_told, id)
-            await self._follow(id, nursery)
-            nursery.cancel_scope.cancel()
+        if conversation is None:
+            turn = await self.agent.start_conversation(message, key=self._key, wait=False)
+            id, seen = turn.conversation.id, 0
+        else:
+            id, seen = conversation, (await self.agent.get(conversation)).last_seq
+            turn = await self.agent.send(id, message, key=self._key, wait=False)
+        if turn.result is not None and turn.result.waiting_approval:  # the message was not stored
+            self.terminal.tell(turn.result.response, "bad")
+            self._outcome = "waiting"
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._cancel_when_told, id)
+                await self._follow(id, seen, nursery)
+                nursery.cancel_scope.cancel()
         if self._outcome == "waiting":
             pending = (await self.agent.get(id)).head.pending
             self.waiting = tuple([await self.agent.approval(each) for each in pending])
@@ -65,16 +88,43 @@ class OneTurn:
         await self.stop.wait()
         await self.agent.cancel(id)
 
-    async def _follow(self, id: str, nursery: trio.Nursery) -> None:
+    async def _follow(self, id: str, seen: int, nursery: trio.Nursery) -> None:
+        """Follow the run of the message. The events up to `seen` are history, to which later ones refer."""
         progress = Progress(dict(routers(self.agent.config.agent)))
-        async with aclosing(self.agent.events(id)) as events:
+        async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as events:
             async for event in events:
-                if (line := progress.line(event)) is not None:
+                if not isinstance(event, Event):
+                    self._stream(event)
+                    continue
+                line = progress.line(event)
+                if event.seq <= seen:
+                    continue
+                if not self._show_text(event) and line is not None:
                     self.terminal.tell(line, "quiet")
                 outcome = await self._take_in(event, nursery)
                 if outcome is not None:
                     self._outcome = outcome
                     return
+
+    def _stream(self, told: Passing) -> None:
+        if isinstance(told, ModelDelta) and isinstance(told.delta, TextDelta):
+            self._show_piece(told.node, self._texts.piece(told.key, told.attempt, told.delta.text))
+
+    def _show_text(self, event: Event) -> bool:
+        """Show the rest of a model's text, where texts are shown while they come."""
+        step = decode(event).event if self.terminal.streams else None
+        if not (isinstance(step, e.StepFinished) and isinstance(step.outcome, Replied) and step.outcome.text):
+            return False
+        self._last_text = step.outcome.text
+        self._show_piece(step.node, self._texts.whole(step.key, self._last_text))
+        self.terminal.end_text()
+        return True
+
+    def _show_piece(self, node: str, piece: Piece | None) -> None:
+        if piece is not None:
+            if piece.begins:
+                self.terminal.tell(f"{node}:", "quiet")
+            self.terminal.piece(piece.text)
 
     async def _take_in(self, event: Event, nursery: trio.Nursery) -> Outcome | None:
         """What an event means for whoever sits here; the outcome, when it is the last one."""
@@ -82,6 +132,8 @@ class OneTurn:
             case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
                 if self._asking is not None and self._asking.approval == id:
                     self._asking.scope.cancel()
+            case e.RunStarted(run=run, command=self._key):
+                self._run = run
             case e.RunWaiting() if not self.terminal.can_ask:
                 return "waiting"
             case e.RunWaiting(on=on):
@@ -92,15 +144,17 @@ class OneTurn:
             case e.RunAuthRequired(wanted=wanted):
                 self.terminal.tell(f"{wanted.label} needs a bearer token", "bad")
                 return "waiting"
-            case e.RunFinished(text=text):
-                run = (await self.agent.get(event.stream)).head.run
-                assert run is not None
-                self.terminal.answer(finished(run, text).response)
+            case e.RunFinished(run=self._run, text=text):
+                head = (await self.agent.get(event.stream)).head.run
+                assert head is not None
+                answer = finished(head, text).response
+                if answer != self._last_text:  # else it is on the screen
+                    self.terminal.answer(answer)
                 return "finished"
-            case e.RunFailed() as end:
+            case e.RunFailed(run=self._run) as end:
                 self.terminal.tell(answer_of(end), "bad")
                 return "failed"
-            case e.RunCancelled():
+            case e.RunCancelled(run=self._run):
                 return "cancelled"
             case _:
                 pass

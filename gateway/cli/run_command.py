@@ -9,9 +9,9 @@ from .options import WRONG, add_mcp_option, path
 from .undumpable import make_undumpable
 
 _EPILOG = (
-    "Progress goes to stderr, the answer alone to stdout. What asks is decided at the terminal. "
-    "Exit codes: 0 finished, 1 failed, 2 wrong configuration or message, 3 waits for a decision, "
-    "130 cancelled."
+    "Progress goes to stderr, the answer alone to stdout; at a terminal texts are shown while they come. "
+    "What asks is decided at the terminal. Exit codes: 0 finished, 1 failed, 2 wrong configuration or "
+    "message, 3 waits for a decision, 130 cancelled."
 )
 
 
@@ -33,12 +33,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's"
     )
     add_mcp_option(command)
+    command.add_argument(
+        "--conversation", metavar="ID", help="go on with this conversation of the data directory"
+    )
     command.add_argument("message", metavar="MESSAGE", help="what to say")
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one turn of a new conversation, which is kept in the data directory. Exit codes: see the help."""
+    """Run one turn of a conversation, which is kept in the data directory. Exit codes: see the help."""
     from ...config.errors import ConfigError
     from ...config.load import load_config
 
@@ -55,4 +58,4 @@ def run(args: argparse.Namespace) -> int:
     given = {"--config": args.config, "--data-dir": args.data_dir, "--model": args.model}
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
     options += [part for value in args.mcp for part in ("--mcp", value)]
-    return run_process(config, args.message, options)
+    return run_process(config, args.conversation, args.message, options)

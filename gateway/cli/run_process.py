@@ -24,8 +24,13 @@ from .options import FAILED, WAITING, WRONG
 from .terminal import LogToTerminal, Terminal
 
 
-def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> int:
-    """Run one turn and return the exit code. `options` are those that make `serve` the same agent."""
+def run_process(config: AgentConfig, conversation: str | None, message: str, options: Sequence[str]) -> int:
+    """Run one turn and return the exit code.
+
+    Args:
+        conversation: the one to go on with; None: a new one.
+        options: those that make `serve` the same agent.
+    """
     terminal = Terminal.of_this_process()
     logging.basicConfig(
         level=logging.WARNING, format="%(message)s", handlers=[LogToTerminal(terminal)], force=True
@@ -38,7 +43,7 @@ def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> in
         terminal.tell(f"warning: {warning}", "quiet")
     code = FAILED
     try:
-        code = trio.run(_run, config, message, options, terminal, clock=ProcessClock())
+        code = trio.run(_run, config, conversation, message, options, terminal, clock=ProcessClock())
     except* (AgentError, ConfigError) as group:
         _say_why(terminal, group)
         code = WRONG
@@ -47,7 +52,9 @@ def run_process(config: AgentConfig, message: str, options: Sequence[str]) -> in
     return code
 
 
-async def _run(config: AgentConfig, message: str, options: Sequence[str], terminal: Terminal) -> int:
+async def _run(
+    config: AgentConfig, conversation: str | None, message: str, options: Sequence[str], terminal: Terminal
+) -> int:
     interrupt = Interrupt()
     outcome: Outcome = "cancelled"
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -57,7 +64,7 @@ async def _run(config: AgentConfig, message: str, options: Sequence[str], termin
             async with open_agent(config) as agent:
                 turn = OneTurn(agent, terminal, interrupt.stop)
                 interrupt.running = True
-                outcome = await turn.run(message)
+                outcome = await turn.run(message, conversation)
             nursery.cancel_scope.cancel()
     match outcome:
         case "finished":

@@ -54,8 +54,11 @@ class Terminal:
     can_ask: bool
     """Whether somebody is there to answer."""
     colour: bool
+    streams: bool = False
+    """Whether texts are shown while they come: stdout and stderr are on one screen."""
     _typed: bytes = b""
     _prompting: bool = False
+    """The cursor stands behind a prompt or a piece of a text."""
 
     @classmethod
     def of_this_process(cls) -> Terminal:
@@ -63,16 +66,29 @@ class Terminal:
             # Whatever the locale: a character it lacks must not end the run.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         return cls(
-            can_ask=sys.stdin is not None and sys.stdin.isatty(), colour=colourful(sys.stderr, os.environ)
+            can_ask=sys.stdin is not None and sys.stdin.isatty(),
+            colour=colourful(sys.stderr, os.environ),
+            streams=sys.stdout.isatty() and sys.stderr.isatty(),
         )
 
     def tell(self, text: str, style: Style = "plain") -> None:
         """Say something beside the answer."""
         if self._prompting:
-            # Leave the line on which somebody may be typing.
+            # Leave the line on which somebody may be typing, or a text is under way.
             self._prompting = False
             text = f"\n{text}"
         print(styled(text, style, self.colour), file=sys.stderr, flush=True)
+
+    def piece(self, text: str) -> None:
+        """Show a further piece of a text."""
+        print(printable(text), end="", flush=True)
+        self._prompting = True
+
+    def end_text(self) -> None:
+        """The text that came in pieces is whole."""
+        if self._prompting:
+            self._prompting = False
+            print(flush=True)
 
     def answer(self, text: str) -> None:
         """The answer; as it is where a program reads it."""

@@ -29,7 +29,7 @@ from stopgo.actors.log.event_json import encode
 from stopgo.actors.log.outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed
 from stopgo.actors.tools.tool import ToolResult
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
-from stopgo.gateway.cli.progress import Progress
+from stopgo.gateway.cli.progress import Progress, routers
 from stopgo.gateway.cli.terminal import colourful, printable
 from stopgo.runtime.journal.protocol import Event
 from tests.questions import asked
@@ -148,7 +148,7 @@ ASKED = e.ApprovalRequested(asked(id="u1", node="left", tool_name="add", tool_ar
 
 
 def told(*new: e.LogEvent) -> list[str | None]:
-    progress = Progress(TREE)
+    progress = Progress(dict(routers(TREE)))
     stored = enumerate(map(encode, new), 1)
     return [progress.line(Event("c", seq, each.type, 0.0, each.body)) for seq, each in stored]
 
