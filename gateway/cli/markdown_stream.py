@@ -18,6 +18,7 @@ from .terminal import printable
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _MARKUP = re.compile(r"[*_`~|]|\]\(|^ {0,3}(?:#|>|[-+] |\d+[.)] |=+ *$|-+ *$)", re.MULTILINE)
+_PADDING = re.compile(r" +$", re.MULTILINE)
 _UNSURE = re.compile("[\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 """Characters whose width depends on the terminal."""
 _FENCES = ("```", "~~~")
@@ -62,7 +63,8 @@ class MarkdownStream:
 
     def show(self, text: str) -> None:
         """Show a whole text."""
-        self.console.print(_markdown(printable(text)))
+        self.console.file.write(self._markdown(printable(text)))
+        self.console.file.flush()
 
     def _end_line(self) -> None:
         start, self._line = self._line.strip(), ""
@@ -95,15 +97,14 @@ class MarkdownStream:
         fits = self._row < size[1] - 1 and size == self._size and not _UNSURE.search(block)
         if fits and _MARKUP.search(block):
             up = f"\x1b[{self._row}A" if self._row else ""
-            self.console.file.write(f"\r{up}\x1b[J")
-            self.console.print(_markdown(block))
-            if more:
-                self.console.file.write("\n")
+            gap = "\n" if more else ""
+            self.console.file.write(f"\r{up}\x1b[J{self._markdown(block)}{gap}")
         elif not block.endswith("\n"):
             self.console.file.write("\n")
         self.console.file.flush()
 
-
-def _markdown(text: str) -> Markdown:
-    # Without links of the terminal: the text of one can hide where it leads.
-    return Markdown(text, hyperlinks=False)
+    def _markdown(self, text: str) -> str:
+        with self.console.capture() as capture:
+            # Without links of the terminal: the text of one can hide where it leads.
+            self.console.print(Markdown(text, hyperlinks=False))
+        return _PADDING.sub("", capture.get()).strip("\n") + "\n"
