@@ -87,7 +87,8 @@ class _Work:
                     approval = await self._approval(client)
                     words = words_of(approval, yes, self.given)
                     turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
-                    done = f"{'approved' if yes else 'rejected'}: {line_of(approval)}"
+                    made = approval | {"tool_args": words.get("arguments", approval["tool_args"])}
+                    done = f"{'approved' if yes else 'rejected'}: {line_of(made)}"
                     self._print(turn, lambda _: [done])
 
     def _print(self, body: Json, lines: Callable[[Json], Iterable[str]]) -> None:

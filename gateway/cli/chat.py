@@ -10,8 +10,9 @@ from prompt_toolkit.document import Document
 
 from ...actors.approvals.description import shortened
 from .agent_client import AgentClient, ServerError
-from .chat_conversation import SHOWN_AT_FIRST, ChatConversation
+from .chat_conversation import ChatConversation
 from .chat_terminal import ChatTerminal
+from .ctrl_c import CtrlC
 from .deciding import tell_refusal
 
 HELP = """\
@@ -23,6 +24,8 @@ HELP = """\
 /quit       leave
 Enter sends, Alt-Enter begins a new line. Ctrl-C cancels the run, Ctrl-D leaves. A message that
 begins with a slash begins with two."""
+SHOWN_AT_FIRST = 10
+"""Messages and answers that are shown of a conversation that is opened."""
 RECENT = 20
 """Conversations that `/open` lists."""
 UUID_LENGTH = 36
@@ -44,6 +47,7 @@ Next: TypeAlias = Open | Literal["leave"]
 class Chat:
     client: AgentClient
     terminal: ChatTerminal
+    ctrl_c: CtrlC = attrs.field(factory=CtrlC)
     current: ChatConversation | None = None
 
     async def run(self, conversation: str | None) -> None:
@@ -66,11 +70,6 @@ class Chat:
         if self.current is not None:
             self.terminal.tell(f"To go on: stopgo chat --conversation {self.current.id}", "quiet")
 
-    def interrupt(self) -> None:
-        """Ctrl-C."""
-        if self.current is not None and self.current.interrupt is not None:
-            self.current.interrupt()
-
     async def _begin(self) -> Next:
         """A conversation that exists from its first message on. Raises ServerError."""
         self.current = None
@@ -86,15 +85,18 @@ class Chat:
     async def _converse(self, id: str, message: str | None = None) -> Next:
         """A conversation until another one is wanted. Raises ServerError."""
         found = (await self.client.get(f"/conversations/{id}"))["conversation"]
-        self.current = conversation = ChatConversation(self.client, self.terminal, id, found["last_seq"])
+        conversation = ChatConversation(self.client, self.terminal, self.ctrl_c, id, found["last_seq"])
+        step: Next = "leave"
+        self.current = conversation
         async with trio.open_nursery() as nursery:
             nursery.start_soon(conversation.follow)
-            await conversation.caught_up()
-            if message is None:
+            if message is not None:
+                conversation.say(message, nursery)
+            elif await conversation.caught_up():
                 self.terminal.tell(f"conversation {id}: {shortened(found['title'])}", "quiet")
                 self._show_history(SHOWN_AT_FIRST)
             else:
-                conversation.say(message, nursery)
+                nursery.cancel_scope.cancel()
             step = await self._talk(conversation, nursery)
             nursery.cancel_scope.cancel()
         return step

@@ -6,8 +6,8 @@ event takes the line off the screen, and the line is put back as it was when the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -22,13 +22,12 @@ from .agent_client import AgentClient, Json, ServerError
 from .chat_log import ChatLog
 from .chat_terminal import ChatTerminal
 from .conversation_socket import ConversationSocket, Passing
+from .ctrl_c import CtrlC
 from .deciding import ask_for_words, tell_refusal
-from .key_reader import END_OF_INPUT, quiet_keys
+from .key_reader import END_OF_INPUT
 from .streamed_text import StreamedText
 from .terminal import Style
 
-SHOWN_AT_FIRST = 10
-"""Messages and answers that are shown of a conversation that is opened."""
 PROGRESS_INTERVAL = 1.0
 """Seconds between two lines about the progress of tools."""
 
@@ -37,14 +36,13 @@ PROGRESS_INTERVAL = 1.0
 class ChatConversation:
     client: AgentClient
     terminal: ChatTerminal
+    ctrl_c: CtrlC
     id: str
     history: int
     """The seq of the last event when it was opened."""
     log: ChatLog = attrs.field(factory=ChatLog)
     ended: str | None = None
     """Why it cannot be followed any more."""
-    interrupt: Callable[[], None] | None = None
-    """What Ctrl-C does."""
     _texts: StreamedText = attrs.field(factory=StreamedText)
     _last_text: str | None = None
     """The last text of a model that is on the screen as a whole."""
@@ -79,9 +77,9 @@ class ChatConversation:
         await self._take_screen()
         self._tell_news()
 
-    async def caught_up(self) -> None:
-        """Wait until all that had happened when the conversation was opened has come."""
-        await self._until(lambda: self.ended is not None or self._socket.after >= self.history)
+    async def caught_up(self) -> bool:
+        """Wait until all events up to `history` have come; false: the person leaves first."""
+        return await self._wait(lambda: self._socket.after >= self.history)
 
     async def _take_in(self, told: Event | Passing) -> None:
         if isinstance(told, Passing):
@@ -210,21 +208,23 @@ class ChatConversation:
 
     async def rest(self, nursery: trio.Nursery) -> bool:
         """Wait until something can be said; false: the person leaves first. Ctrl-C cancels the run."""
+        with self._ctrl_c_cancels(nursery):
+            return await self._wait(lambda: not self.busy)
+
+    async def _wait(self, condition: Callable[[], bool]) -> bool:
         left = False
 
         async def watch_keys(scope: trio.CancelScope) -> None:
             nonlocal left
-            with quiet_keys() as keys:
-                while await keys.key() != END_OF_INPUT:
-                    pass
+            while await self.terminal.keys.key() != END_OF_INPUT:
+                pass
             left = True
             scope.cancel()
 
-        with self._ctrl_c(nursery):
-            async with trio.open_nursery() as waiting:
-                waiting.start_soon(watch_keys, waiting.cancel_scope)
-                await self._until(lambda: self.ended is not None or not self.busy)
-                waiting.cancel_scope.cancel()
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(watch_keys, waiting.cancel_scope)
+            await self._until(lambda: self.ended is not None or condition())
+            waiting.cancel_scope.cancel()
         self.terminal.forget_typed()
         return not left
 
@@ -233,7 +233,7 @@ class ChatConversation:
         asked = self.log.question
         assert asked is not None
         words: Mapping[str, Any] | None = {}
-        with self._ctrl_c(nursery):
+        with self._ctrl_c_cancels(nursery):
             async with self._screen():
                 self.terminal.forget_typed()
                 self.terminal.show_question(asked.description)
@@ -246,6 +246,7 @@ class ChatConversation:
         """A line that is typed, or the draft of it when something happens meanwhile; neither: the person
         leaves."""
         async with self._screen():
+            self.ctrl_c.forget()
             return await self.terminal.message(draft), None
         return None, self.terminal.lines.draft
 
@@ -261,18 +262,12 @@ class ChatConversation:
                 self._typing = None
                 self._typing_ended.set()
 
-    @contextmanager
-    def _ctrl_c(self, nursery: trio.Nursery) -> Iterator[None]:
+    def _ctrl_c_cancels(self, nursery: trio.Nursery) -> AbstractContextManager[None]:
         def cancel() -> None:
-            self.interrupt = None
             self.terminal.tell("cancelling ...", "quiet")
             self.post(f"/conversations/{self.id}/cancel", {}, nursery)
 
-        self.interrupt = cancel
-        try:
-            yield
-        finally:
-            self.interrupt = None
+        return self.ctrl_c.means(cancel)
 
     # ------------------------------------------------------------------------- news
 

@@ -21,9 +21,9 @@ def run_chat(url: str, conversation: str | None, bearer: str | None) -> int:
     """Chat until the person leaves, and return the exit code."""
     # The chat says what is wrong; the libraries below it would say it once more.
     logging.basicConfig(level=logging.CRITICAL, force=True)
-    terminal = ChatTerminal.of_this_process()
     process = _Process()
-    trio.run(partial(process.run, terminal, url, conversation, bearer))
+    with ChatTerminal.of_this_process() as terminal:
+        trio.run(partial(process.run, terminal, url, conversation, bearer))
     return process.code
 
 
@@ -48,7 +48,7 @@ class _Process:
     async def _listen(self, signals: AsyncIterator[int], chat: Chat, scope: trio.CancelScope) -> None:
         async for number in signals:
             if number == signal.SIGINT:
-                chat.interrupt()
+                chat.ctrl_c.press()
             else:
                 self.code = 128 + number
                 scope.cancel()

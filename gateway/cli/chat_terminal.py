@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -17,7 +18,7 @@ from rich.console import Console
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.replies import Decide, edited
 from .editor import EditorFailed, edited_text
-from .key_reader import END_OF_INPUT, quiet_keys
+from .key_reader import END_OF_INPUT, KeyReader, quiet_keys
 from .line_input import LineInput
 from .markdown_stream import MarkdownStream
 from .terminal import Style, colourful, printable, styled
@@ -32,18 +33,21 @@ class ChatTerminal:
     colour: bool
     texts: MarkdownStream
     lines: LineInput
+    keys: KeyReader
     _edits: dict[str, str] = attrs.field(factory=dict)
     """By approval: the arguments as the person left them."""
     _prompting: bool = False
     """The cursor stands behind a prompt for a key."""
 
     @classmethod
-    def of_this_process(cls) -> ChatTerminal:
+    @contextmanager
+    def of_this_process(cls) -> Iterator[ChatTerminal]:
         # Whatever the locale: a character it lacks must not end the chat.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         colour = colourful(sys.stdout, os.environ)
         console = Console(color_system="standard" if colour else None, highlight=False, soft_wrap=False)
-        return cls(colour, MarkdownStream(console), LineInput())
+        with quiet_keys() as keys:
+            yield cls(colour, MarkdownStream(console), LineInput(), keys)
 
     def tell(self, text: str, style: Style = "plain") -> None:
         """Show a line beside the texts."""
@@ -102,8 +106,7 @@ class ChatTerminal:
         self._leave_line()
         print(styled(prompt, "question", self.colour), end=" ", flush=True)
         self._prompting = True
-        with quiet_keys() as keys:
-            key = await keys.key()
+        key = await self.keys.key()
         if key != END_OF_INPUT:
             print(printable(key), end="")
         self._leave_line()
@@ -116,7 +119,8 @@ class ChatTerminal:
         text = self._edits.get(asked.id) or json_for_people(asked.tool_args)
         while True:
             try:
-                text = await edited_text(text, "arguments.json")
+                with self.keys.lent():
+                    text = await edited_text(text, "arguments.json")
             except EditorFailed as error:
                 self.tell(str(error), "bad")
                 return None

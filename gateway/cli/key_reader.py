@@ -7,6 +7,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import attrs
 import trio
@@ -15,46 +16,71 @@ END_OF_INPUT = "\x04"
 """Ctrl-D."""
 _CHUNK = 4096
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
-_CONTROL_CHARACTERS = 6
-"""The index of the control characters in what `termios.tcgetattr` returns."""
+_LOCAL_MODES, _CHARACTERS = 3, 6
+"""Indices in what `termios.tcgetattr` returns."""
 
 
 @contextmanager
 def quiet_keys() -> Iterator[KeyReader]:
     """Keys arrive one by one, and are not shown. Ctrl-C still sends its signal; Ctrl-Z does nothing."""
-    stdin = sys.stdin.fileno()
-    before = termios.tcgetattr(stdin)
-    now = termios.tcgetattr(stdin)
-    now[3] &= ~(termios.ICANON | termios.ECHO)
-    now[_CONTROL_CHARACTERS][termios.VSUSP] = b"\x00"
-    termios.tcsetattr(stdin, termios.TCSANOW, now)
-    _write("\x1b[?2004h")  # pasted text is marked as such
+    reader = KeyReader(sys.stdin.fileno(), termios.tcgetattr(sys.stdin))
+    reader.make_quiet()
     try:
-        yield KeyReader(stdin)
+        yield reader
     finally:
-        _write("\x1b[?2004l")
-        with suppress(termios.error):  # the terminal was closed
-            termios.tcsetattr(stdin, termios.TCSANOW, before)
+        reader.restore()
 
 
 @attrs.define(eq=False)
 class KeyReader:
+    """Made by `quiet_keys`."""
+
     _stdin: int
+    _before: list[Any]
+    """The attributes of the terminal."""
     _pasting: bool = False
+
+    def make_quiet(self) -> None:
+        quiet = [*self._before]
+        quiet[_LOCAL_MODES] &= ~(termios.ICANON | termios.ECHO)
+        quiet[_CHARACTERS] = [*quiet[_CHARACTERS]]
+        quiet[_CHARACTERS][termios.VSUSP] = b"\x00"
+        self._set(quiet)
+
+    def restore(self) -> None:
+        self._set(self._before)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """For another program, the terminal is as it was before."""
+        self.restore()
+        try:
+            yield
+        finally:
+            self.make_quiet()
+
+    def _set(self, attributes: list[Any]) -> None:
+        with suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(self._stdin, termios.TCSANOW, attributes)
 
     async def key(self) -> str:
         """The next key that is pressed alone. Pasted text and arrow keys are passed over: no part of them is
         an answer. `END_OF_INPUT` also when the terminal was closed."""
-        while True:
-            await trio.lowlevel.wait_readable(self._stdin)
-            try:
-                chunk = os.read(self._stdin, _CHUNK).decode("utf-8", "replace")
-            except OSError:  # the terminal was closed
-                chunk = ""
-            if not chunk:
-                return END_OF_INPUT
-            if (key := self._alone(chunk)) is not None:
-                return key
+        _write("\x1b[?2004h")  # pasted text is marked as such
+        try:
+            while (key := self._alone(await self._read())) is None:
+                pass
+            return key
+        finally:
+            _write("\x1b[?2004l")
+
+    async def _read(self) -> str:
+        await trio.lowlevel.wait_readable(self._stdin)
+        try:
+            chunk = os.read(self._stdin, _CHUNK).decode("utf-8", "replace")
+        except OSError:  # the terminal was closed
+            chunk = ""
+        return chunk or END_OF_INPUT
 
     def _alone(self, chunk: str) -> str | None:
         if _PASTE in chunk:

@@ -19,6 +19,9 @@ import pyte
 
 from tests.waiting import PATIENCE
 
+PROMPT = r"\n>"
+"""Of `stopgo chat`, where a message can be typed."""
+
 
 def _size(columns: int, rows: int) -> bytes:
     return struct.pack("HHHH", rows, columns, 0, 0)
@@ -30,7 +33,7 @@ class Screen:
 
     process: subprocess.Popen[bytes]
     terminal: int
-    pyte: pyte.HistoryScreen
+    cells: pyte.HistoryScreen
     _stream: pyte.ByteStream
     raw: bytes = b""
     """Everything that was written, with its codes."""
@@ -59,10 +62,10 @@ class Screen:
     def text(self) -> str:
         """What can be seen, and what has scrolled away, without the spaces at the ends of lines."""
         above = [
-            "".join(line[column].data for column in range(self.pyte.columns))
-            for line in self.pyte.history.top
+            "".join(line[column].data for column in range(self.cells.columns))
+            for line in self.cells.history.top
         ]
-        return "\n".join(line.rstrip() for line in [*above, *self.pyte.display]).rstrip()
+        return "\n".join(line.rstrip() for line in [*above, *self.cells.display]).rstrip()
 
     def see(self, pattern: str, *, last: bool = False) -> re.Match[str]:
         """Wait until it stands on the screen; `last`: as the last that stands there."""
@@ -97,11 +100,8 @@ class Screen:
 
     def say(self, line: str) -> None:
         """Type a line when the prompt is there."""
-        self.see("^> ?", last=True) if not self._at_prompt() else None
+        self.see(PROMPT, last=True)
         self.type(f"{line}\r")
-
-    def _at_prompt(self) -> bool:
-        return self.text.split("\n")[-1].strip() == ">"
 
     def paste(self, text: str) -> None:
         """Paste, as terminals do that mark what is pasted."""
@@ -110,7 +110,7 @@ class Screen:
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, _size(columns, rows))
         self.process.send_signal(signal.SIGWINCH)
-        self.pyte.resize(rows, columns)
+        self.cells.resize(rows, columns)
 
     def end(self) -> int:
         """Its exit code, once it has ended."""

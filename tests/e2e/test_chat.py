@@ -1,0 +1,441 @@
+"""`stopgo chat` and `stopgo approvals` with real servers, in a real terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import BIN, Serve, Server, clean_environment
+from tests.gateway.screen import PROMPT, Screen
+from tests.waiting import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+QUESTION = r"Run it\? .* >"
+STORY = "This **bold** story has *many* words. "
+REPLIES = f"""
+replies:
+  - when: {{user: story}}
+    text: "{STORY * 10}"
+    delay: 1
+  - when: {{user: slow}}
+    text: at last
+    delay: 3600
+  - when: {{user: escape}}
+    text: "red \\e[31m clear \\e[2J\\e]0;title\\a bidi \\u202e end"
+  - when: {{user: '(?s)pasted (?P<size>\\d+).*'}}
+    text: 'got ${{size}}'
+  - when: {{user: ask, call: 1}}
+    tool_calls: [{{name: ask, arguments: {{text: she}}}}]
+  - when: {{tool_result: '(?s)(?P<result>.*)'}}
+    text: 'told: ${{result}}'
+  - text: "plain answer"
+"""
+EDITOR = """#!{python}
+import json, os, pathlib, sys
+edits = pathlib.Path(os.environ["EDITS"])
+left = json.loads(edits.read_text())
+file = pathlib.Path(sys.argv[1])
+with open(os.environ["EDITS"] + ".seen", "a") as seen:
+    seen.write(file.read_text())
+assert file.stat().st_mode & 0o077 == 0 or file.parent.stat().st_mode & 0o077 == 0
+if left[0] is not None:
+    file.write_text(left[0])
+edits.write_text(json.dumps(left[1:]))
+"""
+
+Chat = Callable[..., Screen]
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Chat]:
+    """Chat with a server: ``chat(server, "--conversation", id)``."""
+    started: list[Screen] = []
+
+    def chat(server: Server, *options: str, columns: int = 100, rows: int = 30, **env: str) -> Screen:
+        command: list[str | Path] = [BIN / "stopgo", "chat", "--url", server.run.url, *options]
+        started.append(Screen.begin(command, tmp_path, columns=columns, rows=rows, **env))
+        return started[-1]
+
+    yield chat
+    for screen in started:
+        screen.close()
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Path:
+    (tmp_path / "replies.yaml").write_text(REPLIES)
+    config = tmp_path / "agent.yaml"
+    config.write_text("name: teller\nllm: {model: script:replies.yaml}\n")
+    return config
+
+
+def approvals(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "stopgo", "approvals", *arguments, "--url", server.run.url],
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+# -------------------------------------------------------------------------- chat
+
+
+def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    """That of the front page."""
+    server = serve(tmp_path / "data")
+    screen = chat(server)
+
+    screen.say("list all resources")
+    screen.see("No resources.")
+    screen.say("add server-1 with value 42")
+    screen.see("ADD Resource")
+    screen.see(QUESTION)
+    assert server.resources() == {}
+    screen.type("y")
+    screen.see(r"Added server-1 = 42 \(id \d+\)\.")
+    assert server.resources() == {("server-1", "42"): 1}
+
+    screen.say("remove server-1")
+    screen.see("REMOVE Resources")
+    screen.see(QUESTION, last=True)
+    screen.type("n")
+    screen.see("More words, or nothing >", last=True)
+    screen.type("it is still in use\r")
+    screen.see("resources_remove was rejected: nothing was changed. Reason: it is still in use")
+
+    screen.say("/history")
+    screen.see("> list all resources\nNo resources.\n> add server-1")
+    screen.say("/quit")
+    id = screen.see("stopgo chat --conversation (.+)")[1]
+    assert screen.end() == 0
+
+    again = chat(server, "--conversation", id[:8])
+    again.see("> remove server-1")
+    again.see("Reason: it is still in use\n>", last=True)
+    again.type("\x04")
+    assert again.end() == 0
+
+
+@pytest.mark.streams
+def test_a_server_that_is_killed_in_the_middle(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    port = int(server.run.url.rpartition(":")[2])
+    screen = chat(server)
+    screen.say("add lamp with value 3")
+    screen.see(QUESTION)
+
+    server.run.kill()
+    screen.see("trying again")
+    screen.see(QUESTION, last=True)
+    screen.type("y")  # nobody is there to hear it yet
+    server = serve(tmp_path / "data", port=port)
+
+    screen.see(r"Added lamp = 3")
+    assert server.resources() == {("lamp", "3"): 1}
+    server.run.interrupt()
+    server = serve(tmp_path / "data", port=port)
+    screen.say("list all resources")
+    screen.see("1 resource:")
+    assert screen.text.count("Added lamp = 3") == 1
+    screen.say("/quit")
+    assert screen.end() == 0
+
+
+@pytest.mark.streams
+def test_a_text_streams_and_is_drawn_once(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+    screen = chat(serve(tmp_path / "data", config=scripted), columns=60)
+    screen.say("story")
+    screen.see(r"This \*\*bold\*\* story")
+    screen.see(r"This bold story has many words\.(?s:.)*\n>", last=True)
+    assert "**" not in screen.text
+    assert screen.text.count("bold") == 10
+
+
+@pytest.mark.streams
+def test_a_resize_in_the_middle(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+    screen = chat(serve(tmp_path / "data", config=scripted), columns=60)
+    screen.say("story")
+    screen.see(r"This \*\*bold\*\* story")
+    screen.resize(90, 30)
+    screen.say("hi")
+    screen.see("plain answer")
+    assert screen.text.count("bold") == 10
+    screen.resize(40, 12)
+    screen.say("bye")
+    screen.see("> bye\nteller:\nplain answer")
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
+@pytest.mark.streams
+def test_a_paste_of_100_kilobytes(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data", config=scripted)
+    screen = chat(server)
+    pasted = "pasted 100000\n" + ("0123456789abcde\n" * 6250)[:-1]
+    screen.see(PROMPT)
+    screen.paste(pasted)
+    screen.type("\r")
+    screen.see("got 100000")
+
+    [conversation] = server.get("/conversations", view="full")["conversations"]
+    assert conversation["messages"][1]["content"] == pasted
+
+
+@pytest.mark.streams
+def test_codes_in_texts_and_results_are_not_obeyed(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path
+) -> None:
+    server = serve(tmp_path / "data", config=scripted)
+    screen = chat(server, NO_COLOR="1")
+    screen.say("escape")
+    screen.see(re.escape(r"red \x1b[31m clear \x1b[2J\x1b]0;title\x07 bidi \u202e end"))
+    screen.say("/history")
+    screen.see(re.escape(r"\u202e end") + "(?s:.)*" + re.escape(r"\u202e end"))
+    screen.say("/quit")
+    assert screen.end() == 0
+    # And no colours where they are not wanted.
+    assert re.findall(rb"\x1b\[[0-9;]*m", screen.raw.replace(b"\x1b[0m", b"").replace(b"\x1b[m", b"")) == []
+
+
+@pytest.mark.streams
+def test_colours(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+    screen = chat(serve(tmp_path / "data", config=scripted), NO_COLOR="")
+    screen.say("hi")
+    screen.see("plain answer")
+    assert b"\x1b[2mteller:" in screen.raw
+
+
+@pytest.mark.streams
+def test_ctrl_c_cancels_the_run_and_not_the_chat(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path
+) -> None:
+    screen = chat(serve(tmp_path / "data", config=scripted))
+    screen.see(PROMPT)
+    screen.type("half a line\x03")
+    screen.see(PROMPT, last=True)
+    screen.type("\x03")
+    screen.say("slow")
+    screen.see(r"conversation [0-9a-f-]{36}")
+    screen.type("lost\x03")  # what is typed while it runs is no message
+    screen.see("cancelled\n>", last=True)
+    screen.say("hi")
+    screen.see("plain answer")
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
+@pytest.mark.streams
+@pytest.mark.parametrize(("key", "says"), [("\x04", "The run goes on without you"), (None, "")])
+def test_leaving_while_a_run_goes_on(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, key: str | None, says: str
+) -> None:
+    server = serve(tmp_path / "data", config=scripted)
+    screen = chat(server)
+    screen.say("slow")
+    id = screen.see(r"conversation ([0-9a-f-]{36})")[1]
+    while server.conversation(id).get("run", {}).get("state") != "running":
+        pass
+    if key is None:
+        screen.process.send_signal(signal.SIGTERM)
+    else:
+        screen.type(key)
+    assert screen.end() == (143 if key is None else 0)
+    assert says in screen.text
+    assert server.conversation(id)["run"]["state"] == "running"
+    server.post(f"/conversations/{id}/cancel")
+
+
+@pytest.mark.streams
+def test_arguments_are_edited_in_an_editor(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    editor, edits = tmp_path / "editor", tmp_path / "edits"
+    editor.write_text(EDITOR.format(python=sys.executable))
+    editor.chmod(0o700)
+    better = json.dumps({"name": "chair", "value": 9})
+    edits.write_text(json.dumps([None, "{name", "{name: 5}", '{"name": 5}', better]))
+    screen = chat(server, EDITOR=str(editor), EDITS=str(edits))
+    screen.say("add lamp with value 3")
+    for key, told in (
+        ("e", "Nothing was changed"),
+        ("e", "that is not JSON"),
+        ("e", "that is not JSON: .*(?s:.)*that is not JSON"),
+        ("x", QUESTION),
+        ("e", "do not fit the tool"),
+        ("e", "approved, edited"),
+    ):
+        screen.see(r" >", last=True)
+        screen.type(key)
+        screen.see(told)
+    screen.see("Added chair = 9")
+    assert server.resources() == {("chair", "9"): 1}
+    seen = Path(f"{edits}.seen").read_text()
+    assert seen.startswith('{\n  "value": 3,\n  "name": "lamp"\n}\n')
+    assert '{name{name: 5}{"name": 5}' in seen  # each time as it was left
+
+
+@pytest.mark.streams
+def test_the_form_of_a_tool_server(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+    server = ROOT / "testdata" / "servers" / "asking_server.py"
+    with scripted.open("a") as config:
+        config.write(
+            f"mcp_servers: [{{name: asker, mode: legacy, command: {sys.executable}, args: [{server}]}}]\n"
+        )
+    screen = chat(serve(tmp_path / "data", config=scripted))
+    screen.say("ask")
+    screen.see(r"Who is she\?")
+    screen.see("accept.* >", last=True)
+    screen.type("a")
+    screen.see(r"name.* >", last=True)
+    screen.type("Ada\r")
+    screen.see(r"colour.* >", last=True)
+    screen.type("red\r")
+    screen.see("told: Ada likes red")
+
+
+@pytest.mark.streams
+def test_what_others_do_is_shown_and_the_typed_line_is_kept(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    id = server.new()
+    screen = chat(server, "--conversation", id)
+    screen.see(PROMPT)
+    screen.type("list all")
+    screen.see("> list all", last=True)
+    server.say(id, "add lamp with value 3")
+    screen.see("> add lamp with value 3")
+    screen.see(QUESTION, last=True)
+    uuid = server.get("/approvals")["approvals"][0]["uuid"]
+    assert approvals(server, "approve", uuid).returncode == 0
+    screen.see("Added lamp = 3(?s:.)*\n> list all", last=True)
+    screen.type(" resources\r")
+    screen.see("1 resource:")
+
+
+@pytest.mark.streams
+def test_one_conversation_after_the_other(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data", config=scripted)
+    first = server.post("/conversations", {"message": "one"}, status=201)["conversation"]["id"]
+    screen = chat(server)
+    screen.say("/open")
+    screen.see(rf"{first[:8]}  .*  active  one")
+    screen.say(f"/open {first[:8]}")
+    screen.see("> one\nplain answer")
+    screen.say("/new")
+    screen.say("two")
+    second = screen.see(
+        r"conversation ([0-9a-f-]{36})\n(?:(?!conversation)(?s:.))*plain answer\n>", last=True
+    )[1]
+    for line, told in (
+        ("/open zzz", "none of the recent conversations"),
+        ("/dance", "There is no command /dance"),
+        ("/help", "Alt-Enter"),
+        ("//slash", "> //slash\nteller:\nplain answer"),
+    ):
+        screen.say(line)
+        screen.see(told)
+    messages = [each["content"] for each in server.conversation(second)["messages"] if each["role"] == "user"]
+    assert messages == ["two", "/slash"]
+    server.client.delete(f"/conversations/{second}")
+    screen.see("the conversation was deleted")
+    screen.say("/quit")
+    assert screen.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "code", "says"),
+    [
+        (
+            ["--url", "http://127.0.0.1:1"],
+            {},
+            1,
+            "no agent answers at http://127.0.0.1:1: connection refused",
+        ),
+        (["--conversation", "x"], {}, 1, "none of the recent conversations has an id that begins with 'x'"),
+        (["--token-env", "NOT_SET"], {}, 2, "NOT_SET is not set"),
+        ([], {"TERM": "dumb"}, 2, "needs a terminal that can move its cursor"),
+    ],
+)
+def test_a_chat_that_cannot_begin(
+    chat: Chat, shipped: Server, options: list[str], env: dict[str, str], code: int, says: str
+) -> None:
+    screen = chat(shipped, *options, **env)
+    assert screen.end() == code
+    assert says in screen.text
+
+
+# --------------------------------------------------------------------- approvals
+
+
+def test_approvals_are_listed_shown_and_decided(serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    assert approvals(server).stdout == ""
+    one, two = server.ask_for("add lamp with value 3"), server.ask_for("add chair with value 1")
+
+    lines = approvals(server).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [one[:8], two[:8]]
+    assert [line.split("  ")[2].partition("(")[0] for line in lines] == ["resources_add"] * 2
+    assert json.loads(approvals(server, "list", "--json").stdout) == server.get("/approvals")
+
+    shown = approvals(server, "show", one[:8]).stdout
+    assert "**ADD Resource**\n\nName: lamp" in shown
+    assert "rule: destructiveHint: true" in shown
+    assert json.loads(approvals(server, "show", one, "--json").stdout) == server.get(f"/approvals/{one}")
+
+    wrong = approvals(server, "approve", one[:8], "--arguments", '{"name": 5}')
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert "do not fit the tool" in wrong.stderr
+    (tmp_path / "arguments").write_text('{"name": "table", "value": 7}')
+    done = approvals(server, "approve", one[:8], "--arguments", f"@{tmp_path}/arguments", "--by", "maria")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == 'approved: resources_add(name="table", value=7)\n'
+    said = json.loads(approvals(server, "reject", two, "--reason", "no room", "--json").stdout)
+    assert said["conversation"]["id"] == server.get(f"/approvals/{two}")["approval"]["conversation_id"]
+    assert server.get(f"/approvals/{two}")["approval"]["decision"]["reason"] == "no room"
+    while server.resources() != {("table", "7"): 1}:
+        pass
+
+    late = approvals(server, "reject", one)
+    assert late.returncode == 4
+    assert "the approval was decided before\nIt was approved at " in late.stderr
+    assert " by maria." in late.stderr
+    assert json.loads(approvals(server, "approve", two, "--json").stdout)["code"] == "already_decided"
+
+
+def test_an_approval_that_is_void(serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    uuid = server.ask_for("add lamp with value 3")
+    id = server.get(f"/approvals/{uuid}")["approval"]["conversation_id"]
+    server.post(f"/conversations/{id}/cancel")
+    late = approvals(server, "approve", uuid)
+    assert (late.returncode, late.stdout) == (4, "")
+    assert "void" in late.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["show"], 2, "show takes an ID"),
+        (["list", "x"], 2, "list takes no ID"),
+        (["show", "x", "--by", "me"], 2, "--by does not go with show"),
+        (["reject", "x", "--arguments", "{}"], 2, "--arguments does not go with reject"),
+        (["approve", "x", "--arguments", "[]"], 2, "it is no JSON object"),
+        (["approve", "x", "--arguments", "{"], 2, "it is not JSON"),
+        (["approve", "x", "--arguments", "@/none"], 2, "/none cannot be read"),
+        (["approve", "x"], 2, "no pending approval has an id that begins with 'x'"),
+        (["show", "5e33d105-660c-4672-8119-1169c2690b26"], 2, "there is no approval 5e33d105"),
+    ],
+)
+def test_approvals_that_make_no_sense(shipped: Server, arguments: list[str], code: int, says: str) -> None:
+    said = approvals(shipped, *arguments)
+    assert (said.returncode, said.stdout) == (code, "")
+    assert says in said.stderr
+    assert "Traceback" not in said.stderr
