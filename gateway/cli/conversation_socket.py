@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
 import orjson
 import trio
 import trio_websocket
+from trio_websocket import WebSocketConnection
 
 from ...actors.common.tls import TlsUnusable, trusted
 from ...runtime.journal.protocol import Event
 from ...runtime.restart import Backoff, Streak
-from .agent_client import AgentClient, ServerError, answer_of, unreached
+from .agent_client import CONNECT_TIMEOUT, AgentClient, ServerError, answer_of, unreached
 
 Json: TypeAlias = dict[str, Any]
 
@@ -29,13 +30,8 @@ QUEUE = 64
 """Frames that are read ahead."""
 HANDSHAKE_TIMEOUT = 5.0
 """Seconds until the server must have accepted the websocket."""
-CLOSE_TIMEOUT = 1.0
-"""Seconds for the server to answer the close frame."""
-DELETED = 1000
-"""Close code: the conversation was deleted."""
 LOST = 1006
 """Close code: there was no close frame."""
-TOO_LONG = 1009
 
 
 @attrs.frozen
@@ -45,6 +41,8 @@ class Passing:
     frame: Json
 
 
+Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+E = TypeVar("E", bound=Exception)
 Sink: TypeAlias = Callable[[Event | Passing], Awaitable[None]]
 
 
@@ -79,35 +77,52 @@ class ConversationSocket:
 
     async def _connection(self, take_in: Sink) -> None:
         """Follow by one connection. Raises ServerError, unless the conversation was deleted."""
-        url, client = urlsplit(self.client.url), self.client
+        failure: ServerError | None = None
         try:
-            async with trio_websocket.open_websocket(
-                url.hostname or "",
-                url.port or (443 if url.scheme == "https" else 80),
-                f"{url.path}/conversations/{self.conversation}/ws?after={self.after}&deltas=true",
-                use_ssl=trusted() if url.scheme == "https" else False,
-                extra_headers=[(name.encode(), value.encode()) for name, value in client.headers.items()],
-                message_queue_size=QUEUE,
-                max_message_size=MAX_FRAME,
-                # The library does not notice a connection that is closed before it is answered.
-                connect_timeout=HANDSHAKE_TIMEOUT,
-                disconnect_timeout=CLOSE_TIMEOUT,
-            ) as socket:
+            async with await self._stream() as stream, trio.open_nursery() as nursery:
+                socket = await self._handshake(nursery, stream)
                 await self.on_connection(None)
                 while True:
                     with trio.fail_after(SILENCE):
                         message = await socket.get_message()
                     if (told := self._read(orjson.loads(message))) is not None:
                         await take_in(told)
-        except trio_websocket.ConnectionClosed as closed:
-            self._closed(closed.reason)
-        except trio_websocket.ConnectionRejected as refused:
-            answer_of(refused.status_code, refused.body, client.url)
-            raise ServerError(f"there is no websocket at {client.url}", status=404) from refused
-        except TlsUnusable as error:
-            raise ServerError(str(error), status=400) from error
-        except (trio.TooSlowError, trio_websocket.HandshakeError, OSError) as error:
-            raise unreached(client.url, error) from error
+        except* trio_websocket.ConnectionClosed as group:
+            failure = self._closed(_first(group).reason)
+        except* trio_websocket.ConnectionRejected as group:
+            failure = self._rejected(_first(group))
+        except* TlsUnusable as group:
+            failure = ServerError(str(_first(group)), status=400)
+        except* (trio.TooSlowError, OSError) as group:
+            failure = unreached(self.client.url, _first(group))
+        if failure is not None:
+            raise failure
+
+    async def _stream(self) -> Stream:
+        url = urlsplit(self.client.url)
+        host = url.hostname or ""
+        with trio.fail_after(CONNECT_TIMEOUT):
+            if url.scheme == "http":
+                return await trio.open_tcp_stream(host, url.port or 80)
+            port, context = url.port or 443, trusted()
+            return await trio.open_ssl_over_tcp_stream(host, port, ssl_context=context, https_compatible=True)
+
+    async def _handshake(self, nursery: trio.Nursery, stream: Stream) -> WebSocketConnection:
+        # Not by `open_websocket`, which leaves the connection open when the server closes it or refuses. Nor
+        # does the library notice a connection that is closed before it is answered.
+        url = urlsplit(self.client.url)
+        with trio.fail_after(HANDSHAKE_TIMEOUT):
+            return await trio_websocket.wrap_client_stream(
+                nursery,
+                stream,
+                url.netloc.rpartition("@")[2],
+                f"{url.path}/conversations/{self.conversation}/ws?after={self.after}&deltas=true",
+                extra_headers=[
+                    (name.encode(), value.encode()) for name, value in self.client.headers.items()
+                ],
+                message_queue_size=QUEUE,
+                max_message_size=MAX_FRAME,
+            )
 
     def _read(self, frame: Json) -> Event | Passing | None:
         if "seq" not in frame:
@@ -118,12 +133,25 @@ class ConversationSocket:
         at = datetime.fromisoformat(frame["at"]).timestamp()
         return Event(self.conversation, self.after, frame["type"], at, frame.get("body") or {})
 
-    def _closed(self, reason: trio_websocket.CloseReason | None) -> None:
-        code = LOST if reason is None else reason.code
-        if code == TOO_LONG:
-            raise ServerError(f"an event is longer than {MAX_FRAME} bytes", status=413)
-        if code != DELETED:
-            why = f": {reason.reason}" if reason is not None and reason.reason else ""
-            raise ServerError(
-                f"the connection to {self.client.url} was {'lost' if code == LOST else 'closed'}{why}"
-            )
+    def _closed(self, reason: trio_websocket.CloseReason | None) -> ServerError | None:
+        match LOST if reason is None else reason.code:
+            case 1000:
+                return None
+            case 1009:
+                return ServerError(f"an event is longer than {MAX_FRAME} bytes", status=413)
+            case code:
+                how = "lost" if code == LOST else "closed"
+                why = f": {reason.reason}" if reason is not None and reason.reason else ""
+                return ServerError(f"the connection to {self.client.url} was {how}{why}")
+
+    def _rejected(self, refused: trio_websocket.ConnectionRejected) -> ServerError:
+        try:
+            answer_of(refused.status_code, refused.body, self.client.url)
+        except ServerError as error:
+            return error
+        return ServerError(f"there is no websocket at {self.client.url}", status=404)
+
+
+def _first(group: ExceptionGroup[E]) -> E:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
