@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import trio
 from prompt_toolkit.document import Document
 from rich.console import Console
 
@@ -119,7 +120,8 @@ class ChatTerminal:
         text = self._edits.get(asked.id) or json_for_people(asked.tool_args)
         while True:
             try:
-                with self.keys.lent():
+                # The person ends the editor: what is typed there must not be lost.
+                with self.keys.lent(), trio.CancelScope(shield=True):
                     text = await edited_text(text, "arguments.json")
             except EditorFailed as error:
                 self.tell(str(error), "bad")

@@ -30,8 +30,7 @@ async def edited_text(text: str, name: str) -> str:
         file = trio.Path(folder, name)
         await file.write_text(text, encoding="utf-8")
         try:
-            with trio.CancelScope(shield=True):  # the person ends it: what is typed there must not be lost
-                ended = await trio.run_process([*shlex.split(editor), str(file)], stdin=None, check=False)
+            ended = await trio.run_process([*shlex.split(editor), str(file)], stdin=None, check=False)
             if ended.returncode:
                 raise EditorFailed(f"the editor {editor!r} ended with exit code {ended.returncode}")
             return await file.read_text(encoding="utf-8")

@@ -14,27 +14,25 @@ import pytest
 
 from tests.e2e.conftest import BIN, Serve, Server, clean_environment
 from tests.gateway.screen import PROMPT, Screen
+from tests.gateway.telling_model import telling_model
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 QUESTION = r"Run it\? .* >"
 STORY = "This **bold** story has *many* words. "
-REPLIES = f"""
+REPLIES = """
 replies:
-  - when: {{user: story}}
-    text: "{STORY * 10}"
-    delay: 1
-  - when: {{user: slow}}
+  - when: {user: slow}
     text: at last
     delay: 3600
-  - when: {{user: escape}}
+  - when: {user: escape}
     text: "red \\e[31m clear \\e[2J\\e]0;title\\a bidi \\u202e end"
-  - when: {{user: '(?s)pasted (?P<size>\\d+).*'}}
-    text: 'got ${{size}}'
-  - when: {{user: ask, call: 1}}
-    tool_calls: [{{name: ask, arguments: {{text: she}}}}]
-  - when: {{tool_result: '(?s)(?P<result>.*)'}}
-    text: 'told: ${{result}}'
+  - when: {user: '(?s)pasted (?P<size>\\d+).*'}
+    text: 'got ${size}'
+  - when: {user: ask, call: 1}
+    tool_calls: [{name: ask, arguments: {text: she}}]
+  - when: {tool_result: '(?s)(?P<result>.*)'}
+    text: 'told: ${result}'
   - text: "plain answer"
 """
 EDITOR = """#!{python}
@@ -152,29 +150,31 @@ def test_a_server_that_is_killed_in_the_middle(chat: Chat, serve: Serve, tmp_pat
 
 
 @pytest.mark.streams
-def test_a_text_streams_and_is_drawn_once(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
-    screen = chat(serve(tmp_path / "data", config=scripted), columns=60)
-    screen.say("story")
-    screen.see(r"This \*\*bold\*\* story")
-    screen.see(r"This bold story has many words\.(?s:.)*\n>", last=True)
+def test_a_text_streams_and_is_drawn_once(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    with telling_model(STORY * 10, tmp_path) as (config, env):
+        screen = chat(serve(tmp_path / "data", config=config, env=env), columns=60)
+        screen.say("story")
+        screen.see(r"teller:\nThis \*\*bold\*\* story(?!(?s:.)*\n>)")
+        screen.see(r"This bold story has many words\.(?s:.)*\n>", last=True)
     assert "**" not in screen.text
     assert screen.text.count("bold") == 10
 
 
 @pytest.mark.streams
-def test_a_resize_in_the_middle(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
-    screen = chat(serve(tmp_path / "data", config=scripted), columns=60)
-    screen.say("story")
-    screen.see(r"This \*\*bold\*\* story")
-    screen.resize(90, 30)
-    screen.say("hi")
-    screen.see("plain answer")
-    assert screen.text.count("bold") == 10
-    screen.resize(40, 12)
-    screen.say("bye")
-    screen.see("> bye\nteller:\nplain answer")
-    screen.type("\x04")
-    assert screen.end() == 0
+def test_a_resize_in_the_middle(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    with telling_model(STORY * 10, tmp_path) as (config, env):
+        screen = chat(serve(tmp_path / "data", config=config, env=env), columns=60)
+        screen.say("story")
+        screen.see(r"teller:\nThis \*\*bold\*\* story(?!(?s:.)*\n>)")
+        screen.resize(90, 30)
+        screen.see(PROMPT, last=True)
+        # What came before the resize cannot be drawn again; it stands there once, as it was.
+        assert len(re.findall(r"\*\*\s*bold", screen.text.replace("\n", ""))) == 10
+        screen.resize(60, 30)
+        screen.say("again")
+        screen.see(r"> again\nteller:\nThis bold(?s:.)*\n>", last=True)
+        screen.type("\x04")
+        assert screen.end() == 0
 
 
 @pytest.mark.streams

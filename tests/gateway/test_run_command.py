@@ -16,6 +16,8 @@ import pytest
 from tests.gateway.attended_run import TOOL_QUESTION as QUESTION
 from tests.gateway.attended_run import AttendedRun
 from tests.gateway.guarded_server import guarded_server
+from tests.gateway.screen import Screen
+from tests.gateway.telling_model import telling_model
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,8 @@ replies:
     delay: 3600
   - when: {user: boom}
     error: {status: 400, message: "no \\e[2J more"}
+  - when: {user: story}
+    text: once upon a time
   - text: "hello \\e[31m"
 """
 DYING_SERVER = """
@@ -322,7 +326,56 @@ def test_a_server_asks_whoever_sits_there(start: Start, tmp_path: Path) -> None:
     assert run.end() == (0, "told: Ada likes red\n")
 
 
+def test_texts_are_shown_while_they_come_and_once(tmp_path: Path) -> None:
+    text = "once upon a time there was a *very* long text"
+    with telling_model(text, tmp_path) as (config, env):
+        screen = Screen.begin([STOPGO, "run", "--config", config, "story"], tmp_path, **env)
+        try:
+            screen.see("teller:\nonce upon a(?! time there was)")
+            assert screen.end() == 0
+        finally:
+            screen.close()
+    assert screen.text.endswith(f"teller:\n{text}")
+    assert screen.text.count("once upon") == 1
+
+
+def test_an_answer_that_is_no_text_of_a_model_is_shown(tmp_path: Path) -> None:
+    config = EXAMPLES / "pipeline.yaml"
+    screen = Screen.begin([STOPGO, "run", "--config", config, "--data-dir", "data", "list all"], tmp_path)
+    try:
+        assert screen.end() == 0
+    finally:
+        screen.close()
+    assert screen.text.splitlines()[-1].startswith("[")
+
+
 # ------------------------------------------------------------------ without one
+
+
+def test_a_conversation_goes_on(tmp_path: Path, resources: Resources) -> None:
+    here = ["--config", str(EXAMPLES / "simple.yaml"), "--data-dir", "data"]
+    first = unattended(*here, "list all resources", cwd=tmp_path)
+    id = re.findall("^conversation (.*)$", first.stderr, re.MULTILINE)[0]
+
+    asks = unattended(*here, "--conversation", id, "add lamp with value 3", cwd=tmp_path)
+    assert (asks.returncode, asks.stdout) == (3, "")
+    assert "resources_list" not in asks.stderr  # what was before is not told again
+
+    refused = unattended(*here, "--conversation", id, "list all resources", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "Please respond to the pending approval first" in refused.stderr
+    assert refused.stderr.count("resources_add(") == 1
+
+
+def test_a_conversation_answers_the_message_that_was_said(tmp_path: Path, scripted: Path) -> None:
+    first = unattended("--config", scripted, "hi", cwd=tmp_path)
+    id = re.findall("^conversation (.*)$", first.stderr, re.MULTILINE)[0]
+    again = unattended("--config", scripted, "--conversation", id, "story", cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (0, "once upon a time\n")
+
+    unknown = unattended("--config", scripted, "--conversation", "x", "hi", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "there is no conversation x" in unknown.stderr
 
 
 def test_the_answer_alone_is_on_stdout(scripted: Path, tmp_path: Path) -> None:
