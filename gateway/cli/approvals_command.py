@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .options import WRONG, add_url_option
+from .options import WRONG, add_token_option, add_url_option, token_of
 
 _EPILOG = (
     "The command ends when the decision is stored; it does not wait for the run. Exit codes: 0 done, "
@@ -38,6 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "id", nargs="?", metavar="ID", help="of an approval, or the beginning of the id of a pending one"
     )
     add_url_option(command)
+    add_token_option(command)
     command.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
     command.add_argument(
         "--reason", metavar="TEXT", help="of the decision; models are told why a call was rejected"
@@ -62,9 +63,14 @@ def run(args: argparse.Namespace) -> int:
         if name not in _TAKES[args.action]:
             return _wrong(args, f"--{name} does not go with {args.action}")
 
+    try:
+        bearer = token_of(args)
+    except ValueError as error:
+        return _wrong(args, str(error))
+
     from .approvals_process import run_approvals
 
-    return run_approvals(args.url, args.action, args.id, given, as_json=args.json)
+    return run_approvals(args.url, bearer, args.action, args.id, given, as_json=args.json)
 
 
 def _wrong(args: argparse.Namespace, why: str) -> int:

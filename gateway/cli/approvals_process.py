@@ -48,10 +48,12 @@ class _NoSuchApproval(Exception):
     pass
 
 
-def run_approvals(url: str, action: str, id: str, given: Mapping[str, Any], *, as_json: bool) -> int:
+def run_approvals(
+    url: str, bearer: str | None, action: str, id: str, given: Mapping[str, Any], *, as_json: bool
+) -> int:
     """Carry out `action` and return the exit code. `given` are the options of a decision."""
     terminal = Terminal.of_this_process()
-    work = _Work(url, id, given, as_json)
+    work = _Work(url, bearer, id, given, as_json)
     try:
         run_until_interrupted(partial(work.run, action))
     except _NoSuchApproval as error:
@@ -70,12 +72,13 @@ def run_approvals(url: str, action: str, id: str, given: Mapping[str, Any], *, a
 @attrs.frozen
 class _Work:
     url: str
+    bearer: str | None
     id: str
     given: Mapping[str, Any]
     as_json: bool
 
     async def run(self, action: str) -> None:
-        async with open_client(self.url) as client:
+        async with open_client(self.url, self.bearer) as client:
             match action:
                 case "list":
                     self._print(await pending(client), list_lines)

@@ -46,7 +46,8 @@ class ChatTerminal:
         # Whatever the locale: a character it lacks must not end the chat.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         colour = colourful(sys.stdout, os.environ)
-        console = Console(color_system="standard" if colour else None, highlight=False, soft_wrap=False)
+        # Without the environment: COLUMNS may say another width than the window has.
+        console = Console(color_system="standard" if colour else None, highlight=False, _environ={})
         with quiet_keys() as keys:
             yield cls(colour, MarkdownStream(console), LineInput(), keys)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,9 +58,16 @@ def chat(tmp_path: Path) -> Iterator[Chat]:
     """Chat with a server: ``chat(server, "--conversation", id)``."""
     started: list[Screen] = []
 
-    def chat(server: Server, *options: str, columns: int = 100, rows: int = 30, **env: str) -> Screen:
-        command: list[str | Path] = [BIN / "stopgo", "chat", "--url", server.run.url, *options]
-        started.append(Screen.begin(command, tmp_path, columns=columns, rows=rows, **env))
+    def chat(
+        server: Server,
+        *options: str,
+        around: Sequence[str] = (),
+        columns: int = 100,
+        rows: int = 30,
+        **env: str,
+    ) -> Screen:
+        command: list[str | Path] = [*around, BIN / "stopgo", "chat", "--url", server.run.url, *options]
+        started.append(Screen.begin(command, tmp_path, env, columns=columns, rows=rows))
         return started[-1]
 
     yield chat
@@ -158,6 +167,47 @@ def test_a_text_streams_and_is_drawn_once(chat: Chat, serve: Serve, tmp_path: Pa
         screen.see(r"This bold story has many words\.(?s:.)*\n>", last=True)
     assert "**" not in screen.text
     assert screen.text.count("bold") == 10
+
+
+if (TMUX := shutil.which("tmux")) is not None:
+
+    @pytest.mark.streams
+    def test_in_tmux(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+        with telling_model(STORY * 10, tmp_path) as (config, env):
+            server = serve(tmp_path / "data", config=config, env=env)
+            port = int(server.run.url.rpartition(":")[2])
+            (tmp_path / "tmux.conf").write_text("set -g status off\n")
+            tmux = [TMUX, "-L", tmp_path.name, "-f", str(tmp_path / "tmux.conf"), "new-session"]
+            screen = chat(server, around=tmux, columns=60)
+            screen.say("story")
+            screen.see(r"teller:\nThis \*\*bold\*\* story(?!(?s:.)*\n>)")
+            screen.see(r"This bold story has many words\.(?s:.)*\n>", last=True)
+            screen.resize(90, 30)
+            server.run.interrupt()
+            screen.see("trying again")
+            serve(tmp_path / "data", config=config, env=env, port=port)
+            screen.see("connected again\n>", last=True)
+            screen.paste("two\nlines")
+            screen.type("\r")
+            screen.see(r"two\n *lines\nteller:\nThis bold story(?s:.)*\n>", last=True)
+            screen.type("\x04")
+            screen.end()
+
+
+@pytest.mark.streams
+@pytest.mark.parametrize("message", ["", "slow", "add lamp with value 3"])
+def test_the_terminal_is_closed(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, message: str
+) -> None:
+    server = serve(tmp_path / "data", config=scripted if message == "slow" else None)
+    screen = chat(server)
+    screen.see(PROMPT)
+    if message:
+        screen.say(message)
+        screen.see(QUESTION if message.startswith("add") else "conversation ")
+    os.close(screen.terminal)
+    assert screen.process.wait(PATIENCE) != 0
+    screen.terminal = os.open(os.devnull, os.O_RDONLY)
 
 
 @pytest.mark.streams

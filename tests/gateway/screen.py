@@ -11,7 +11,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -40,14 +40,20 @@ class Screen:
 
     @classmethod
     def begin(
-        cls, command: Sequence[str | Path], cwd: Path, *, columns: int = 100, rows: int = 30, **env: str
+        cls,
+        command: Sequence[str | Path],
+        cwd: Path,
+        env: Mapping[str, str],
+        *,
+        columns: int = 100,
+        rows: int = 30,
     ) -> Screen:
         terminal, inside = os.openpty()
         fcntl.ioctl(inside, termios.TIOCSWINSZ, _size(columns, rows))
         process = subprocess.Popen(
             command,
             cwd=cwd,
-            env=os.environ | {"TERM": "xterm-256color"} | env,
+            env=os.environ | {"TERM": "xterm-256color", **env},
             stdin=inside,
             stdout=inside,
             stderr=inside,

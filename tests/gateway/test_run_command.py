@@ -329,7 +329,7 @@ def test_a_server_asks_whoever_sits_there(start: Start, tmp_path: Path) -> None:
 def test_texts_are_shown_while_they_come_and_once(tmp_path: Path) -> None:
     text = "once upon a time there was a *very* long text"
     with telling_model(text, tmp_path) as (config, env):
-        screen = Screen.begin([STOPGO, "run", "--config", config, "story"], tmp_path, **env)
+        screen = Screen.begin([STOPGO, "run", "--config", config, "story"], tmp_path, env)
         try:
             screen.see("teller:\nonce upon a(?! time there was)")
             assert screen.end() == 0
@@ -341,7 +341,7 @@ def test_texts_are_shown_while_they_come_and_once(tmp_path: Path) -> None:
 
 def test_an_answer_that_is_no_text_of_a_model_is_shown(tmp_path: Path) -> None:
     config = EXAMPLES / "pipeline.yaml"
-    screen = Screen.begin([STOPGO, "run", "--config", config, "--data-dir", "data", "list all"], tmp_path)
+    screen = Screen.begin([STOPGO, "run", "--config", config, "--data-dir", "data", "list all"], tmp_path, {})
     try:
         assert screen.end() == 0
     finally:

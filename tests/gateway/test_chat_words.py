@@ -1,0 +1,157 @@
+"""What `stopgo chat` and `stopgo approvals` make of events, of lines, and of approvals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stopgo.actors.approvals.yes_or_no import Approved
+from stopgo.actors.log import events as e
+from stopgo.actors.log.event_json import encode
+from stopgo.actors.log.outcomes import Chosen
+from stopgo.gateway.cli.approvals_process import line_of, words_of
+from stopgo.gateway.cli.chat import message_of
+from stopgo.gateway.cli.chat_log import ChatLog, stored_routers
+from stopgo.gateway.cli.chat_terminal import json_for_people
+from stopgo.gateway.cli.ctrl_c import CtrlC
+from stopgo.gateway.cli.terminal import printable
+from stopgo.runtime.journal.protocol import Event
+from tests.questions import asked
+
+STARTED = e.RunStarted(run="r", turn=1, command="c", tree_id="t", replay_version=1, token=False)
+RESUMED = e.RunResumed(run="r", command="c", token=False, answer=True)
+ASKS = [e.ApprovalRequested(asked(id=id)) for id in "ab"]
+WAITS = e.RunWaiting(run="r", on=["a", "b"], settles=[], worked={})
+YES = e.ApprovalResolved("a", Approved(), "c", token=False)
+VOID = e.ApprovalVoid("a", "because")
+DONE = e.RunFinished("r", "bye", settles=[])
+HELLO = e.MessageAdded("hello", "c")
+
+
+def taken_in(*told: e.LogEvent | Event) -> tuple[ChatLog, list[str | None]]:
+    log, lines = ChatLog(), []
+    for seq, each in enumerate(told, 1):
+        if not isinstance(each, Event):
+            new = encode(each)
+            each = Event("c", seq, new.type, 0.0, new.body)
+        lines.append(log.take_in(each)[1])
+    return log, lines
+
+
+@pytest.mark.parametrize(
+    ("told", "running", "question"),
+    [
+        ([], False, None),
+        ([HELLO, STARTED], True, None),
+        ([STARTED, *ASKS], True, None),
+        ([STARTED, *ASKS, WAITS], False, "a"),
+        ([STARTED, *ASKS, WAITS, YES], False, "b"),
+        ([STARTED, *ASKS, WAITS, VOID], False, "b"),
+        ([STARTED, *ASKS, WAITS, YES, RESUMED], True, None),
+        ([STARTED, *ASKS, WAITS, YES, RESUMED, DONE], False, None),
+        ([STARTED, WAITS], False, None),  # it waits for what this version does not know
+        ([STARTED, e.RunCancelled("r", settles=[])], False, None),
+        ([STARTED, e.RunFailed("r", "code", "why", settles=[])], False, None),
+        ([STARTED, e.RunAuthRequired(run="r", server="s", settles=[], worked={})], False, None),
+    ],
+)
+def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: str | None) -> None:
+    log, _ = taken_in(*told)
+    assert (log.running, log.question and log.question.id) == (running, question)
+
+
+@pytest.mark.parametrize(
+    ("type", "body"),
+    [
+        ("moon.landed", {}),
+        ("approval.requested", {"kind": "riddle"}),
+        ("message.added", {"txet": "x"}),
+        ("step.finished", {"kind": "dance"}),
+        ("tool.finished", {"key": "1/", "attempt": 1, "result": {"content": "x", "is_error": False}}),
+    ],
+)
+def test_events_of_a_newer_server_are_passed_over(type: str, body: dict[str, Any]) -> None:
+    log, lines = taken_in(Event("c", 1, type, 0.0, body), HELLO)
+    assert lines == [None, None]
+    assert list(log.entries) == [(True, "hello")]
+
+
+def test_a_choice_is_named_by_the_tree_of_its_run() -> None:
+    tree = {
+        "type": "sequential",
+        "agents": [{"type": "router", "name": "pick", "agents": [{"name": "x"}, {"name": "y"}]}],
+    }
+    started = e.RunStarted("r", 1, "c", "t", 1, token=False, tree=tree)
+    chosen = e.StepFinished.of("1/", "route", "pick", Chosen(choice=1))
+    other = e.StepFinished.of("1/", "route", "other", Chosen(choice=1))
+    assert taken_in(started, chosen, other)[1][1:] == ["pick: picks y", "other: picks 1"]
+    assert list(stored_routers({"agents": ["name alone"]})) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("hi", "hi"), ("  hi\n", "hi"), ("", ""), (" ", ""), ("/help", None), (" /x y", None), ("//x", "/x")],
+)
+def test_a_line_is_a_message_or_a_command(line: str, message: str | None) -> None:
+    assert message_of(line) == message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_arguments_in_the_editor_are_themselves_and_harmless(value: object) -> None:
+    text = json_for_people(value)
+    assert json.loads(text) == value
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("presses", "cancelled"),
+    [("", 0), ("before", 1), ("in", 1), ("in in", 1), ("before in", 1), ("before forget", 0), ("after", 0)],
+)
+def test_ctrl_c_is_heard_once_and_not_forgotten_too_early(presses: str, cancelled: int) -> None:
+    ctrl_c, found = CtrlC(), []
+    if "before" in presses:
+        ctrl_c.press()
+    if "forget" in presses:
+        ctrl_c.forget()
+    with ctrl_c.means(lambda: found.append(1)):
+        for _ in range(presses.count("in")):
+            ctrl_c.press()
+    if "after" in presses:
+        ctrl_c.press()
+    assert len(found) == cancelled
+
+
+CALL = {"uuid": "u", "kind": "tool", "tool_name": "add", "tool_args": {"n": 1}, "description": "**ADD**"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "yes", "given", "words", "line"),
+    [
+        ({}, True, {}, {"approved": True}, "add(n=1)"),
+        ({}, False, {"by": "me"}, {"approved": False, "decided_by": "me"}, "add(n=1)"),
+        ({}, False, {"reason": "no"}, {"approved": False, "reason": "no"}, "add(n=1)"),
+        ({}, True, {"arguments": {}}, {"approved": True, "arguments": {}}, "add(n=1)"),
+        ({"kind": "checkpoint"}, True, {}, {"approved": True}, "**ADD**"),
+        ({"kind": "outcome_unknown"}, True, {}, {"approved": True}, "what came of add(n=1)?"),
+        ({"kind": "elicitation", "message": "Who?"}, True, {"arguments": {"name": "Ada"}},
+         {"action": "accept", "content": {"name": "Ada"}}, "Who?"),
+        ({"kind": "elicitation", "message": "Who?"}, False, {}, {"action": "decline"}, "Who?"),
+        ({"kind": "proxy", "remote_kind": "elicitation"}, False, {}, {"action": "decline"}, "add(n=1)"),
+    ],
+)  # fmt: skip
+def test_decisions_and_lines_of_each_kind(
+    changes: dict[str, Any], yes: bool, given: dict[str, Any], words: dict[str, Any], line: str
+) -> None:
+    approval = CALL | changes
+    assert words_of(approval, yes, given) == words
+    assert line_of(approval) == line
