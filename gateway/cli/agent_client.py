@@ -31,6 +31,7 @@ READ_TIMEOUT = 30.0
 """Seconds until a server that does not answer is given up."""
 TURN_TIMEOUT = 300.0
 """Seconds until the answer to a message or a decision counts as lost. It comes when the run rests."""
+_UNKNOWN = "Whether it was carried out is not known."
 COMES_BACK = frozenset({502, 503, 504})
 """Status codes of a server that is restarting, and of a proxy in front of it."""
 
@@ -94,7 +95,7 @@ class AgentClient:
                 failures += 1
                 delay = RETRIES.delay(failures)
                 if trio.current_time() + delay - reached > PATIENCE:
-                    raise
+                    raise ServerError(error.message, hint=_UNKNOWN, status=error.status) from error
             await trio.sleep(delay)
 
     async def _answer(self, method: str, path: str, **options: Any) -> Json:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from typing import Literal, TypeAlias
+from uuid import UUID
 
 import attrs
 import trio
@@ -14,6 +17,7 @@ from .chat_conversation import ChatConversation
 from .chat_terminal import ChatTerminal
 from .ctrl_c import CtrlC
 from .deciding import tell_refusal
+from .options import URL
 
 HELP = """\
 /history    this conversation so far
@@ -28,7 +32,6 @@ SHOWN_AT_FIRST = 10
 """Messages and answers that are shown of a conversation that is opened."""
 RECENT = 20
 """Conversations that `/open` lists."""
-UUID_LENGTH = 36
 SEARCHED = "200"
 """Conversations among which the beginning of an id is looked for."""
 
@@ -68,7 +71,9 @@ class Chat:
                 tell_refusal(self.terminal, error)
                 step = Open(None)
         if self.current is not None:
-            self.terminal.tell(f"To go on: stopgo chat --conversation {self.current.id}", "quiet")
+            elsewhere = [] if self.client.url == URL else ["--url", self.client.url]
+            command = shlex.join(["stopgo", "chat", *elsewhere, "--conversation", self.current.id])
+            self.terminal.tell(f"To go on: {command}", "quiet")
 
     async def _begin(self) -> Next:
         """A conversation that exists from its first message on. Raises ServerError."""
@@ -92,12 +97,11 @@ class Chat:
             nursery.start_soon(conversation.follow)
             if message is not None:
                 conversation.say(message, nursery)
+                step = await self._talk(conversation, nursery)
             elif await conversation.caught_up():
                 self.terminal.tell(f"conversation {id}: {shortened(found['title'])}", "quiet")
                 self._show_history(SHOWN_AT_FIRST)
-            else:
-                nursery.cancel_scope.cancel()
-            step = await self._talk(conversation, nursery)
+                step = await self._talk(conversation, nursery)
             nursery.cancel_scope.cancel()
         return step
 
@@ -164,8 +168,8 @@ class Chat:
 
     async def _find(self, id: str) -> str:
         """The id of the conversation with an id that begins so. Raises ServerError."""
-        if len(id) == UUID_LENGTH:
-            return id
+        with suppress(ValueError):
+            return str(UUID(id))
         page = await self.client.get("/conversations", limit=SEARCHED)
         found: list[str] = [each["id"] for each in page["conversations"] if each["id"].startswith(id.lower())]
         if len(found) != 1:

@@ -24,7 +24,7 @@ class LineInput:
     """One line is read at a time. A line may have several, pasted or typed with Alt-Enter."""
 
     draft: Document = attrs.field(factory=Document)
-    """What was typed when reading was cancelled."""
+    """What was typed last, also when reading was cancelled."""
     _session: PromptSession[str | None] = attrs.field(init=False)
     _ctrl_c: CtrlC = "clears"
     _wanted: bool = False
@@ -61,7 +61,7 @@ class LineInput:
         app = self._session.app
         app.erase_when_done = False
         try:
-            return self._session.prompt(
+            line = self._session.prompt(
                 prompt,
                 default=draft,
                 pre_run=self._stop_if_unwanted,
@@ -70,6 +70,9 @@ class LineInput:
             )
         except EOFError:
             return None
+        if line is not None:  # it may have been cancelled at the moment of Enter
+            self.draft = Document(line)
+        return line
 
     async def _stop_when_cancelled(self) -> None:
         try:
@@ -97,6 +100,10 @@ class LineInput:
                 event.app.exit()
             else:
                 event.current_buffer.reset()
+
+        @bindings.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            """It would be typed as a character."""
 
         @bindings.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:

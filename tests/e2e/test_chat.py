@@ -123,7 +123,7 @@ def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     screen.say("/history")
     screen.see("> list all resources\nNo resources.\n> add server-1")
     screen.say("/quit")
-    id = screen.see("stopgo chat --conversation (.+)")[1]
+    id = screen.see("stopgo chat --url http:.* --conversation (.+)")[1]
     assert screen.end() == 0
 
     again = chat(server, "--conversation", id[:8])

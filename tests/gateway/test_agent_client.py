@@ -65,8 +65,9 @@ async def test_two_changes_have_two_keys(autojump_clock: MockClock) -> None:
 
 async def test_there_is_an_end_to_it(autojump_clock: MockClock) -> None:
     agent = Agent(REFUSED)
-    with pytest.raises(ServerError, match="no agent answers at http://agent"):
+    with pytest.raises(ServerError, match="no agent answers at http://agent") as caught:
         await agent.client.post("/do")
+    assert caught.value.hint == "Whether it was carried out is not known."
     assert PATIENCE / 2 < trio.current_time() <= PATIENCE
     assert len(agent.requests) < 60
 
