@@ -1,5 +1,6 @@
 """What is built is what lies in the folders, and what is locked is what is declared."""
 
+import ast
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from configparser import ConfigParser
 from email import message_from_string
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
     [path] = (tree / "dist").glob("*.whl")
     with zipfile.ZipFile(path) as opened:
         yield opened
+
+
+def test_every_imported_library_is_declared() -> None:
+    declared = {canonicalize_name(Requirement(each).name) for each in PROJECT["project"]["dependencies"]}
+    nodes = (node for part in PARTS for path in (ROOT / part).rglob("*.py") for node in imports_of(path))
+    libraries = {name.partition(".")[0] for name in nodes} - sys.stdlib_module_names
+    homes = packages_distributions()
+    undeclared = {
+        name for name in libraries if not declared & {canonicalize_name(home) for home in homes[name]}
+    }
+    assert undeclared == set()
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Absolute names that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module
 
 
 def dist_info(wheel: zipfile.ZipFile, name: str) -> str:

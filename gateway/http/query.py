@@ -62,9 +62,11 @@ def flag(query: Mapping[str, str], name: str) -> bool:
 
 def several(query: Mapping[str, str], name: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
     """The words of a comma-separated list, at most `MAX_LIMIT`; each has to be one of `known`, if given."""
-    words = tuple(filter(None, query.get(name, "").split(",")))
-    if len(words) > MAX_LIMIT:
-        raise invalid(name, f"{name} must have at most {MAX_LIMIT} words")
+    if name not in query:
+        return ()
+    words = tuple(query[name].split(","))
+    if len(words) > MAX_LIMIT or "" in words:
+        raise invalid(name, f"{name} must have 1 to {MAX_LIMIT} words, separated by commas")
     if known is not None and (strange := [each for each in words if each not in known]):
         raise invalid(name, f"{name} has no {strange[0][:50]!r}", f"It knows {', '.join(known)}.")
     return words

@@ -54,6 +54,7 @@ class Wire(Protocol):
     @property
     def draining(self) -> bool:
         """The server stops."""
+        ...
 
     def hold(self) -> None:
         """The bytes sent next leave together with those that follow."""
