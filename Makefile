@@ -29,8 +29,8 @@ help:
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
 	@echo "make bench        measure"
 	@echo "make build        wheel and sdist into dist/"
-	@echo "make npm          tests with public tool servers and A2A clients (needs node)"
-	@echo "make npm-servers  public tool servers and an A2A client into build/npm, for the tests (needs node)"
+	@echo "make npm          tests with public tool servers, and clients of A2A and AG-UI (needs node)"
+	@echo "make npm-servers  public tool servers and clients of A2A and AG-UI into build/npm, for the tests (needs node)"
 	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
 	@echo "make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
 	@echo "make reference    write the generated tables of docs/reference"
@@ -88,7 +88,7 @@ npm: $(SETUP) npm-servers
 npm-servers: build/npm/.installed
 
 build/npm/.installed: testdata/npm/package.json testdata/npm/package-lock.json
-	@command -v npm >/dev/null || { echo "npm is needed for the public tool servers and the A2A client; install Node.js 20 or newer" >&2; exit 1; }
+	@command -v npm >/dev/null || { echo "npm is needed for the public tool servers and the clients of A2A and AG-UI; install Node.js 20 or newer" >&2; exit 1; }
 	@mkdir -p build/npm
 	@cp testdata/npm/package.json testdata/npm/package-lock.json build/npm/
 	@npm ci --prefix build/npm --ignore-scripts --no-audit --no-fund
