@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 
@@ -21,11 +21,19 @@ HEARTBEAT = 15.0
 class StreamBody(ResponseBody):
     """The stream as the framework takes it: entered, iterated and left by the task that sends.
 
-    It ends with its events, or when `draining` is set.
+    It ends with its events, or when `draining` is set. A stream that ends before its events do, because of
+    that or of a fault, ends with what `farewell` returns.
     """
 
-    def __init__(self, events: AsyncGenerator[bytes, None], draining: trio.Event, conversation: str) -> None:
-        self._followed = _follow(events, draining, conversation)
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        draining: trio.Event,
+        conversation: str,
+        *,
+        farewell: Callable[[], bytes] = bytes,
+    ) -> None:
+        self._followed = _follow(events, draining, conversation, farewell)
 
     async def __aenter__(self) -> StreamBody:
         self._outlet = await self._followed.__aenter__()
@@ -70,8 +78,9 @@ class _Outlet:
             self._emptied = trio.Event()
             await self._emptied.wait()
 
-    def end(self) -> None:
-        """There is nothing further."""
+    def end(self, last: bytes = b"") -> None:
+        """There is nothing further than `last`."""
+        self._held.append(last)
         self._ended = True
         self._filled.set()
 
@@ -89,11 +98,14 @@ class _Outlet:
 
 @asynccontextmanager
 async def _follow(
-    events: AsyncGenerator[bytes, None], draining: trio.Event, conversation: str
+    events: AsyncGenerator[bytes, None],
+    draining: trio.Event,
+    conversation: str,
+    farewell: Callable[[], bytes],
 ) -> AsyncIterator[_Outlet]:
     outlet = _Outlet()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, events, draining, conversation, outlet)
+        nursery.start_soon(_pump, events, draining, conversation, farewell, outlet)
         try:
             yield outlet
         finally:
@@ -101,21 +113,27 @@ async def _follow(
 
 
 async def _pump(
-    events: AsyncGenerator[bytes, None], draining: trio.Event, conversation: str, out: _Outlet
+    events: AsyncGenerator[bytes, None],
+    draining: trio.Event,
+    conversation: str,
+    farewell: Callable[[], bytes],
+    out: _Outlet,
 ) -> None:
+    last = farewell
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_when, draining, nursery.cancel_scope)
         try:
             async with aclosing(events):
                 async for event in events:
                     await out.put(event)
+            last = bytes
         except AgentError:
             pass  # It was deleted since the request began: the end is all there is to say.
         except Exception as error:
             # The status line has left: all that can be done is to end, and the client comes back.
             log_fault(error, f" conversation={conversation}")
         finally:
-            out.end()
+            out.end(last())
         nursery.cancel_scope.cancel()
 
 
