@@ -42,6 +42,7 @@ WITHIN = {
     "actors/models/providers": "actors/models",
     "actors/a2a/wire": "actors/a2a",
     "gateway/a2a": "gateway",
+    "gateway/agui": "gateway",
     "gateway/wire": "gateway",
 }
 NO_CODE = {"gateway/web"}

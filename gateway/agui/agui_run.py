@@ -1,0 +1,365 @@
+"""The log of a conversation as the events of one AG-UI run. Pure.
+
+A run of AG-UI is what one request streams: from its message, or from the first decision about an interrupt
+that it answers, until the run of the conversation rests. So several of them may show parts of one run of the
+conversation, and a repeated request shows the same part again. `AGUIRun` folds the whole log, and emits
+events from its beginning on; what came before only tells it the state.
+
+* Text is streamed from deltas. The recorded reply completes it: the end of the text that was not streamed is
+  sent then. If the recorded text does not begin with what was streamed (after a retry, with a fallback model,
+  or when deltas in the middle were missed), the message is closed with the metadata `superseded: true`, and
+  another one has the whole text.
+* Tool calls are sent when the reply is recorded, with complete arguments, so a retry takes back none. A
+  result is sent once: that of the tool, or what the model is told in its place after a rejection, for
+  example. Arguments that a person edited are in the metadata of the result.
+* Every node is a step. A branch of a parallel node, and a call of another agent, are subagents.
+* Ids begin with the id of the conversation's run and go on with the key of the log, so they are the same in
+  each repetition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from ...actors.common.errors import AgentError, Fault
+from ...actors.conversation.result import finished
+from ...actors.log import events as e
+from ...actors.log.deltas import ModelDelta, Passing
+from ...actors.log.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
+from ...actors.log.record import ENDED, Run
+from ...actors.log.state import Conversation, answer_of
+from ...actors.models.messages import TextDelta, ToolCall
+from ...actors.models.usage import NOTHING, Spent, StepUsage
+from ...actors.tools.delegation import SERVER, is_remote
+from . import agui_events as ag
+from .interrupts import auth_interrupt, interrupt_of
+from .node_keys import Execution, executions
+from .open_parts import STOPPED, OpenParts
+
+ANSWER = "answer"
+"""Stands for the key of the message with the answer of a run, where no model said it."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class AGUIRun:
+    """Emits events from the event `begins` on, or from the start of the run of `command`."""
+
+    conversation: Conversation
+    thread: str = ""
+    run: str = ""
+    begins: int | None = None
+    command: str | None = None
+    refused: Mapping[str, AgentError] = attrs.field(factory=dict)
+    """Why answers to interrupts did not count, by the ids of these."""
+
+    begun: bool = False
+    ended: bool = False
+    """The last event of the AG-UI run has been emitted."""
+    rests: bool = False
+    """The run of the conversation waits for a person or a token."""
+    messages: dict[str, str] = attrs.field(factory=dict)
+    """The messages of the user, by command."""
+    ends: dict[str, int] = attrs.field(factory=dict)
+    """The seq of the event that ended an interrupt, by its id."""
+    auth: ag.Interrupt | None = None
+    """While the run wants a bearer token."""
+    _session: dict[str, str] = attrs.field(factory=dict)
+    _open: OpenParts = attrs.field(factory=OpenParts)
+    _answered: set[str] = attrs.field(factory=set)
+    """The keys of the calls whose results have been emitted, or came before."""
+    _used: dict[str | None, Spent] = attrs.field(factory=dict)
+    """By model."""
+    _said: str | None = None
+    """The last text of a model in the run of the conversation."""
+    _delegations: set[str] = attrs.field(factory=set)
+    """The keys of the calls of other agents."""
+    _arguments: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """Of calls as the model made them, by key."""
+
+    @property
+    def last_seq(self) -> int:
+        return self.conversation.last_seq
+
+    @property
+    def interrupts(self) -> Sequence[ag.Interrupt]:
+        """The open ones, oldest first."""
+        pending = [self.conversation.approvals[id] for id in self.conversation.head.pending]
+        found = [
+            interrupt_of(
+                each,
+                call=self._open.id_of(each.asked.key),
+                subagent=self._asker(each.asked.key),
+                refused=self.refused.get(each.id),
+            )
+            for each in pending
+        ]
+        return found if self.auth is None else [*found, self.auth]
+
+    @property
+    def open_ids(self) -> frozenset[str]:
+        """The ids of the open interrupts."""
+        auth = () if self.auth is None else (self.auth.id,)
+        return frozenset((*self.conversation.head.pending, *auth))
+
+    # ------------------------------------------------------------------ what is emitted
+
+    def start(self, parent: str | None = None) -> ag.AGUIEvent:
+        """The first event. Its metadata names the conversation."""
+        about = {"conversation_id": self.conversation.id}
+        return ag.RunStarted(thread_id=self.thread, run_id=self.run, parent_run_id=parent, metadata=about)
+
+    def begin(self) -> Sequence[ag.AGUIEvent]:
+        """Emit from here on. The state is first, then the steps that are going on."""
+        return tuple(self._begin())
+
+    def apply(self, entry: e.Entry) -> Sequence[ag.AGUIEvent]:
+        """Advance by the next event of the log."""
+        run = self.conversation.run  # its record, which its end forgets
+        self.conversation.apply(entry)
+        if entry.event is None or self.ended:
+            return ()
+        emitted = list(self._events(entry, entry.event, run))
+        if not self.begun:
+            return ()
+        return [attrs.evolve(each, timestamp=round(entry.at * 1000)) for each in emitted]
+
+    def delta(self, delta: Passing) -> Sequence[ag.AGUIEvent]:
+        """What a model says while it says it. How far a tool is has no event in AG-UI."""
+        if not self.begun or self.ended or not isinstance(delta, ModelDelta):
+            return ()
+        if not isinstance(delta.delta, TextDelta) or not delta.delta.text:
+            return ()
+        owner, text = self._owner(delta.key), delta.delta.text
+        said = self._open.say(delta.key, delta.attempt, text, delta.node, owner)
+        return [*self._enter(delta.key), *said]
+
+    def pause(self) -> Sequence[ag.AGUIEvent]:
+        """The end of the AG-UI run with the open interrupts, of which there must be at least one."""
+        found = self.interrupts
+        begin = () if self.begun else self.begin()
+        return [*begin, *self._open.suspend(found), self._finish(ag.Interrupted(interrupts=found))]
+
+    def fail(self, code: str, message: str) -> Sequence[ag.AGUIEvent]:
+        """The end of the AG-UI run with an error."""
+        self.ended = True
+        return [*self._open.close(), ag.RunError(message=message, code=code, usage=self._usage())]
+
+    # ------------------------------------------------------------------------- the fold
+
+    def _events(self, entry: e.Entry, event: e.LogEvent, run: Run | None) -> Iterator[ag.AGUIEvent]:
+        if isinstance(event, e.RunStarted):
+            self._run_started(event)
+        if not self.begun and (
+            entry.seq == self.begins or (isinstance(event, e.RunStarted) and event.command == self.command)
+        ):
+            yield from self._begin()
+        match event:
+            case e.MessageAdded(text=text, command=command):
+                self.messages[command] = text
+            case e.StateSet(key=key, value=value):
+                yield from self._set({key: value})
+            case e.StepFinished():
+                yield from self._step(event)
+            case e.ToolStarted():
+                yield from self._enter(event.key)
+                yield from self._delegated(event)
+            case e.ToolFinished(key=key, need=None, result=result):
+                failed = (result.content, "tool_error") if result.is_error else None
+                yield from self._open.end(key, result=result.content, failed=failed)
+                yield from self._result(key, run)
+            case e.ToolUnknown(key=key, reason=reason):
+                yield from self._open.end(key, failed=(reason, "tool_outcome_unknown"))
+            case e.ApprovalRequested(asked=asked):
+                yield from self._enter(asked.key)
+            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+                # If the run waited, the next event says that it goes on.
+                self.ends[event.id], self.rests = entry.seq, False
+                yield from self._result(self.conversation.approvals[event.id].asked.key, run)
+            case e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
+                self._moved(entry.seq, event)
+            case e.RunFinished() | e.RunFailed() | e.RunCancelled():
+                self._moved(entry.seq, event)
+                if self.begun:
+                    yield from self._run_ended(event, run)
+            case (
+                e.ConversationCreated()
+                | e.ConversationCompleted()
+                | e.RunStarted()
+                | e.BatchFinished()
+                | e.ToolAccepted()
+                | e.ToolFinished()
+            ):
+                pass
+            case _:
+                assert_never(event)
+
+    def _run_started(self, event: e.RunStarted) -> None:
+        self.rests, self._said = False, None
+        self._session = {}
+        self._open = OpenParts(event.run)
+
+    def _begin(self) -> Iterator[ag.AGUIEvent]:
+        self.begun = True
+        self._open = OpenParts(self._open.run)
+        self._used.clear()
+        yield ag.StateSnapshot(snapshot=dict(self._session))
+        if (run := self.conversation.run) is not None:
+            yield from self._enter(f"{run.turn}/")
+
+    def _step(self, step: e.StepFinished) -> Iterator[ag.AGUIEvent]:
+        yield from self._enter(step.key)
+        match step.outcome:
+            case Replied(text=text, tool_calls=calls, usage=usage, model=model):
+                self._count(model, usage)
+                yield from self._open.complete_text(step.key, text, step.node, self._owner(step.key))
+                self._said = text or self._said
+                yield from self._calls(step.key, calls)
+            case Delegation(call=call):
+                yield from self._calls(step.key, (call,))
+            case Ended(end=end):
+                yield from self._set(end.writes)
+                yield from self._open.end(step.key, result=end.text)
+            case StepFailed(error=error, usage=usage):
+                self._count(None, usage)
+                yield from self._failed(step, error)
+            case NotSent(outcome=outcome, content=content):
+                yield from self._open.end(step.key, failed=(content, outcome))
+                yield from self._result(step.key, self.conversation.run)
+            case Chosen():
+                pass
+            case _:
+                assert_never(step.outcome)
+
+    def _failed(self, step: e.StepFinished, error: Fault) -> Iterator[ag.AGUIEvent]:
+        match step.kind:
+            case "node":
+                yield from self._open.end(step.key, failed=(error.message, error.code))
+            case "attempt":
+                execution = self._inside(step.key)[-1].key
+                yield from self._open.close(execution, but=execution)
+            case _:
+                yield from self._open.close(step.key)
+
+    def _calls(self, key: str, calls: Sequence[ToolCall]) -> Iterator[ag.AGUIEvent]:
+        owner, message = self._owner(key), self._open.message_of(key)
+        for index, call in enumerate(calls):
+            place = f"{key}.{index}"
+            id = self._open.id_of(place)
+            self._arguments[place] = call.arguments
+            yield ag.ToolCallStart(
+                tool_call_id=id, tool_call_name=call.name, parent_message_id=message, subagent_run_id=owner
+            )
+            arguments = json.dumps(call.arguments, ensure_ascii=False)
+            yield ag.ToolCallArgs(tool_call_id=id, delta=arguments, subagent_run_id=owner)
+            yield ag.ToolCallEnd(tool_call_id=id, subagent_run_id=owner)
+
+    def _delegated(self, event: e.ToolStarted) -> Iterator[ag.AGUIEvent]:
+        if is_remote(event.server):
+            self._delegations.add(event.key)
+            name, call = event.server.removeprefix(SERVER), self._open.id_of(event.key)
+            yield from self._open.begin_subagent(event.key, name, parent=self._owner(event.key), call=call)
+
+    def _result(self, key: str, run: Run | None, *, stopped: bool = False) -> Iterator[ag.AGUIEvent]:
+        """The result of a call, once it has one; if it was `stopped`, in any case."""
+        record = run.calls.get(key) if run is not None else None
+        if record is None or key in self._answered:
+            return
+        call = self.conversation.messages[record.message].call
+        if call is None or not (call.state in ENDED or stopped):
+            return
+        self._answered.add(key)
+        metadata: dict[str, Any] = {"is_error": call.is_error is not False}
+        if call.arguments != self._arguments.get(key):
+            metadata["arguments"] = call.arguments
+        id = self._open.id_of(key)
+        yield ag.ToolCallResult(
+            message_id=f"{id}:result",
+            tool_call_id=id,
+            content=STOPPED if call.result is None else call.result,
+            subagent_run_id=self._owner(key),
+            metadata=metadata,
+        )
+
+    def _set(self, writes: Mapping[str, str]) -> Iterator[ag.AGUIEvent]:
+        changed = {key: value for key, value in writes.items() if self._session.get(key) != value}
+        self._session.update(changed)
+        if changed:
+            yield ag.StateDelta(delta=[ag.Operation.setting(*item) for item in changed.items()])
+
+    def _moved(self, seq: int, event: e.RunPause | e.RunResumed | e.RunEnd) -> None:
+        if self.auth is not None:
+            self.ends[self.auth.id] = seq
+        wanted = event.wanted if isinstance(event, e.RunAuthRequired) else None
+        self.auth = None if wanted is None else auth_interrupt(seq, wanted)
+        self.rests = isinstance(event, e.RunWaiting | e.RunAuthRequired)
+
+    def _run_ended(self, event: e.RunEnd, run: Run | None) -> Iterator[ag.AGUIEvent]:
+        # A client takes a call without a result for one that it has to carry out.
+        for key in run.calls if run is not None else ():
+            yield from self._result(key, run, stopped=True)
+        match event:
+            case e.RunFinished(text=text):
+                if text not in ("", self._said):
+                    yield from self._open.complete_text(ANSWER, text, None, None)
+                yield from self._open.close()
+                head = self.conversation.head.run
+                assert head is not None
+                yield self._finish(ag.Success(), finished(head, text).response)
+            case e.RunFailed(code=code):
+                yield from self.fail(code, answer_of(event))
+            case e.RunCancelled():
+                yield from self._open.close()
+                yield self._finish(ag.Cancelled())
+            case _:
+                assert_never(event)
+
+    def _finish(
+        self, outcome: ag.Success | ag.Interrupted | ag.Cancelled, result: str | None = None
+    ) -> ag.AGUIEvent:
+        self.ended = True
+        return ag.RunFinished(
+            thread_id=self.thread, run_id=self.run, outcome=outcome, result=result, usage=self._usage()
+        )
+
+    # ------------------------------------------------------------------------- places
+
+    def _inside(self, key: str) -> Sequence[Execution]:
+        run = self.conversation.run
+        tree = None if run is None else self.conversation.trees.get(run.tree_id)
+        return executions(key, tree or {})
+
+    def _owner(self, key: str) -> str | None:
+        return self._open.owner(self._inside(key))
+
+    def _asker(self, key: str) -> str | None:
+        """The subagent that a question belongs to: another agent, or a branch."""
+        return self._open.id_of(key) if key in self._delegations else self._owner(key)
+
+    def _enter(self, key: str) -> Iterator[ag.AGUIEvent]:
+        return self._open.enter(self._inside(key))
+
+    # -------------------------------------------------------------------------- usage
+
+    def _count(self, model: str | None, usage: StepUsage | None) -> None:
+        if usage is not None:
+            self._used[model] = self._used.get(model, NOTHING).plus(usage)
+
+    def _usage(self) -> Sequence[ag.TokenUsage] | None:
+        return [_usage_of(*item) for item in self._used.items()] or None if self.begun else None
+
+
+def _usage_of(model: str | None, used: Spent) -> ag.TokenUsage:
+    provider, colon, name = (model or "").partition(":")
+    return ag.TokenUsage(
+        provider=provider if colon else None,
+        model=name if colon else model,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        total_tokens=used.input_tokens + used.output_tokens,
+        cached_input_tokens=used.cached_tokens or None,
+        cache_write_input_tokens=used.cache_write_tokens or None,
+    )

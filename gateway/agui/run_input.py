@@ -1,0 +1,140 @@
+"""The body of `POST /agui`: the fields of AG-UI's RunAgentInput that count here. Pure.
+
+The agent keeps the conversation, its state and its tools. So of the `messages` only the last one of the user
+counts, and `state`, `tools`, `context` and unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from ..http.body import kind
+from ..http.errors import RequestError
+
+MAX_ID = 255
+"""Characters of the ids that a client chooses."""
+MAX_RESUMED = 100
+"""Interrupts that one request may answer."""
+
+_HINT = "Send a RunAgentInput of AG-UI 1.0, as `runAgent` of @ag-ui/client does."
+
+
+@attrs.frozen
+class UserMessage:
+    id: str
+    text: str
+
+
+@attrs.frozen
+class ResumeEntry:
+    """The answer to one interrupt."""
+
+    interrupt: str
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+
+
+@attrs.frozen
+class RunInput:
+    thread: str
+    run: str
+    message: UserMessage | None
+    """The last message of the user, if there is one."""
+    resume: tuple[ResumeEntry, ...]
+    parent_run: str | None = None
+    messages: Sequence[Any] = ()
+    """All that the client has, as they came."""
+
+
+def parse_run_input(body: Mapping[str, Any]) -> RunInput:
+    """Raises `RequestError` 400 ``invalid_request_body``, or ``message_required`` when there is neither a
+    message of the user nor an answer to an interrupt."""
+    resume = tuple(
+        _resume_entry(entry, f"resume[{index}]") for index, entry in enumerate(_list(body, "resume"))
+    )
+    if len(resume) > MAX_RESUMED:
+        raise _invalid("resume", f"must have at most {MAX_RESUMED} entries")
+    if len({entry.interrupt for entry in resume}) < len(resume):
+        raise _invalid("resume", "must name each interrupt once")
+    parent, messages = body.get("parentRunId"), _list(body, "messages")
+    found = RunInput(
+        thread=_id(body, "threadId"),
+        run=_id(body, "runId"),
+        message=None if resume else _last_user_message(messages),
+        resume=resume,
+        parent_run=None if parent is None else _id(body, "parentRunId"),
+        messages=messages,
+    )
+    if not found.resume and found.message is None:
+        raise RequestError(
+            400,
+            "message_required",
+            "message is required",
+            hint="Add a message with the role `user` to `messages`, or answer interrupts with `resume`.",
+        )
+    return found
+
+
+def _last_user_message(messages: list[Any]) -> UserMessage | None:
+    for index, message in reversed(list(enumerate(messages))):
+        place = f"messages[{index}]"
+        if not isinstance(message, dict):
+            raise _invalid(place, f"must be an object, not {kind(message)}")
+        if message.get("role") == "user":
+            text = _text(message.get("content"), f"{place}.content")
+            return UserMessage(_id(message, "id", place), text) if text.strip() else None
+    return None
+
+
+def _text(content: Any, place: str) -> str:
+    """The text of a message. Other parts, such as images, are refused, because no model would get them."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise _invalid(place, f"must be a string or an array, not {kind(content)}")
+    texts = []
+    for index, part in enumerate(content):
+        if not isinstance(part, dict) or part.get("type") != "text":
+            raise _invalid(
+                f"{place}[{index}]", "must be a part of type `text`; other parts are not supported"
+            )
+        if not isinstance(part.get("text"), str):
+            raise _invalid(f"{place}[{index}].text", f"must be a string, not {kind(part.get('text'))}")
+        texts.append(part["text"])
+    return "\n".join(texts)
+
+
+def _resume_entry(entry: Any, place: str) -> ResumeEntry:
+    if not isinstance(entry, dict):
+        raise _invalid(place, f"must be an object, not {kind(entry)}")
+    match entry.get("status"):
+        case ("resolved" | "cancelled") as status:
+            return ResumeEntry(_id(entry, "interruptId", place), status, entry.get("payload"))
+        case _:
+            raise _invalid(f"{place}.status", "must be `resolved` or `cancelled`")
+
+
+def _id(body: Mapping[str, Any], name: str, place: str = "") -> str:
+    value, path = body.get(name), f"{place}.{name}" if place else name
+    if not isinstance(value, str):
+        raise _invalid(path, f"must be a string, not {kind(value)}")
+    if not 0 < len(value) <= MAX_ID:
+        raise _invalid(path, f"must have 1 to {MAX_ID} characters")
+    return value
+
+
+def _list(body: Mapping[str, Any], name: str) -> list[Any]:
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _invalid(name, f"must be an array, not {kind(value)}")
+    return value
+
+
+def _invalid(place: str, why: str) -> RequestError:
+    text = f"invalid request body: {place} {why}"
+    return RequestError(400, "invalid_request_body", text, hint=_HINT, details={"field": place})
