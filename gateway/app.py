@@ -6,6 +6,7 @@ from ..actors.agent import Agent
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
 from .a2a.push import PushNotifier
+from .agui.agui_routes import AGUI
 from .approval_routes import Approvals
 from .conversation_routes import Conversations
 from .http.host_and_origin import allowed_by
@@ -30,6 +31,7 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
         **Conversations(agent).views(),
         **Approvals(agent).views(),
         **live.views(),
+        **AGUI(agent).views(),
     }
     sockets = live.sockets()
     for operation in OPERATIONS:

@@ -1,0 +1,38 @@
+"""The route of AG-UI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ...actors.agent import Agent
+from ...actors.log.events import Origin
+from ..http import headers
+from ..http.event_stream import StreamBody, stream_reply
+from ..http.request import Request
+from ..http.responses import Reply, View
+from .run_input import parse_run_input
+from .thread_run import Caller, key_of, open_thread_run
+
+
+@attrs.frozen
+class AGUI:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {"runAgent": self.run}
+
+    async def run(self, request: Request) -> Reply:
+        run_input = parse_run_input(await request.json())
+        trace = headers.traceparent(request.headers)
+        caller = Caller(
+            session_id=request.session_id(key_of("thread", run_input.thread)),
+            token=headers.bearer(request.headers),
+            origin=None if trace is None else Origin((), trace),
+        )
+        run = await open_thread_run(self.agent, run_input, caller)
+        request.concerns(run.conversation, run.session_id)
+        body = StreamBody(run.frames(), self.agent.draining, run.conversation, farewell=run.farewell)
+        return stream_reply(body)
