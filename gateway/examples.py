@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from .http.chunked_json import encode
+from .wire import agui_shapes as g
 from .wire import frame_shapes as f
 from .wire import shapes as w
 from .wire import system_shapes as s
@@ -117,6 +118,14 @@ READINESS = s.Readiness(
     models=[s.PartHealth(name="offline:rules", state="ready")],
     store=s.PartHealth(name="journal", state="ready"),
 )
+
+AGUI_INPUT = g.RunAgentInput(
+    threadId=CONVERSATION_ID,
+    runId="r-1",
+    messages=[g.AGUIMessage(id="m-1", role="user", content=MESSAGE)],
+)
+_STARTED = {"type": "RUN_STARTED", "threadId": CONVERSATION_ID, "runId": "r-1", "protocolVersion": "1.0"}
+AGUI_STREAM = f"data: {encode(_STARTED).decode()}\n\n"
 
 EVENT = f.Event(
     conversation_id=CONVERSATION_ID,

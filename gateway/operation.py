@@ -58,6 +58,8 @@ class Operation:
     body: Shape | None = None
     """An example of the request's body."""
     description: str = ""
+    keyed: bool = True
+    """Whether a POST takes an Idempotency-Key."""
 
     @property
     def method(self) -> str:
@@ -70,7 +72,7 @@ class Operation:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         variables = (VARIABLES[name] for name in re.findall(r"{(\w+)}", self.path))
-        return (*variables, *((KEY,) if self.method == "POST" else ()), *self.own_parameters)
+        return (*variables, *((KEY,) if self.method == "POST" and self.keyed else ()), *self.own_parameters)
 
     @property
     def answers(self) -> tuple[Answer, ...]:

@@ -25,6 +25,7 @@ from .operation import (
 )
 from .wire import shapes as w
 from .wire import system_shapes as s
+from .wire.agui_shapes import AGUIEvent
 from .wire.frame_shapes import Frame
 
 LIMIT = query("limit", "Maximum number of items", int, minimum=1, maximum=MAX_LIMIT, default=50)
@@ -250,6 +251,32 @@ APPROVALS = (
     ),
 )
 
+AGUI = (
+    Operation(
+        "runAgent",
+        "POST /agui",
+        "Run the agent for a client that speaks AG-UI",
+        (
+            Answer(
+                200,
+                "Server-sent events of AG-UI 1.0, until the run ends or waits",
+                AGUIEvent,
+                ex.AGUI_STREAM,
+                "text/event-stream",
+            ),
+            error(400, "`message_required`, `invalid_request_body` or `invalid_token`"),
+            error(404, "`conversation_not_found`, or `approval_not_found` for an `interruptId`"),
+            error(409, "`conversation_completed` or `conversation_read_only`"),
+            error(422, f"{REUSED}. The key is the id of the message"),
+            error(429, "`queue_full`: too many messages wait in this conversation"),
+        ),
+        (SESSION, TOKEN),
+        ex.AGUI_INPUT,
+        "If the client disconnects, the run continues, and the same request follows it again.",
+        keyed=False,
+    ),
+)
+
 SYSTEM = (
     Operation(
         "getHealth",
@@ -296,5 +323,11 @@ SYSTEM = (
     ),
 )
 
-TAGS = {"conversations": CONVERSATIONS, "approvals": APPROVALS, "events": EVENTS, "system": SYSTEM}
-OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *EVENTS, *SYSTEM)
+TAGS = {
+    "conversations": CONVERSATIONS,
+    "approvals": APPROVALS,
+    "events": EVENTS,
+    "ag-ui": AGUI,
+    "system": SYSTEM,
+}
+OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *EVENTS, *AGUI, *SYSTEM)

@@ -20,6 +20,7 @@ from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import Passing
 from stopgo.actors.log.event_json import encode
+from stopgo.actors.log.inbox import Received
 from stopgo.actors.log.outcomes import Replied
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.models.messages import ToolCall
@@ -157,6 +158,10 @@ class FakeAgent:
         await self._read("log_end", (id,), {})
         self._known(id)
         return LogEnd(self.conversation.head.session_id, len(self.log))
+
+    async def inbox(self, id: str) -> tuple[Received, ...]:
+        await self._read("inbox", (id,), {})
+        return ()
 
     def _known(self, id: str) -> None:
         if id != ex.CONVERSATION_ID:
