@@ -68,15 +68,15 @@ class Live:
     async def _place(self, request: Request, id: str) -> tuple[int, bool]:
         """Where the stream begins, and whether it has deltas."""
         query.known(request.args, ("after", "deltas"))
-        if (
-            "Last-Event-ID" in request.headers
-        ):  # a client that comes back; newer than the address it first used
-            after = query.whole_number(request.headers["Last-Event-ID"], "Last-Event-ID", least=0)
-        else:
-            after = query.number(request.args, "after", default=0, least=0)
+        after = query.number(request.args, "after", default=0, least=0)
         deltas = query.flag(request.args, "deltas")
+        # Sent by a client that comes back, so it is newer than the address that the client first used.
+        came_back = request.headers.get("Last-Event-ID")
+        seen = None if came_back is None else query.whole_number(came_back, "Last-Event-ID", least=0)
         end = await self.agent.log_end(id)
         request.concerns(id, end.session_id)
+        if seen is not None:  # beyond the last one if an older copy of the journal was restored
+            return min(seen, end.last_seq), deltas
         if after > end.last_seq:
             raise query.invalid("after", f"the last event is {end.last_seq}, not {after}")
         return after, deltas

@@ -104,6 +104,14 @@ async def test_it_begins_after_the_cursor(
         assert (await reader.event())["id"] == first
 
 
+async def test_a_client_that_saw_more_than_there_is_goes_on_from_the_end(
+    agent: Any, client: httpx2.AsyncClient
+) -> None:
+    async with follow(client, headers={"Last-Event-ID": "99"}) as reader:
+        agent.grow(events.ConversationCompleted())
+        assert (await reader.event())["id"] == "7"
+
+
 async def test_at_the_end_it_waits(agent: Any, client: httpx2.AsyncClient) -> None:
     async with follow(client, "?after=6") as reader:
         agent.grow(events.ConversationCompleted())
