@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
+from time import time
 from typing import TYPE_CHECKING, cast
 
 import trio
@@ -23,7 +24,7 @@ from hypercorn.protocol.events import Request as StreamRequest
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
 from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.protocol.ws_stream import ASGIWebsocketState, WSStream
-from hypercorn.typing import ASGISendEvent, WebsocketAcceptEvent
+from hypercorn.typing import ASGISendEvent, ResponseSummary, WebsocketAcceptEvent
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
@@ -205,6 +206,8 @@ class WebsocketStream(WSStream):
         await self.send(Response(stream_id=self.stream_id, status_code=status_code, headers=headers))
         await self.send(Body(stream_id=self.stream_id, data=body))
         await self.send(EndBody(stream_id=self.stream_id))
+        summary: ResponseSummary = {"status": status_code, "headers": []}
+        await self.config.log.access(self.scope, summary, time() - self.start_time)
 
 
 def _is_socket(request: h11.Request) -> bool:
