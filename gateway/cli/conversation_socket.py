@@ -115,7 +115,7 @@ class ConversationSocket:
             return await trio_websocket.wrap_client_stream(
                 nursery,
                 stream,
-                url.netloc.rpartition("@")[2],
+                url.netloc,
                 f"{url.path}/conversations/{self.conversation}/ws?after={self.after}&deltas=true",
                 extra_headers=[
                     (name.encode(), value.encode()) for name, value in self.client.headers.items()

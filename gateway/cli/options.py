@@ -28,7 +28,7 @@ def _url(text: str) -> str:
         _ = parts.port
     except ValueError:
         parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080")
     return text.rstrip("/")
 

@@ -62,6 +62,8 @@ def taken_in(*told: e.LogEvent | Event) -> tuple[ChatLog, list[str | None]]:
 def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: str | None) -> None:
     log, _ = taken_in(*told)
     assert (log.running, log.question and log.question.id) == (running, question)
+    settled = {"a"} if YES in told or VOID in told else set()
+    assert set(log.asked) == {each.asked.id for each in ASKS if each in told} - settled
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,9 @@ def test_ctrl_c_is_heard_once_and_not_forgotten_too_early(presses: str, cancelle
     if "after" in presses:
         ctrl_c.press()
     assert len(found) == cancelled
+    if "after" not in presses:  # the next run is not cancelled for it
+        with ctrl_c.means(lambda: found.append(2)):
+            assert 2 not in found
 
 
 CALL = {"uuid": "u", "kind": "tool", "tool_name": "add", "tool_args": {"n": 1}, "description": "**ADD**"}
