@@ -319,7 +319,7 @@ def test_arguments_are_edited_in_an_editor(chat: Chat, serve: Serve, tmp_path: P
         ("e", "Nothing was changed"),
         ("e", "that is not JSON"),
         ("e", "that is not JSON: .*(?s:.)*that is not JSON"),
-        ("x", QUESTION),
+        ("x", r"leave it > x\nRun it"),
         ("e", "do not fit the tool"),
         ("e", "approved, edited"),
     ):
