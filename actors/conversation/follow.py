@@ -11,8 +11,11 @@ from ...runtime.journal.errors import JournalError
 from ...runtime.journal.protocol import Event, Journal, Json, NewEvent
 from ..log.deltas import ModelDelta, Passing, ToolProgress
 from ..log.events import CONVERSATION_DELETED
-from ..log.stored import PAGE
 from ..log.topics import topic
+
+PAGE = 16
+"""Events that are read at a time. A follower that is not read from keeps as many in memory, and each may be
+as long as the result of a tool."""
 
 
 async def follow(

@@ -29,7 +29,7 @@ from hypercorn.typing import (
 
 from .access_log import ANSWERED, log_request
 from .errors import STOPPED, bare_error
-from .http_protocol import HEARTBEAT_INTERVAL
+from .http_protocol import CLOSE_GRACE, HEARTBEAT_INTERVAL
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,8 @@ class RequestTask:
             if trio.current_effective_deadline() == -math.inf:
                 self._stopped()
         if self._goodbye and not self._answered:
-            await self._send({"type": "websocket.close", "code": 1001, "reason": "shutting down"})
+            with trio.move_on_after(CLOSE_GRACE):  # a client that does not read is cut off
+                await self._send({"type": "websocket.close", "code": 1001, "reason": "shutting down"})
         await self._send(None)
         del self._send  # Hypercorn's stream has our `put`: both would be left to the garbage collector
 
