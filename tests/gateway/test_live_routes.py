@@ -1,8 +1,9 @@
 """Websockets and the stream of all conversations, in front of an agent whose events the test decides."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -89,15 +90,15 @@ async def test_a_deleted_conversation_ends_with_its_last_frame(agent: Any, serve
 @pytest.mark.parametrize(
     ("error", "code", "reason"),
     [
-        (AgentError("conversation_not_found", "it was deleted"), 1000, "conversation deleted"),
-        (AgentError("conversation_broken", "it is damaged"), 1011, "conversation_broken"),
-        (RuntimeError("secret"), 1011, "internal error "),
+        (partial(AgentError, "conversation_not_found", "it was deleted"), 1000, "conversation deleted"),
+        (partial(AgentError, "conversation_broken", "it is damaged"), 1011, "conversation_broken"),
+        (partial(RuntimeError, "secret"), 1011, "internal error "),
     ],
 )
 async def test_a_failure_is_a_close_code(
-    agent: Any, server: Server, error: Exception, code: int, reason: str
+    agent: Any, server: Server, error: Callable[[], Exception], code: int, reason: str
 ) -> None:
-    agent.raises["events"] = error
+    agent.raises["events"] = error()
     async with socket(server, f"{PATH}?after=6") as connection:
         closed = await close_of(connection)
     assert closed[0] == code
