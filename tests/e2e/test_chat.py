@@ -54,7 +54,7 @@ Chat = Callable[..., Screen]
 
 
 @pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Chat]:
+def chat(ctrl_c: None, tmp_path: Path) -> Iterator[Chat]:
     """Chat with a server: ``chat(server, "--conversation", id)``."""
     started: list[Screen] = []
 

@@ -295,16 +295,8 @@ def test_a_card_that_cannot_be_used(
     assert "/elsewhere" not in {each["path"] for each in seen}
 
 
-@pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Shells have their background jobs ignore SIGINT, and so do the processes that these start."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.parametrize("command", [["a2a", "card", "URL"], ["tree", "--config", "URL.yaml"]])
-def test_ctrl_c_ends_a_look_at_an_agent(heeds_ctrl_c: None, tmp_path: Path, command: list[str]) -> None:
+def test_ctrl_c_ends_a_look_at_an_agent(ctrl_c: None, tmp_path: Path, command: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "http://127.0.0.1:{}".format(*silent.getsockname()[1:])
         (tmp_path / "agent.yaml").write_text(f"llm: {{model: offline:rules}}\na2a: {{x: {{url: '{url}'}}}}")
