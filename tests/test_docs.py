@@ -6,9 +6,11 @@ How a page is read, from its top to its end, in a folder of its own:
   any white space, as do the spaces between columns (of which argparse has its own idea in each version of
   Python), and ``...`` for anything that is left out; ids, times and durations may differ, but an id stays
   the same id on the whole page, also in commands. ``make run`` and ``stopgo serve`` go on in the background,
-  as in a terminal of their own, also with ``| tee FILE``. ``kill`` is for the agent without ``--port``.
+  as in a terminal of their own, also with ``| tee FILE``. So does a command that ends with ``&``: a block
+  without a command shows the next lines of its output. ``kill`` is for the agent without ``--port``.
 * ``yaml NAME`` and ``python NAME`` are files that are written. Agent files and scripts must be valid, and
   programs must be named further down, in a command or in an agent file.
+* ``javascript NAME`` is a file that is written; its syntax is checked where node is installed.
 * ``text`` shows something that is no example.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -81,19 +84,23 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:
-    """The commands of a console block, each with the output that is shown."""
-    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+    """The commands of a console block, each with the output that is shown. "" stands for no command."""
+    before, *parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    if before:
+        yield "", before.strip()
+    for part in parts:
         command, _, output = re.sub(r"\\\n *", "", part).partition("\n")
         yield command, output.strip()
 
 
 @attrs.define(eq=False)
 class Terminal:
-    """Where a server runs."""
+    """Where a server runs, or another program in the background."""
 
     command: str
     process: subprocess.Popen[str]
     _lines: list[str] = attrs.field(factory=list)
+    _shown: int = 0
     _ended: bool = False
     _news: threading.Condition = attrs.field(factory=threading.Condition)
     _reader: threading.Thread = attrs.field(init=False)
@@ -113,12 +120,13 @@ class Terminal:
             self._ended = True
             self._news.notify()
 
-    def first(self, lines: int) -> str:
-        """The first lines of what it says, as soon as they are there."""
+    def next(self, lines: int) -> str:
+        """The next lines of what it says, as soon as they are there."""
+        begin, self._shown = self._shown, self._shown + lines
         with self._news:
-            enough = self._news.wait_for(lambda: len(self._lines) >= lines or self._ended, PATIENCE)
-            assert enough, f"fewer than {lines} lines: {self._lines}"
-            return "".join(self._lines[:lines])
+            enough = self._news.wait_for(lambda: len(self._lines) >= self._shown or self._ended, PATIENCE)
+            assert enough, f"fewer than {self._shown} lines: {self._lines}"
+            return "".join(self._lines[begin : self._shown])
 
     def wait(self) -> None:
         self.process.wait(PATIENCE)
@@ -146,9 +154,9 @@ class Session:
     _others: list[Terminal] = attrs.field(factory=list)
 
     def run(self, command: str, shown: str) -> None:
-        if SERVER.match(command) and not ENDS.search(command):
-            lines = shown.count("\n") + 1
-            self._compare(shown, self._start(command).first(lines))
+        if not command or command.endswith(" &") or (SERVER.match(command) and not ENDS.search(command)):
+            terminal = self._start(command) if command else self._others[-1]
+            self._compare(shown, terminal.next(shown.count("\n") + 1))
             return
         if command == "make test":
             # What it runs is, among others, this; so here it is only seen to be a target.
@@ -174,8 +182,9 @@ class Session:
             self._signal_agent(signal.SIGTERM)
             self._see_the_agent_end(0)
         for other in self._others:
+            ends = 0 if other.process.poll() == 0 or not other.command.endswith(" &") else -signal.SIGTERM
             other.process.terminate()
-            other.see_it_end(0)
+            other.see_it_end(ends)
         _, alive = psutil.wait_procs(self._left(), PATIENCE)
         assert alive == []
 
@@ -198,8 +207,8 @@ class Session:
     def _start(self, command: str) -> Terminal:
         # The process that is told to end is that of the server, not one of a pipe.
         command = PIPE_TO_FILE.sub(r"> >(\1)", command)
-        if "--http" in command or "--port" in command:
-            terminal = Terminal(command, self._popen(f"exec {command}"))
+        if "--http" in command or "--port" in command or command.endswith(" &"):
+            terminal = Terminal(command, self._popen(f"exec {command.removesuffix(' &')}"))
             self._others.append(terminal)
             return terminal
         assert self._agent is None, "an agent is served already"
@@ -324,6 +333,10 @@ def test_a_page_shows_what_really_happens(page: Path, session: Session) -> None:
             case "python":
                 session.write(block)
                 assert page.read_text(encoding="utf-8").count(block.name) > 1, f"{block} is never run"
+            case "javascript":
+                path = session.write(block)
+                if node := shutil.which("node"):
+                    subprocess.run([node, "--check", path], check=True)
             case "text":
                 pass
             case other:
