@@ -1,4 +1,4 @@
-"""The stock client of AG-UI, and two small ones, drive a `stopgo serve` process.
+"""The stock client of AG-UI, and the two of the guide, drive a `stopgo serve` process.
 
 STOPGO_NPM_DIR is where `make npm-servers` installs `@ag-ui/client`.
 """
@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import Server, Servers
+from tests.test_docs import blocks
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.npm
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.npm
 Json = dict[str, Any]
 
 HERE = Path(__file__).parent
+GUIDE = HERE.parents[1] / "docs" / "guides" / "write-a-client.md"
 ADD = {"name": "resources_add", "arguments": {"name": "${name}", "value": 1}}
 ADD_OTHER = {"name": "resources_add", "arguments": {"name": "${other}", "value": 1}}
 REPLIES: list[Json] = [
@@ -168,14 +170,17 @@ def test_a_failure_is_an_error_with_its_code(client: StockClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "program",
-    [[sys.executable, str(HERE / "agui_client.py")], ["node", str(HERE / "agui_client.mjs")]],
-    ids=["python", "js"],
+    ("runs", "program"), [(sys.executable, "agui_client.py"), ("node", "agui_client.mjs")]
 )
-def test_a_small_client_tells_the_whole_story(program: list[str], server: Server, name: str) -> None:
+def test_the_clients_of_the_guide_tell_the_whole_story(
+    runs: str, program: str, server: Server, name: str, tmp_path: Path
+) -> None:
+    [text] = [block.text for block in blocks(GUIDE) if block.name == program]
+    (tmp_path / program).write_text(text.replace("http://localhost:8080", server.run.url))
+    (tmp_path / "node_modules").symlink_to(Path(os.environ["STOPGO_NPM_DIR"], "node_modules"))
     edited = json.dumps({"name": name, "value": 7})
     ran = subprocess.run(
-        [*program, server.run.url, uuid.uuid4().hex, f"add {name}"],
+        [runs, str(tmp_path / program), uuid.uuid4().hex, f"add {name}"],
         input=f"{edited}\n",
         env=environment(),
         capture_output=True,
