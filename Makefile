@@ -15,7 +15,7 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs providers agents crash simulate mutants bench build reference lock npm npm-servers conformance a2a-tck setup clean
+.PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers conformance a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -24,6 +24,7 @@ help:
 	@echo "make docs         run every example of the documentation and of testdata/examples"
 	@echo "make providers    every model provider against everything that can go wrong with it"
 	@echo "make agents       delegate to chains of agents, to agents of others, and to some that lie"
+	@echo "make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
 	@echo "make crash        kill the server, replay every crash point"
 	@echo "make simulate     two thousand seeded stories of people, failures and crashes (ARGS=17 tells that one)"
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
@@ -42,7 +43,7 @@ run: $(RUNTIME)
 
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
-FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents"
+FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams"
 HALF := e2e gateway
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
@@ -64,6 +65,9 @@ providers: $(SETUP)
 
 agents: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m "agents and not npm" $(ARGS)
+
+streams: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" -m streams $(ARGS)
 
 crash: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m crash $(ARGS)
