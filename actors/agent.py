@@ -350,8 +350,8 @@ class Agent:
         in place of what it missed. So enter the block first, then read the lists that you keep up to date.
         """
         wanted = Filter(statuses, types, conversations, deltas)
-        with self._cast.services.bus.subscribe(EVERYTHING, BUFFER) as live:
-            yield Watch(live, wanted)
+        with self._cast.services.bus.subscribe(EVERYTHING, BUFFER, wanted.wants) as live:
+            yield Watch(live)
 
     # --------------------------------------------------------------- shutdown
 

@@ -17,13 +17,14 @@ from ..actors.conversation.watch import Watched
 from ..actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS
 from ..actors.log.events import CONVERSATION_DELETED, TYPES
 from ..actors.log.head import Status
+from ..runtime.journal.protocol import Event
 from .frames import as_message, as_sse
 from .http import query, sse
 from .http.event_stream import StreamBody, stream_reply
 from .http.quart_app import Watch
 from .http.request import Request
 from .http.responses import Reply, View
-from .http.web_socket import Socket
+from .http.web_socket import STOPS, Socket
 
 RETRY = 1.0
 """Seconds after which a client whose stream ended comes back."""
@@ -55,15 +56,18 @@ class Live:
     async def follow_socket(self, socket: Socket, id: str) -> None:
         after, deltas = await self._place(socket.request, id)
         await socket.accept()
+        deleted = False
         try:
             async with aclosing(self.agent.events(id, after, deltas=deltas)) as events:
                 async for event in events:
                     await socket.send(as_message(event))
+                    deleted = isinstance(event, Event) and event.type == CONVERSATION_DELETED
         except AgentError as error:
             if error.code != "conversation_not_found":
                 await socket.close(1011, error.code)
                 return
-        await socket.close(1000, "conversation deleted")
+            deleted = True
+        await (socket.close(1000, "conversation deleted") if deleted else socket.close(*STOPS))
 
     async def _place(self, request: Request, id: str) -> tuple[int, bool]:
         """Where the stream begins, and whether it has deltas."""
@@ -100,6 +104,7 @@ class Live:
             await socket.accept()
             async for event in events:
                 await socket.send(as_message(event))
+        await socket.close(*STOPS)
 
     def _watched(self, request: Request) -> AbstractContextManager[AsyncIterator[Watched]]:
         query.known(request.args, ("status", "type", "conversation", "deltas"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 import trio
@@ -54,10 +55,11 @@ class Subscription:
     After the subscription has ended the buffered rest is still iterated.
     """
 
-    def __init__(self, buffer: int) -> None:
+    def __init__(self, buffer: int, wants: Callable[[Any], bool]) -> None:
         if buffer < 1:
             raise ValueError("a subscription needs a buffer of at least 1")
         self._buffer = buffer
+        self._wants = wants
         self._events: deque[object] = deque()
         self._arrived: trio.Event | None = None
         self._ended = False
@@ -73,6 +75,10 @@ class Subscription:
         """Return `missed` and start counting from zero again."""
         missed, self.missed = self.missed, 0
         return missed
+
+    def skip(self) -> None:
+        """Drop the events that wait for the reader."""
+        self._events.clear()
 
     def end(self) -> None:
         """Receive nothing more."""
@@ -94,7 +100,7 @@ class Subscription:
         return self._events.popleft()
 
     def _offer(self, event: object) -> None:
-        if self._ended:
+        if self._ended or not self._wants(event):
             return
         if len(self._events) == self._buffer:
             self._events.popleft()
@@ -121,12 +127,15 @@ class EventBus:
                 subscription._offer(event)
 
     @contextmanager
-    def subscribe(self, topic: str | None, buffer: int = 256) -> Iterator[Subscription]:
-        """Receive what is published on `topic` (None: on every topic) during the block.
+    def subscribe(
+        self, topic: str | None, buffer: int = 256, wants: Callable[[Any], bool] = lambda event: True
+    ) -> Iterator[Subscription]:
+        """Receive what is published on `topic` (None: on every topic) during the block, as far as `wants`
+        returns true for it.
 
         At most `buffer` events wait for the reader. Raises ValueError when it is below 1.
         """
-        subscription = Subscription(buffer)
+        subscription = Subscription(buffer, wants)
         if self._closed:
             subscription.end()
         self._by_topic.setdefault(topic, {})[subscription] = None

@@ -31,7 +31,7 @@ class Gap:
 
 
 Watched: TypeAlias = Announced | Passing | Gap
-_Published: TypeAlias = tuple[Event | Passing, Status]
+Published: TypeAlias = tuple[Event | Passing, Status]
 """On the topic `EVERYTHING`."""
 
 
@@ -46,7 +46,8 @@ class Filter:
     deltas: bool = False
     """Also model replies while they arrive, and the progress of tool calls."""
 
-    def wants(self, item: Event | Passing, status: Status) -> bool:
+    def wants(self, published: Published) -> bool:
+        item, status = published
         match item:
             case Event(stream=conversation, type=type):
                 pass
@@ -63,24 +64,19 @@ class Filter:
         )
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class Watch:
     """An async iterator over what happens in all conversations. It ends with the agent."""
 
     _live: Subscription
-    _filter: Filter
-    _next: _Published | None = None
-    """Follows a gap that was reported."""
+    """To the topic `EVERYTHING`."""
 
     def __aiter__(self) -> Watch:
         return self
 
     async def __anext__(self) -> Watched:
-        while True:
-            item, status = self._next or cast(_Published, await anext(self._live))
-            if self._live.take_missed():
-                self._next = item, status
-                return Gap()
-            self._next = None
-            if self._filter.wants(item, status):
-                return Announced(item, status) if isinstance(item, Event) else item
+        item, status = cast(Published, await anext(self._live))
+        if self._live.take_missed():
+            self._live.skip()  # older than what the watcher reads now
+            return Gap()
+        return Announced(item, status) if isinstance(item, Event) else item

@@ -134,8 +134,8 @@ class ConversationLog(Waits):
                 summary=head.summary() if head != self._stored_head else None,
             )
             # No checkpoint from here on: commit, fold and publication are one step for everybody else.
-            self._caught_up(ahead)
             self.state.head = self._stored_head = head
+            self._caught_up(ahead)
             for event, kept in zip(events, written, strict=True):
                 self._take_in(event, self._placed(kept, saved.at))
             self._tell({**(replies or {}), **(refuse or {})}, questions)

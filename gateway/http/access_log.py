@@ -30,7 +30,7 @@ class ServerLog(Logger):
 
 
 def _level(status: int) -> int:
-    # 503 is said on purpose, at every stop and to every probe that comes too early.
+    # 503 is expected during a shutdown, and before the agent is ready.
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         return logging.WARNING
     return logging.ERROR if status >= 500 else logging.INFO

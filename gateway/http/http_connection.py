@@ -74,6 +74,8 @@ class Connection:
         """When it sends a heartbeat unless it sends something else; never, if it is no websocket."""
         self._socket: RequestTask | None = None
         """The task of a websocket."""
+        self._ended = False
+        """No task may be started any more."""
         self._holding = False
         self._held = b""
 
@@ -98,9 +100,11 @@ class Connection:
                     self._send,
                 )
                 self._rest(HEAD_TIMEOUT)
-                await self._read()
-            self._socket = None
-            del self._protocol  # it sends by us: both would be left to the garbage collector
+                try:
+                    await self._read()
+                finally:
+                    self._socket, self._ended = None, True
+            del self._protocol  # breaks a reference cycle
         finally:
             await self._close()
 
@@ -117,8 +121,9 @@ class Connection:
 
     def beat(self) -> None:
         """Send a heartbeat."""
-        self.beats_at = trio.current_time() + HEARTBEAT_INTERVAL
-        self._nursery.start_soon(self._protocol.beat)
+        self.beats_at = math.inf if self._ended else trio.current_time() + HEARTBEAT_INTERVAL
+        if not self._ended:
+            self._nursery.start_soon(self._protocol.beat)
 
     def hold(self) -> None:
         """See `Wire`."""
@@ -174,7 +179,7 @@ class Connection:
             self._reading.cancel()
 
     async def _send(self, event: Event) -> None:
-        """What Hypercorn wants to be done."""
+        """Carry out an event of Hypercorn."""
         if isinstance(event, RawData):
             if self._holding:
                 self._held, self._holding = event.data, False

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from http import HTTPStatus
 from time import time
 from typing import TYPE_CHECKING, cast
@@ -41,12 +42,17 @@ CLOSE_GRACE = 2.0
 """Seconds that a client has for its close frame, once ours is sent."""
 HEARTBEAT = '{"type":"heartbeat"}'
 """The message that a silent websocket sends, so that its client can tell silence from a lost connection."""
-HEARTBEAT_INTERVAL = 10.0
-"""Seconds of silence after which it is sent, as soon as the timer of the server looks."""
+HEARTBEAT_INTERVAL = 15.0
+"""Seconds of silence after which it is sent."""
+EVENTS_IN_TURN = 64
+"""Frames of a client that are handled before other tasks have their turn."""
 
 _FRAMINGS = {b"content-length", b"transfer-encoding"}
 _TARGET = re.compile(rb"(https?://[\w.:-]+)?/", re.IGNORECASE)
-"""How a request names what it is about: by a path, maybe behind a host as one asks a proxy."""
+"""Accepted request targets: a path, or an http(s) URL as it is sent to a proxy."""
+
+_OPEN = (ASGIWebsocketState.CONNECTED, ASGIWebsocketState.CLOSED)
+"""States in which frames of the client are read; in the latter for its close frame."""
 
 
 class HTTP1(H11Protocol):
@@ -60,11 +66,11 @@ class HTTP1(H11Protocol):
         if not request.http_version.startswith(b"1."):
             await self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         elif framings == _FRAMINGS or not _TARGET.match(request.target) or (framings and _is_socket(request)):
-            # Of two framings a proxy may go by the other one, and would take for its next client's what is
-            # this one's (RFC 9112, section 6.1). The body of a handshake would be read as frames.
+            # A proxy may go by the other framing, and read the rest of this request as that of another client
+            # (RFC 9112, section 6.1). The body of a handshake would be read as frames.
             await self._refuse(HTTPStatus.BAD_REQUEST)
         elif _head_size(request) > self.config.h11_max_incomplete_size:
-            # h11 looks only at what is not complete: a head that came in few pieces would pass.
+            # h11 bounds only incomplete heads; a complete one may be larger.
             await self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         else:
             await self._open_stream(request)
@@ -100,7 +106,7 @@ class HTTP1(H11Protocol):
         await self.send(Closed())
 
     async def _send_error_response(self, status_code: int) -> None:
-        cast("h11.Connection", self.connection).send_failed()  # what is sent is the last, and none of its
+        cast("h11.Connection", self.connection).send_failed()  # these bytes end the connection
         await self.send(RawData(bare_refusal(status_code)))
 
     async def stream_send(self, event: StreamEvent) -> None:
@@ -121,7 +127,7 @@ class WebsocketStream(WSStream):
     _ended: trio.Event
     """The client has closed the websocket, or the connection."""
     _length = 0
-    """Of the client's message so far."""
+    """Bytes of the client's current message so far."""
     _broken = False
     """The client has violated the protocol; the rest of what it sends is discarded."""
 
@@ -129,10 +135,10 @@ class WebsocketStream(WSStream):
         match event:
             case StreamRequest():
                 self._ended = trio.Event()
-                await super().handle(event)
+                await super().handle(replace(event, headers=_without_bad_key(event.headers)))
             case Body() | Data() if self.state is ASGIWebsocketState.HANDSHAKE:  # too early
                 await self._send_error_response(HTTPStatus.BAD_REQUEST)
-            case Body() | Data() if not self._broken and not self.closed:
+            case Body() | Data() if self.state in _OPEN and not self._broken and not self.closed:
                 self.connection.receive_data(event.data)
                 await self._handle_events()
             case StreamClosed():
@@ -159,10 +165,12 @@ class WebsocketStream(WSStream):
         await super()._accept(message)
 
     async def _handle_events(self) -> None:
-        for event in self.connection.events():
+        for count, event in enumerate(self.connection.events(), start=1):
+            if count % EVENTS_IN_TURN == 0:
+                await trio.lowlevel.checkpoint()
             match event:
-                case Message():
-                    self._length += len(event.data)
+                case Message(data=data):
+                    self._length += len(data.encode() if isinstance(data, str) else data)
                     if self._length > MAX_MESSAGE:
                         await self._break(
                             CloseReason.MESSAGE_TOO_BIG, f"a message has over {MAX_MESSAGE} bytes"
@@ -196,12 +204,15 @@ class WebsocketStream(WSStream):
     async def _send_error_response(self, status_code: int) -> None:
         """Refuse the handshake."""
         self.closed = True
+        if status_code == HTTPStatus.BAD_REQUEST and self.handshake.version != WEBSOCKET_VERSION:
+            status_code = HTTPStatus.UPGRADE_REQUIRED  # RFC 6455, section 4.4
         body = refusal_body(status_code)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
             (b"sec-websocket-version", WEBSOCKET_VERSION),
+            (b"upgrade", b"websocket"),
         ]
         await self.send(Response(stream_id=self.stream_id, status_code=status_code, headers=headers))
         await self.send(Body(stream_id=self.stream_id, data=body))
@@ -212,9 +223,21 @@ class WebsocketStream(WSStream):
 
 def _is_socket(request: h11.Request) -> bool:
     """The request is the handshake of a websocket."""
-    headers = {name: value.lower() for name, value in request.headers}
-    upgrade = b"upgrade" in map(bytes.strip, headers.get(b"connection", b"").split(b","))
-    return upgrade and headers.get(b"upgrade") == b"websocket" and request.method == b"GET"
+    if request.method != b"GET" or (b"upgrade", b"websocket") not in (
+        (name, value.lower()) for name, value in request.headers
+    ):
+        return False
+    values = (value for name, value in request.headers if name == b"connection")
+    return any(token.strip().lower() == b"upgrade" for value in values for token in value.split(b","))
+
+
+def _without_bad_key(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Without a key that does not encode 16 bytes: a handshake without a key is refused."""
+    return [
+        (name, value)
+        for name, value in headers
+        if name != b"sec-websocket-key" or re.fullmatch(rb"[A-Za-z0-9+/]{22}==", value)
+    ]
 
 
 def _head_size(request: h11.Request) -> int:

@@ -118,7 +118,11 @@ class Server:
                 if connection.beats_at <= now:
                     connection.beat()
             # A connection that opens, or a head that begins, from now on has `HEAD_TIMEOUT` at least.
-            await trio.sleep_until(min([now + HEAD_TIMEOUT, *(each.ends_at for each in self._open)]))
+            # Heartbeats that are due within a second are sent together.
+            beats_at = max(now + 1.0, min([math.inf, *(each.beats_at for each in self._open)]))
+            await trio.sleep_until(
+                min([now + HEAD_TIMEOUT, beats_at, *(each.ends_at for each in self._open)])
+            )
 
     def _make_room(self) -> bool:
         """Close the connection that has been idle for longest, if one is.

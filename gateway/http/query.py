@@ -68,7 +68,7 @@ def several(query: Mapping[str, str], name: str, known: Sequence[str] | None = N
     if len(words) > MAX_LIMIT or "" in words:
         raise invalid(name, f"{name} must have 1 to {MAX_LIMIT} words, separated by commas")
     if known is not None and (strange := [each for each in words if each not in known]):
-        raise invalid(name, f"{name} has no {strange[0][:50]!r}", f"It knows {', '.join(known)}.")
+        raise invalid(name, f"{strange[0][:50]!r} is not a valid {name}", f"Valid: {', '.join(known)}.")
     return words
 
 

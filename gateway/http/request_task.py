@@ -42,7 +42,7 @@ MAX_UNWANTED = 2**24
 BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
 MAX_QUEUED = 10
-"""Pieces of a body, or messages of a websocket, that wait for the application."""
+"""Pieces of a body that wait for the application."""
 
 
 class Wire(Protocol):
@@ -106,7 +106,7 @@ class RequestTask:
             with trio.move_on_after(CLOSE_GRACE):  # a client that does not read is cut off
                 await self._send({"type": "websocket.close", "code": 1001, "reason": "shutting down"})
         await self._send(None)
-        del self._send  # Hypercorn's stream has our `put`: both would be left to the garbage collector
+        del self._send  # breaks a reference cycle
 
     def stop(self) -> None:
         """End a websocket because the server stops. A handshake under way is answered first."""

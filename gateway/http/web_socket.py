@@ -9,6 +9,9 @@ from hypercorn.typing import ASGISendCallable, ASGISendEvent
 
 from .request import Request
 
+STOPS = 1001, "shutting down"
+"""Code and reason of the close frame when the server stops."""
+
 
 @attrs.define(eq=False)
 class Socket:

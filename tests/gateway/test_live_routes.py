@@ -1,8 +1,9 @@
 """Websockets and the stream of all conversations, in front of an agent whose events the test decides."""
 
 import json
+import math
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from stopgo.actors.log import events
 from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.models.messages import TextDelta
 from stopgo.gateway import examples as ex
+from stopgo.gateway.http.http_connection import Connection
 from stopgo.gateway.http.http_protocol import HEARTBEAT_INTERVAL
 from stopgo.gateway.http.http_server import Server
 from stopgo.runtime.journal.protocol import NewEvent
@@ -128,7 +130,49 @@ async def test_a_silent_socket_has_a_heartbeat(agent: Any, server: Server, autoj
         begun = trio.current_time()
         for _ in range(3):
             assert await frames(connection, 1) == [{"type": "heartbeat"}]
-        assert 3 * HEARTBEAT_INTERVAL <= trio.current_time() - begun <= 6 * HEARTBEAT_INTERVAL + 1
+        assert 3 * HEARTBEAT_INTERVAL <= trio.current_time() - begun <= 3 * (HEARTBEAT_INTERVAL + 1)
+
+
+@pytest.fixture
+def slow_close(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
+    """The connections whose end has begun. It takes a while, in which the server still knows them."""
+    ended: list[Connection] = []
+    close = Connection._close
+
+    async def slowly(self: Connection) -> None:
+        ended.append(self)
+        for _ in range(5):
+            await trio.testing.wait_all_tasks_blocked()
+        await close(self)
+
+    monkeypatch.setattr(Connection, "_close", slowly)
+    return ended
+
+
+async def test_a_heartbeat_that_is_due_when_its_client_has_left_harms_nothing(
+    agent: Any, server: Server, slow_close: list[Connection]
+) -> None:
+    async with socket(server, f"{PATH}?after=6"):
+        pass
+    while len(slow_close) < 2:  # when the protocol ends, and when the connection does
+        await trio.testing.wait_all_tasks_blocked()
+    connection = slow_close[-1]
+    connection.beats_at = 0.0
+    connection.beat()  # as the timer of the server does
+    assert connection.beats_at == math.inf
+
+
+async def test_frames_after_a_refused_handshake_are_discarded(
+    agent: Any, raw: Any, slow_close: list[Connection], caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [f"{name}: {value}" for name, value in {**HANDSHAKE, "Host": "localhost"}.items()]
+    stream = await raw("\r\n".join(["GET /conversations/other/ws HTTP/1.1", *lines, "", ""]).encode())
+    assert (await stream.receive_some()).startswith(b"HTTP/1.1 404")
+    assert slow_close
+    await stream.send_all(b"\x89\x80\0\0\0\0" * 100)
+    with suppress(trio.BrokenResourceError):
+        assert await stream.receive_some() == b""
+    assert "a connection failed" not in caplog.text
 
 
 async def test_a_server_that_stops_says_so(agent: Any, server: Server) -> None:

@@ -77,7 +77,7 @@ def test_subscribers_of_other_topics_cost_nothing() -> None:
             Counting.offered += 1
 
     bus = EventBus()
-    bus._by_topic = {str(number): {Counting(1): None} for number in range(100)}
+    bus._by_topic = {str(number): {Counting(1, bool): None} for number in range(100)}
     bus.publish("7", 1)
     assert Counting.offered == 1
 
