@@ -181,7 +181,7 @@ SAVE_OVER = """\
 OPEN = 'lost = sent.effect == "once" and not sent.remote'
 ONCE_TODAY = 'return effect != "once" and '
 PUBLISH = """\
-        self.bus.publish(topic(stored.stream), stored)
+        self._publish(stored)
 """
 COMMIT = """\
             saved = await self.journal.save(
