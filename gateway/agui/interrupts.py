@@ -77,7 +77,7 @@ def auth_interrupt(seq: int, wanted: Wanted) -> Interrupt:
 def decision_in(entry: ResumeEntry, asked: Asked[Any]) -> Mapping[str, Any] | None:
     """The words of a decision, for `Agent.decide`; None: the entry decides nothing.
 
-    What a payload must not be is left for the agent to refuse."""
+    Invalid payloads are passed on; the agent refuses them."""
     payload, fields = entry.payload, entry.payload if isinstance(entry.payload, Mapping) else {}
     cancelled = entry.status == "cancelled"
     match asked.original:

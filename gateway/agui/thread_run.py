@@ -35,9 +35,9 @@ from .run_input import ResumeEntry, RunInput, UserMessage
 _NAMESPACE = uuid.UUID("b7a0f6c2-8f3e-4f0a-9c57-2f4f0b1d7e36")
 """Of conversation ids that are derived from a thread."""
 _LATE = frozenset({"already_decided", "expired", "void"})
-"""What an answer meets whose interrupt has ended meanwhile; that is no error."""
+"""Errors that mean the interrupt has already ended; the request then follows the run."""
 _REFUSED = frozenset({"decision_required", "denied_by_policy", "invalid_arguments", "invalid_request"})
-"""What an answer meets that does not count: its interrupt stays open."""
+"""Errors that reject an answer and leave its interrupt open."""
 
 
 @attrs.frozen(kw_only=True)
