@@ -25,7 +25,6 @@ from ...actors.log.inbox import Say
 from ...actors.log.state import Conversation
 from ...runtime.journal.errors import Reading
 from ...runtime.journal.protocol import Event
-from ..a2a.task_events import entries
 from ..http.chunked_json import encode
 from .agui_events import AGUIEvent, MessagesSnapshot, event_json, messages_of
 from .agui_run import AGUIRun
@@ -62,14 +61,12 @@ class ThreadRun:
     _agent: Agent
     _input: RunInput
     _log: AGUIRun
-    _caught_up: int
-    """The last event before the commands: where the run rests earlier than that, it has gone on since."""
+    _shown: Sequence[AGUIEvent] = ()
+    """The events of the part of the run that was in the log when the request arrived."""
     _awaited: Set[str] = frozenset()
     """The interrupts that commands end: until they have, the run does not rest."""
     _refused: bool = False
     """The message was not stored, for there are open interrupts."""
-    _kept: Sequence[Any] | None = None
-    """The messages of the client without those that the stream repeats; None: it has none of these."""
 
     @property
     def conversation(self) -> str:
@@ -83,9 +80,16 @@ class ThreadRun:
         """The stream: it ends when the run rests. Closing it stops nothing."""
         log = self._log
         yield _frames([log.start(self._input.parent_run)])
-        if self._kept is not None:
-            yield _frames([MessagesSnapshot(messages=self._kept)])
-        if log.begins is None and log.command is None:
+        again = {id for event in self._shown for id in messages_of(event)}
+        kept = [each for each in self._input.messages if _without_number(each) not in again]
+        if len(kept) < len(self._input.messages):
+            # A client would add the repeated text to the messages that it has, so these are taken back first.
+            yield _frames([MessagesSnapshot(messages=kept)])
+        for event in self._shown:
+            yield _frames([event])
+        if log.ended:
+            return
+        if not log.begun and log.command is None:
             yield _frames(log.begin())
         if self._refused or self._rests():
             yield _frames(self._pause())
@@ -114,24 +118,19 @@ class ThreadRun:
 
     async def _follow(self) -> AsyncGenerator[Sequence[AGUIEvent], None]:
         """Raises `AgentError`."""
-        log, id = self._log, self.conversation
-        async with aclosing(self._agent.events(id, log.last_seq, deltas=True)) as found:
+        log, arrived = self._log, self._log.last_seq
+        async with aclosing(self._agent.events(self.conversation, arrived, deltas=True)) as found:
             async for item in found:
                 if not isinstance(item, Event):
                     # A reply that was under way before would be shown without its beginning.
-                    yield log.delta(item) if item.after > self._caught_up else ()
+                    yield log.delta(item) if item.after > arrived else ()
                     continue
-                if item.type == CONVERSATION_DELETED:
-                    raise errors.no_conversation(id)
-                with damage_as_agent_error(), Reading(id, f"event {item.seq}"):
-                    events = log.apply(decode(item))
-                yield events
+                yield _advance(log, item)
                 if not log.ended and self._rests():
                     yield self._pause()
 
     def _rests(self) -> bool:
-        log = self._log
-        return log.rests and log.last_seq >= self._caught_up and self._awaited.isdisjoint(log.open_ids)
+        return self._log.rests and self._awaited.isdisjoint(self._log.open_ids)
 
     def _pause(self) -> Sequence[AGUIEvent]:
         if self._log.open_ids:
@@ -142,6 +141,15 @@ class ThreadRun:
 
 def _frames(events: Sequence[AGUIEvent]) -> bytes:
     return b"".join(b"data: " + encode(event_json(event)) + b"\n\n" for event in events)
+
+
+def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
+    """Raises `AgentError`."""
+    id = log.conversation.id
+    if event.type == CONVERSATION_DELETED:
+        raise errors.no_conversation(id)
+    with damage_as_agent_error(), Reading(id, f"event {event.seq}"):
+        return log.apply(decode(event))
 
 
 async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> ThreadRun:
@@ -189,11 +197,12 @@ class _Request:
         agent, token = self.agent, self.caller.token
         key = key_of("message", id, message.id)
         queued = {each.key: each.command for each in await agent.inbox(id)}  # before the log: it goes there
-        read = await self._read(id)
-        known = waiting.message if isinstance(waiting := queued.get(key), Say) else read.messages.get(key)
+        log = self._log(id, command=key)
+        shown = await self._fold(log)
+        known = waiting.message if isinstance(waiting := queued.get(key), Say) else log.messages.get(key)
         if known not in (None, message.text):
             raise errors.key_reused()
-        awaited = frozenset({read.auth.id} if read.auth is not None and token is not None else ())
+        awaited = frozenset({log.auth.id} if log.auth is not None and token is not None else ())
         refused = False
         if known is None:
             turn = await agent.send(
@@ -210,14 +219,12 @@ class _Request:
         elif awaited and token is not None:
             await agent.resume(id, token=token, wait=False)
         if refused:
-            read = await self._read(id)
-        if key in read.messages:
-            return await self._repeat(id, read.last_seq, awaited, command=key)
-        read.command = key
-        return self._run(read, read.last_seq, awaited, refused=refused)
+            await self._fold(log)
+        return self._run(log, shown, awaited, refused=refused)
 
     async def resume(self, id: str, entries: Sequence[ResumeEntry]) -> ThreadRun:
-        read = await self._read(id)
+        read = self._log(id)
+        shown = await self._fold(read)
         approvals = read.conversation.approvals
         for entry in entries:
             if entry.interrupt not in approvals.keys() | read.ends.keys() | read.open_ids:
@@ -239,10 +246,10 @@ class _Request:
                     raise
         ended = [read.ends[each.interrupt] for each in entries if each.interrupt in read.ends]
         if ended:
-            begins = min(ended)
-            return await self._repeat(id, read.last_seq, awaited, begins=begins, refused=refused)
+            read = self._log(id, begins=min(ended))
+            shown = await self._fold(read)
         read.refused = refused
-        return self._run(read, read.last_seq, awaited)
+        return self._run(read, shown, awaited)
 
     async def _answer(self, read: AGUIRun, entry: ResumeEntry) -> bool:
         """Whether the entry ends its interrupt."""
@@ -261,44 +268,30 @@ class _Request:
         await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False)
         return True
 
-    async def _repeat(self, id: str, end: int, awaited: Set[str], **start: Any) -> ThreadRun:
-        """Show again what is in the log up to `end`, and what follows. A client that has some of it would add
-        the same text once more, so it is first told to forget that."""
-        again: set[str] = set()
-        async with aclosing(self._events(self._log(id, **start), end)) as found:
-            async for event in found:
-                again.update(messages_of(event))
-        kept = [each for each in self.input.messages if _without_number(each) not in again]
-        snapshot = None if len(kept) == len(self.input.messages) else kept
-        return attrs.evolve(self._run(self._log(id, **start), end, awaited), kept=snapshot)
-
-    def _run(self, log: AGUIRun, caught_up: int, awaited: Set[str], *, refused: bool = False) -> ThreadRun:
-        return ThreadRun(self.agent, self.input, log, caught_up, awaited, refused)
+    def _run(
+        self, log: AGUIRun, shown: Sequence[AGUIEvent], awaited: Set[str], *, refused: bool = False
+    ) -> ThreadRun:
+        return ThreadRun(self.agent, self.input, log, shown, awaited, refused)
 
     def _log(self, id: str, **start: Any) -> AGUIRun:
         thread, run = self.input.thread, self.input.run
         return AGUIRun(conversation=Conversation(id), thread=thread, run=run, **start)
 
-    async def _read(self, id: str) -> AGUIRun:
-        """The log as it is now; it emits nothing yet."""
-        log = self._log(id)
-        async with aclosing(self._events(log, (await self.agent.log_end(id)).last_seq)) as found:
-            async for _ in found:
-                pass
+    async def _fold(self, log: AGUIRun) -> Sequence[AGUIEvent]:
+        """Fold the log as far as it goes now; return the events that this emits."""
+        id = log.conversation.id
+        shown: list[AGUIEvent] = []
+        end = (await self.agent.log_end(id)).last_seq
+        if log.last_seq < end:
+            async with aclosing(self.agent.events(id, log.last_seq)) as found:
+                async for event in found:
+                    shown += _advance(log, event)
+                    if event.seq >= end:
+                        break
         if log.conversation.read_only:
             text = "the conversation was written by a newer version of the agent"
             raise AgentError("conversation_read_only", text)
-        return log
-
-    async def _events(self, log: AGUIRun, end: int) -> AsyncGenerator[AGUIEvent, None]:
-        """Fold the log up to `end`."""
-        id = log.conversation.id
-        async with aclosing(entries(self.agent, id, end)) as found:
-            async for entry in found:
-                with damage_as_agent_error(), Reading(id, f"event {entry.seq}"):
-                    events = log.apply(entry)
-                for event in events:
-                    yield event
+        return shown
 
 
 def _without_number(message: Any) -> str | None:

@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.models.messages import ModelFailed, TextDelta, Usage
+from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import Streamed, World, after, call, once, say, use
 
 from .ui import UI, conversation_of, kinds, of_kind, outcome, results, shown, texts, without_times
@@ -148,6 +149,21 @@ async def test_a_repeat_follows_a_run_that_goes_on_and_one_of_before_a_restart(
         again = await ui.run("t", "hi", id="m")
         assert without_times(again) == without_times(once_more)
         assert len(world.requests) == 1
+
+
+async def test_a_repeat_reads_the_log_once(
+    autojump_clock: MockClock, ui: UI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ui.run("t", "hi", id="m")
+    begun, events_since = [], MemoryJournal.events_since
+
+    async def counted(journal: MemoryJournal, stream: str, after: int, limit: int | None = None) -> Any:
+        begun.extend([stream] if after == 0 else [])
+        return await events_since(journal, stream, after, limit)
+
+    monkeypatch.setattr(MemoryJournal, "events_since", counted)
+    assert texts(await ui.run("t", "hi", id="m")) == ["agent done"]
+    assert len(begun) == 1
 
 
 async def test_a_message_id_that_comes_with_another_text_is_refused(
