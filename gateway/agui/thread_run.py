@@ -199,12 +199,15 @@ class _Request:
         queued = {each.key: each.command for each in await agent.inbox(id)}  # before the log: it goes there
         log = self._log(id, command=key)
         shown = await self._fold(log)
-        known = waiting.message if isinstance(waiting := queued.get(key), Say) else log.messages.get(key)
+        waiting, run = queued.get(key), log.conversation.run
+        known = waiting.message if isinstance(waiting, Say) else log.messages.get(key)
         if known not in (None, message.text):
             raise errors.key_reused()
         awaited = frozenset({log.auth.id} if log.auth is not None and token is not None else ())
+        # Sent again exactly as before, it lends the token to the run, which a restart has made it lose.
+        sent = waiting if isinstance(waiting, Say) else run if run is not None and run.mover == key else None
         refused = False
-        if known is None:
+        if known is None or (sent is not None and sent.token and token is not None):
             turn = await agent.send(
                 id,
                 message.text,
@@ -212,11 +215,11 @@ class _Request:
                 token=token,
                 wait=False,
                 message_id=message.id,
-                origin=self.caller.origin,
+                origin=self.caller.origin if sent is None else sent.origin,
             )
             result = turn.result
             refused = result is not None and (result.state, result.code) == ("waiting", "waiting_approval")
-        elif awaited and token is not None:
+        if known is not None and awaited and token is not None:
             await agent.resume(id, token=token, wait=False)
         if refused:
             await self._fold(log)

@@ -151,6 +151,35 @@ async def test_a_repeat_follows_a_run_that_goes_on_and_one_of_before_a_restart(
         assert len(world.requests) == 1
 
 
+@pytest.mark.parametrize("traceparent", [None, f"00-{'1' * 32}-{'2' * 16}-01"])
+async def test_a_repeat_lends_its_token_to_a_run_of_before_a_restart(
+    world: World, autojump_clock: MockClock, traceparent: str | None
+) -> None:
+    world.plan("agent", use(call("slow")), use(call("locked")), say("Done."))
+    async with shown(world) as ui:
+        ui.client.headers["traceparent"] = f"00-{'3' * 32}-{'4' * 16}-01"
+        with trio.move_on_after(10):
+            await ui.run("t", "go", id="m", token="good")
+    async with shown(world) as ui:
+        if traceparent is not None:
+            ui.client.headers["traceparent"] = traceparent
+        events = await ui.run("t", "go", id="m", token="good")
+        assert (texts(events), outcome(events)) == (["Done."], "success")
+
+
+async def test_a_repeat_lends_its_token_to_a_message_that_was_queued_before_a_restart(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.plan("agent", after(30, say("first done")), turn=1)
+    world.plan("agent", use(call("slow")), use(call("locked")), say("Done."), turn=2)
+    async with shown(world) as ui:
+        id = (await ui.agent.start_conversation("first", wait=False)).conversation.id
+        with trio.move_on_after(10):
+            await ui.run(id, "go", id="m", token="good")
+    async with shown(world) as ui:
+        assert outcome(await ui.run(id, "go", id="m", token="good")) == "success"
+
+
 async def test_a_repeat_reads_the_log_once(
     autojump_clock: MockClock, ui: UI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
