@@ -194,6 +194,15 @@ class _Request:
         return id
 
     async def say(self, id: str, message: UserMessage) -> ThreadRun:
+        try:
+            return await self._say(id, message)
+        except AgentError as error:
+            if error.code != "idempotency_key_reused":
+                raise
+        # Another request may have sent the message just now, with another token or trace: it is known by now.
+        return await self._say(id, message)
+
+    async def _say(self, id: str, message: UserMessage) -> ThreadRun:
         agent, token = self.agent, self.caller.token
         key = key_of("message", id, message.id)
         queued = {each.key: each.command for each in await agent.inbox(id)}  # before the log: it goes there

@@ -100,6 +100,39 @@ async def test_two_first_messages_at_once_make_one_conversation(autojump_clock: 
     assert len(await ui.said(conversation_of(found[0]))) == 4
 
 
+@pytest.mark.parametrize(
+    "other", [{"Authorization": "Bearer good"}, {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}], ids=list
+)
+async def test_one_message_twice_at_once_is_one_run_whatever_its_token_and_trace(
+    autojump_clock: MockClock, ui: UI, other: dict[str, str]
+) -> None:
+    body, found = ui.body("t", "hi", id="m"), []
+
+    async def post(headers: dict[str, str]) -> None:
+        answer = await ui.client.post("/agui", json=body, headers=headers)
+        found.append((answer.status_code, '"agent done"' in answer.text))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(post, {})
+        nursery.start_soon(post, other)
+    assert found == [(200, True)] * 2
+    assert len(ui.world.requests) == 1
+
+
+async def test_two_texts_at_once_with_one_message_id_are_one_message(
+    autojump_clock: MockClock, ui: UI
+) -> None:
+    found = []
+
+    async def post(text: str) -> None:
+        found.append((await ui.client.post("/agui", json=ui.body("t", text, id="m"))).status_code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(post, "one")
+        nursery.start_soon(post, "two")
+    assert sorted(found) == [200, 422]
+
+
 async def test_the_session_is_stored_and_comes_back(autojump_clock: MockClock, ui: UI) -> None:
     answer = await ui.client.post("/agui", json=ui.body("t", "hi"), headers={"X-Session-ID": "mine"})
     assert answer.headers["X-Session-ID"] == "mine"
