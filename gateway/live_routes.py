@@ -51,7 +51,7 @@ class Live:
         after, deltas = await self._place(request, id)
         if request.method == "HEAD":
             return stream_reply()
-        return stream_reply(StreamBody(self._replayed(id, after, deltas), self.agent.draining, id))
+        return stream_reply(StreamBody(self._replayed(id, after, deltas), self.agent.draining.wait, id))
 
     async def follow_socket(self, socket: Socket, id: str) -> None:
         after, deltas = await self._place(socket.request, id)
@@ -97,7 +97,7 @@ class Live:
         watched = self._watched(request)
         if request.method == "HEAD":
             return stream_reply()
-        return stream_reply(StreamBody(_live(watched), self.agent.draining, "-"))
+        return stream_reply(StreamBody(_live(watched), self.agent.draining.wait, "-"))
 
     async def watch_socket(self, socket: Socket) -> None:
         with self._watched(socket.request) as events:  # before the handshake is answered

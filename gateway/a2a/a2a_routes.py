@@ -249,7 +249,7 @@ class A2A:
                     async for item in items:
                         yield _event(write_item(item))
 
-        return stream_reply(StreamBody(events(), self.agent.draining, first.context or ""))
+        return stream_reply(StreamBody(events(), self.agent.draining.wait, first.context or ""))
 
     @contextmanager
     def _counted(self, peer: str) -> Iterator[None]:

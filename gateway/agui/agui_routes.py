@@ -34,5 +34,5 @@ class AGUI:
         )
         run = await open_thread_run(self.agent, run_input, caller)
         request.concerns(run.conversation, run.session_id)
-        body = StreamBody(run.frames(), self.agent.draining, run.conversation, farewell=run.farewell)
+        body = StreamBody(run.frames(), run.over, run.conversation, farewell=run.farewell)
         return stream_reply(body)

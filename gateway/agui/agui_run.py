@@ -146,7 +146,8 @@ class AGUIRun:
     def fail(self, code: str, message: str) -> Sequence[ag.AGUIEvent]:
         """The end of the AG-UI run with an error."""
         self.ended = True
-        return [*self._open.close(), ag.RunError(message=message, code=code, usage=self._usage())]
+        closed = self._open.close() if self.begun else ()
+        return [*closed, ag.RunError(message=message, code=code, usage=self._usage())]
 
     # ------------------------------------------------------------------------- the fold
 

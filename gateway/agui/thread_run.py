@@ -15,6 +15,7 @@ from contextlib import aclosing
 from typing import Any
 
 import attrs
+import trio
 
 from ...actors.agent import Agent
 from ...actors.common import errors
@@ -23,7 +24,7 @@ from ...actors.log.event_json import decode
 from ...actors.log.events import CONVERSATION_DELETED, Origin
 from ...actors.log.inbox import Say
 from ...actors.log.state import Conversation
-from ...runtime.journal.errors import Reading
+from ...runtime.journal.errors import JournalError, Reading
 from ...runtime.journal.protocol import Event
 from ..http.chunked_json import encode
 from .agui_events import AGUIEvent, MessagesSnapshot, event_json, messages_of
@@ -33,6 +34,8 @@ from .run_input import ResumeEntry, RunInput, UserMessage
 
 _NAMESPACE = uuid.UUID("b7a0f6c2-8f3e-4f0a-9c57-2f4f0b1d7e36")
 """Of conversation ids that are derived from a thread."""
+_PATIENCE = 15.0
+"""Seconds between two looks whether a message whose run has not begun is still in the inbox."""
 _LATE = frozenset({"already_decided", "expired", "void"})
 """Errors that mean the interrupt has already ended; the request then follows the run."""
 _REFUSED = frozenset({"decision_required", "denied_by_policy", "invalid_arguments", "invalid_request"})
@@ -106,14 +109,31 @@ class ThreadRun:
             return
         yield self.farewell()
 
+    async def over(self) -> None:
+        """Return when the stream has to end early: the server stops, or the message has been refused after
+        it was accepted, which leaves no event."""
+        agent, log, id = self._agent, self._log, self.conversation
+        while self._queued and not agent.draining.is_set():
+            with trio.move_on_after(_PATIENCE):
+                await agent.draining.wait()
+            try:
+                queued = {each.key for each in await agent.inbox(id)}  # before the log: it goes there
+                end = (await agent.log_end(id)).last_seq
+            except (AgentError, JournalError):
+                return
+            if self._queued and log.command not in queued and log.last_seq >= end:
+                return
+        await agent.draining.wait()
+
     def farewell(self) -> bytes:
         """The last frame of a stream that ends too early, because the server stops or has a fault."""
         if self._log.ended:
             return b""
-        stops = self._agent.draining.is_set()
-        code, why = (
-            ("shutting_down", "the server stops") if stops else ("internal_error", "the stream failed")
-        )
+        code, why = "internal_error", "the stream failed"
+        if self._agent.draining.is_set():
+            code, why = "shutting_down", "the server stops"
+        elif self._queued:
+            why = "the message has not been carried out"
         return _frames(self._log.fail(code, f"{why}; repeat the request to follow the run again"))
 
     async def _follow(self) -> AsyncGenerator[Sequence[AGUIEvent], None]:
@@ -128,6 +148,11 @@ class ThreadRun:
                 yield _advance(log, item)
                 if not log.ended and self._rests():
                     yield self._pause()
+
+    @property
+    def _queued(self) -> bool:
+        """The run of the message has not begun."""
+        return self._log.command is not None and not self._log.begun
 
     def _rests(self) -> bool:
         return self._log.rests and self._awaited.isdisjoint(self._log.open_ids)

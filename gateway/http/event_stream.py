@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 
@@ -21,19 +21,19 @@ HEARTBEAT = 15.0
 class StreamBody(ResponseBody):
     """The stream as the framework takes it: entered, iterated and left by the task that sends.
 
-    It ends with its events, or when `draining` is set. A stream that ends before its events do, because of
-    that or of a fault, ends with what `farewell` returns.
+    It ends with its events, or when `over` returns, which raises nothing. A stream that ends before its
+    events do, because of that or of a fault, ends with what `farewell` returns.
     """
 
     def __init__(
         self,
         events: AsyncGenerator[bytes, None],
-        draining: trio.Event,
+        over: Callable[[], Awaitable[None]],
         conversation: str,
         *,
         farewell: Callable[[], bytes] = bytes,
     ) -> None:
-        self._followed = _follow(events, draining, conversation, farewell)
+        self._followed = _follow(events, over, conversation, farewell)
 
     async def __aenter__(self) -> StreamBody:
         self._outlet = await self._followed.__aenter__()
@@ -99,13 +99,13 @@ class _Outlet:
 @asynccontextmanager
 async def _follow(
     events: AsyncGenerator[bytes, None],
-    draining: trio.Event,
+    over: Callable[[], Awaitable[None]],
     conversation: str,
     farewell: Callable[[], bytes],
 ) -> AsyncIterator[_Outlet]:
     outlet = _Outlet()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, events, draining, conversation, farewell, outlet)
+        nursery.start_soon(_pump, events, over, conversation, farewell, outlet)
         try:
             yield outlet
         finally:
@@ -114,14 +114,14 @@ async def _follow(
 
 async def _pump(
     events: AsyncGenerator[bytes, None],
-    draining: trio.Event,
+    over: Callable[[], Awaitable[None]],
     conversation: str,
     farewell: Callable[[], bytes],
     out: _Outlet,
 ) -> None:
     last = farewell
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when, draining, nursery.cancel_scope)
+        nursery.start_soon(_cancel_when, over, nursery.cancel_scope)
         try:
             async with aclosing(events):
                 async for event in events:
@@ -137,8 +137,8 @@ async def _pump(
         nursery.cancel_scope.cancel()
 
 
-async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
-    await event.wait()
+async def _cancel_when(over: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await over()
     scope.cancel()
 
 

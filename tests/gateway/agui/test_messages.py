@@ -10,7 +10,9 @@ from trio.testing import MockClock
 
 from stopgo.actors.models.messages import ModelFailed, TextDelta, Usage
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import NewEvent
 from tests.actors.world import Streamed, World, after, call, once, say, use
+from tests.actors.world import events as events_of
 
 from .ui import UI, conversation_of, kinds, of_kind, outcome, results, shown, texts, without_times
 from .verifier import check_stream
@@ -304,6 +306,32 @@ async def test_a_stream_ends_with_an_error_when_the_conversation_is_deleted(
         events += [event async for event in stream]
     check_stream(events)
     assert outcome(events) in ("error conversation_not_found", "cancelled")
+
+
+async def test_a_stream_ends_with_an_error_when_its_message_is_refused_later(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async with shown(world) as ui:
+        id = conversation_of(await ui.run("t", "hi"))
+    fence = await world.journal.claim(id, "another")
+    # The status of the conversation, which a message is checked against first, stays as it is.
+    last = (await events_of(world.journal, id))[-1].seq
+    await world.journal.save(fence, last, [NewEvent("conversation.completed", {})])
+    async with shown(world) as ui:
+        with trio.fail_after(60):
+            events = await ui.run("t", "more")
+    assert outcome(events) == "error internal_error"
+    assert events[-1]["message"].startswith("the message has not been carried out; repeat the request")
+
+
+async def test_a_message_that_waits_long_is_not_taken_for_a_refused_one(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.plan("agent", after(100, say("first done")), turn=1)
+    world.plan("agent", say("second done"), turn=2)
+    async with shown(world) as ui:
+        begun = await ui.agent.start_conversation("first", wait=False)
+        assert texts(await ui.run(begun.conversation.id, "second")) == ["second done"]
 
 
 async def test_a_stream_ends_with_an_error_when_the_server_stops(
