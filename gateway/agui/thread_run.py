@@ -82,14 +82,14 @@ class ThreadRun:
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """The stream: it ends when the run rests. Closing it stops nothing."""
         log = self._log
-        yield _frames([log.start(self._input.parent_run)])
+        opening = [log.start(self._input.parent_run)]
         again = {id for event in self._shown for id in messages_of(event)}
         kept = [each for each in self._input.messages if _without_number(each) not in again]
         if len(kept) < len(self._input.messages):
             # A client would add the repeated text to the messages that it has, so these are taken back first.
-            yield _frames([MessagesSnapshot(messages=kept)])
-        for event in self._shown:
-            yield _frames([event])
+            opening.append(MessagesSnapshot(messages=kept))
+        # At once: `farewell` ends what the log has emitted, all of which must have been sent by then.
+        yield _frames([*opening, *self._shown])
         if log.ended:
             return
         if not log.begun and log.command is None:
