@@ -236,7 +236,8 @@ class ChatConversation:
         with self._ctrl_c_cancels(nursery):
             async with self._screen():
                 self.terminal.forget_typed()
-                self.terminal.show_question(asked.description)
+                # Not as Markdown, which can leave out part of what the person decides about.
+                self.terminal.tell(f"{asked.description}\n")
                 words = await ask_for_words(self.terminal, asked)
         if words:
             self.post(f"/approvals/{asked.id}", words, nursery)

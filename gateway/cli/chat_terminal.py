@@ -65,10 +65,6 @@ class ChatTerminal:
         self._leave_line()
         self.texts.show(markdown)
 
-    def show_question(self, markdown: str) -> None:
-        """Show a question, whose lines stay lines."""
-        self.show(markdown.replace("\n", "  \n"))
-
     def _leave_line(self) -> None:
         if self._prompting:
             self._prompting = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 import attrs
+from markdown_it import MarkdownIt
 from rich.cells import get_character_cell_size
 from rich.console import Console
 from rich.markdown import Markdown
@@ -22,6 +23,10 @@ _PADDING = re.compile(r" +$", re.MULTILINE)
 _UNSURE = re.compile("[\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 """Characters whose width depends on the terminal."""
 _FENCES = ("```", "~~~")
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+# Otherwise HTML, definitions of links and addresses of images disappear from the text, and entities become
+# characters that `printable` would have escaped.
+_PARSER.disable(["entity", "reference", "image"])
 
 
 @attrs.define(eq=False)
@@ -106,5 +111,7 @@ class MarkdownStream:
     def _markdown(self, text: str) -> str:
         with self.console.capture() as capture:
             # Without links of the terminal: the text of one can hide where it leads.
-            self.console.print(Markdown(text, hyperlinks=False))
+            markdown = Markdown("", hyperlinks=False)
+            markdown.parsed = _PARSER.parse(text)
+            self.console.print(markdown)
         return _PADDING.sub("", capture.get()).strip("\n") + "\n"

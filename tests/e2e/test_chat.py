@@ -105,7 +105,7 @@ def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     screen.say("list all resources")
     screen.see("No resources.")
     screen.say("add server-1 with value 42")
-    screen.see("ADD Resource")
+    screen.see(r"\n\*\*ADD Resource\*\*\n\nName: server-1\nValue: 42\n\nRun it")
     screen.see(QUESTION)
     assert server.resources() == {}
     screen.type("y")

@@ -80,6 +80,23 @@ def test_text_becomes_markdown_block_by_block(pieces: list[str], shown: str) -> 
     assert streamed(pieces).text.rstrip() == f"{ABOVE}\n{shown}".rstrip() + "\n$"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("*a* List<String>", "a List<String>"),
+        ("*a*\n<details>clause</details>", "a <details>clause</details>"),
+        ("<!-- *clause* -->", "<!-- clause -->"),
+        ("*a*\n\n[//]: # (and a clause)", "a\n\n[//]: # (and a clause)"),
+        ("*a* ![image](http://b/)", "a !image (http://b/)"),
+        ("*a* &#x202E;&#x200b;&amp;", "a &#x202E;&#x200b;&amp;"),
+    ],
+)
+def test_markdown_loses_no_text(text: str, shown: str) -> None:
+    tty = Tty(40, 12)
+    MarkdownStream(Console(file=tty, width=40, height=12, color_system=None)).show(text)
+    assert tty.text == shown
+
+
 def test_a_block_is_drawn_plain_while_it_comes() -> None:
     tty = Tty(40, 12)
     stream = MarkdownStream(Console(file=tty, width=40, height=12, color_system=None))
