@@ -31,6 +31,8 @@ READ_TIMEOUT = 30.0
 """Seconds until a server that does not answer is given up."""
 TURN_TIMEOUT = 300.0
 """Seconds until the answer to a message or a decision counts as lost. It comes when the run rests."""
+LONGEST_TURN = 3600.0
+"""Seconds for which a change that waits for the run is repeated while each attempt takes long."""
 _UNKNOWN = "Whether it was carried out is not known."
 COMES_BACK = frozenset({502, 503, 504})
 """Status codes of a server that is restarting, and of a proxy in front of it."""
@@ -76,13 +78,15 @@ class AgentClient:
         """Change something, once. Without `wait` the answer comes when it is durable.
 
         Raises:
-            ServerError: the server refused, or could not be reached for `PATIENCE` seconds.
+            ServerError: the server refused, or did not answer for `PATIENCE` seconds; with `wait`, for
+                `LONGEST_TURN` seconds if it accepted the requests.
         """
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         if not wait:
             headers["Prefer"] = "respond-async"
         timeout = httpx2.Timeout(TURN_TIMEOUT if wait else READ_TIMEOUT, connect=CONNECT_TIMEOUT)
-        failures, reached = 0, trio.current_time()
+        begun = reached = trio.current_time()
+        failures = 0
         while True:
             sent = trio.current_time()
             try:
@@ -90,11 +94,12 @@ class AgentClient:
             except ServerError as error:
                 if not error.may_pass:
                     raise
-                if trio.current_time() - sent > CONNECT_TIMEOUT:  # there was a server that took its time
-                    failures, reached = 0, trio.current_time()
+                now = trio.current_time()
+                if wait and now - sent > READ_TIMEOUT and now - begun < LONGEST_TURN:  # the run goes on
+                    failures, reached = 0, now
                 failures += 1
                 delay = RETRIES.delay(failures)
-                if trio.current_time() + delay - reached > PATIENCE:
+                if now + delay - reached > PATIENCE:
                     raise ServerError(error.message, hint=_UNKNOWN, status=error.status) from error
             await trio.sleep(delay)
 

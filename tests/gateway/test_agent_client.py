@@ -9,7 +9,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway.cli.agent_client import PATIENCE, AgentClient, ServerError
+from stopgo.gateway.cli.agent_client import (
+    LONGEST_TURN,
+    PATIENCE,
+    READ_TIMEOUT,
+    TURN_TIMEOUT,
+    AgentClient,
+    ServerError,
+)
 
 REFUSED = httpx2.ConnectError("connection refused")
 LOST = httpx2.ReadError("")
@@ -25,14 +32,16 @@ REFUSAL = httpx2.Response(
 class Agent:
     """Answers one after the other, the last one for ever."""
 
-    def __init__(self, *answers: httpx2.Response | Exception) -> None:
+    def __init__(self, *answers: httpx2.Response | Exception, takes: float = 0.0) -> None:
         self.answers = list(answers)
+        self.takes = takes
         self.requests: list[httpx2.Request] = []
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
         self.client = AgentClient("http://agent", {}, http)
 
     async def answer(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(request)
+        await trio.sleep(self.takes)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -70,6 +79,24 @@ async def test_there_is_an_end_to_it(autojump_clock: MockClock) -> None:
     assert caught.value.hint == "Whether it was carried out is not known."
     assert PATIENCE / 2 < trio.current_time() <= PATIENCE
     assert len(agent.requests) < 60
+
+
+@pytest.mark.parametrize(
+    ("wait", "timeout", "bound"),
+    [(True, TURN_TIMEOUT, LONGEST_TURN + TURN_TIMEOUT), (False, READ_TIMEOUT, PATIENCE + READ_TIMEOUT)],
+)
+async def test_a_server_that_never_answers_is_given_up(
+    autojump_clock: MockClock, wait: bool, timeout: float, bound: float
+) -> None:
+    agent = Agent(LATE, takes=timeout)
+    with trio.fail_after(2 * bound), pytest.raises(ServerError, match="not in time"):
+        await agent.client.post("/do", wait=wait)
+    assert PATIENCE / 2 < trio.current_time() <= bound + 10
+
+
+async def test_a_long_run_is_waited_for(autojump_clock: MockClock) -> None:
+    agent = Agent(LATE, LATE, LATE, DONE, takes=TURN_TIMEOUT)
+    assert await agent.client.post("/do") == {"result": "done"}
 
 
 async def test_a_refusal_is_told_at_once(autojump_clock: MockClock) -> None:
