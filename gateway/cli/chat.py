@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -12,7 +13,7 @@ import trio
 from prompt_toolkit.document import Document
 
 from ...actors.approvals.description import shortened
-from .agent_client import AgentClient, ServerError
+from .agent_client import AgentClient, Json, ServerError
 from .chat_conversation import ChatConversation
 from .chat_terminal import ChatTerminal
 from .ctrl_c import CtrlC
@@ -46,6 +47,10 @@ class Open:
 Next: TypeAlias = Open | Literal["leave"]
 
 
+class _Left(ServerError):
+    """The person left before the answer came."""
+
+
 @attrs.define(eq=False)
 class Chat:
     client: AgentClient
@@ -59,17 +64,19 @@ class Chat:
         Raises:
             ServerError: at the start the agent is not reached, or does not know the conversation.
         """
-        page = await self.client.get("/conversations", limit="1")
-        step: Next = Open(None if conversation is None else await self._find(conversation))
+        try:
+            page = await self._ask(self.client.get, "/conversations", limit="1")
+            step: Next = Open(None if conversation is None else await self._find(conversation))
+        except _Left:
+            return
         self.terminal.tell(
             f"{self.client.url}: {page['summary']['total']} conversations; /help lists the commands", "quiet"
         )
         while isinstance(step, Open):
             try:
-                step = await (self._begin() if step.id is None else self._converse(step.id))
+                step = await (self._begin() if step.id is None else self._open(step.id))
             except ServerError as error:
-                tell_refusal(self.terminal, error)
-                step = Open(None)
+                step = self._refused(error) or Open(None)
         if self.current is not None:
             elsewhere = [] if self.client.url == URL else ["--url", self.client.url]
             command = shlex.join(["stopgo", "chat", *elsewhere, "--conversation", self.current.id])
@@ -78,18 +85,26 @@ class Chat:
     async def _begin(self) -> Next:
         """A conversation that exists from its first message on. Raises ServerError."""
         self.current = None
-        while (line := await self.terminal.message(None)) is not None:
+        while True:
+            self.ctrl_c.forget()
+            if (line := await self.terminal.message(None)) is None:
+                return "leave"
             if (step := await self._command(line)) is not None:
                 return step
             if message := message_of(line):
-                id = (await self.client.post("/conversations"))["conversation"]["id"]
-                self.terminal.tell(f"conversation {id}", "quiet")
-                return await self._converse(id, message)
-        return "leave"
+                begun = (await self._ask(self.client.post, "/conversations"))["conversation"]
+                self.terminal.tell(f"conversation {begun['id']}", "quiet")
+                return await self._converse(begun, message)
 
-    async def _converse(self, id: str, message: str | None = None) -> Next:
-        """A conversation until another one is wanted. Raises ServerError."""
-        found = (await self.client.get(f"/conversations/{id}"))["conversation"]
+    async def _open(self, id: str) -> Next:
+        """Raises ServerError."""
+        return await self._converse(
+            (await self._ask(self.client.get, f"/conversations/{id}"))["conversation"]
+        )
+
+    async def _converse(self, found: Json, message: str | None = None) -> Next:
+        """A conversation until another one is wanted."""
+        id = found["id"]
         conversation = ChatConversation(self.client, self.terminal, self.ctrl_c, id, found["last_seq"])
         step: Next = "leave"
         self.current = conversation
@@ -142,25 +157,52 @@ class Chat:
                 return Open(None)
             case ["/quit"]:
                 return "leave"
-            case ["/open"]:
-                await self._list()
-            case ["/open", id]:
+            case ["/open", *ids] if len(ids) <= 1:
                 try:
-                    return Open(await self._find(id))
+                    if ids:
+                        return Open(await self._find(ids[0]))
+                    await self._list()
                 except ServerError as error:
-                    tell_refusal(self.terminal, error)
+                    return self._refused(error)
             case [word, *_]:
                 self.terminal.tell(f"There is no command {word}; /help lists them.", "bad")
             case _:
                 pass
         return None
 
+    async def _ask(self, request: Callable[..., Awaitable[Json]], path: str, **options: Any) -> Json:
+        """The answer to a request. Ctrl-C gives the request up, Ctrl-D leaves the chat. Raises ServerError."""
+        answer: Json | None = None
+        failure = ServerError("the request was given up")
+
+        async def watch_keys(scope: trio.CancelScope) -> None:
+            nonlocal failure
+            await self.terminal.ctrl_d()
+            failure = _Left("")
+            scope.cancel()
+
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(watch_keys, waiting.cancel_scope)
+            with self.ctrl_c.means(waiting.cancel_scope.cancel):
+                try:
+                    answer = await request(path, **options)
+                except ServerError as error:
+                    failure = error
+            waiting.cancel_scope.cancel()
+        self.terminal.forget_typed()
+        if answer is None:
+            raise failure
+        return answer
+
+    def _refused(self, error: ServerError) -> Next | None:
+        if isinstance(error, _Left):
+            return "leave"
+        tell_refusal(self.terminal, error)
+        return None
+
     async def _list(self) -> None:
-        try:
-            page = await self.client.get("/conversations", limit=str(RECENT))
-        except ServerError as error:
-            tell_refusal(self.terminal, error)
-            return
+        """Raises ServerError."""
+        page = await self._ask(self.client.get, "/conversations", limit=str(RECENT))
         for each in page["conversations"]:
             self.terminal.tell(
                 f"{each['id'][:8]}  {each['updated_at']}  {each['status']}  {shortened(each['title'])}"
@@ -170,7 +212,7 @@ class Chat:
         """The id of the conversation with an id that begins so. Raises ServerError."""
         with suppress(ValueError):
             return str(UUID(id))
-        page = await self.client.get("/conversations", limit=SEARCHED)
+        page = await self._ask(self.client.get, "/conversations", limit=SEARCHED)
         found: list[str] = [each["id"] for each in page["conversations"] if each["id"].startswith(id.lower())]
         if len(found) != 1:
             what = "none of the recent conversations has" if not found else f"{len(found)} conversations have"

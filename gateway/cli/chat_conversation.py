@@ -24,7 +24,6 @@ from .chat_terminal import ChatTerminal
 from .conversation_socket import ConversationSocket, Passing
 from .ctrl_c import CtrlC
 from .deciding import ask_for_words, tell_refusal
-from .key_reader import END_OF_INPUT
 from .streamed_text import StreamedText
 from .terminal import Style
 
@@ -216,8 +215,7 @@ class ChatConversation:
 
         async def watch_keys(scope: trio.CancelScope) -> None:
             nonlocal left
-            while await self.terminal.keys.key() != END_OF_INPUT:
-                pass
+            await self.terminal.ctrl_d()
             left = True
             scope.cancel()
 

@@ -110,6 +110,11 @@ class ChatTerminal:
         self._leave_line()
         return key
 
+    async def ctrl_d(self) -> None:
+        """Wait until Ctrl-D is pressed, and pass over other keys."""
+        while await self.keys.key() != END_OF_INPUT:
+            pass
+
     # ------------------------------------------------------------------------- edits
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:

@@ -285,6 +285,31 @@ def test_ctrl_c_cancels_the_run_and_not_the_chat(
 
 
 @pytest.mark.streams
+@pytest.mark.parametrize("line", [None, "/open", "/open 1", "hi"])
+def test_a_request_that_is_not_answered_is_given_up(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, line: str | None
+) -> None:
+    server = serve(tmp_path / "data", config=scripted)
+    process = server.run.process
+    if line is None:
+        process.send_signal(signal.SIGSTOP)
+        screen = chat(server)
+    else:
+        screen = chat(server)
+        screen.see(PROMPT)
+        process.send_signal(signal.SIGSTOP)
+        screen.say(line)
+        screen.process.send_signal(signal.SIGINT)
+        screen.see("the request was given up\n>", last=True)
+        screen.say(line)
+    while not screen.raw.endswith(b"\x1b[?2004h"):  # single keys are read
+        screen.read()
+    screen.type("\x04")
+    assert screen.end() == 0
+    process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.streams
 @pytest.mark.parametrize(("key", "says"), [("\x04", "The run goes on without you"), (None, "")])
 def test_leaving_while_a_run_goes_on(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, key: str | None, says: str

@@ -92,6 +92,10 @@ class Screen:
         self._stream.feed(chunk)
         return bool(chunk)
 
+    def read(self) -> None:
+        """Wait until it writes something."""
+        assert self._read(time.monotonic() + PATIENCE), f"it writes nothing more:\n{self.text}"
+
     def type(self, keys: str) -> None:
         """Press keys. Long text is read by the process while it is typed."""
         left = keys.encode()

@@ -88,10 +88,10 @@ async def test_there_is_an_end_to_it(autojump_clock: MockClock) -> None:
 async def test_a_server_that_never_answers_is_given_up(
     autojump_clock: MockClock, wait: bool, timeout: float, bound: float
 ) -> None:
-    agent = Agent(LATE, takes=timeout)
+    agent = Agent(LATE, takes=timeout + 1)
     with trio.fail_after(2 * bound), pytest.raises(ServerError, match="not in time"):
         await agent.client.post("/do", wait=wait)
-    assert PATIENCE / 2 < trio.current_time() <= bound + 10
+    assert PATIENCE / 2 < trio.current_time() < bound + 60
 
 
 async def test_a_long_run_is_waited_for(autojump_clock: MockClock) -> None:
