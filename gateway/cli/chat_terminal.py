@@ -8,7 +8,7 @@ import re
 import sys
 import termios
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import attrs
@@ -76,7 +76,8 @@ class ChatTerminal:
     def forget_typed(self) -> None:
         """Pass over what was typed before: it cannot be an answer to what is shown next."""
         self.lines.forget_typed()
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        with suppress(termios.error):  # the terminal was closed
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     async def message(self, draft: Document | None) -> str | None:
         """A message or command; None: the person leaves. When cancelled, `lines.draft` has what was typed."""

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 import trio
+from rich.console import Console
 from trio.testing import wait_all_tasks_blocked
 
-from stopgo.gateway.cli.key_reader import END_OF_INPUT, quiet_keys
+from stopgo.gateway.cli.chat_terminal import ChatTerminal
+from stopgo.gateway.cli.key_reader import END_OF_INPUT, KeyReader, quiet_keys
+from stopgo.gateway.cli.line_input import LineInput
+from stopgo.gateway.cli.markdown_stream import MarkdownStream
 from tests.waiting import PATIENCE
 
 
@@ -22,6 +26,15 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         monkeypatch.setattr(sys, "stdin", stdin)
         yield keyboard
     os.close(keyboard)
+
+
+def test_keys_of_a_closed_terminal_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyboard, screen = os.openpty()
+    os.close(keyboard)
+    with open(screen) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        terminal = ChatTerminal(False, MarkdownStream(Console()), LineInput(), KeyReader(screen, []))
+        terminal.forget_typed()
 
 
 @pytest.mark.parametrize(
