@@ -64,7 +64,7 @@ class AgentClient:
 
     url: str
     """Without a slash at its end."""
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = attrs.field(repr=False)
     """Of every request."""
     _http: httpx2.AsyncClient
 

@@ -72,7 +72,7 @@ def run_approvals(
 @attrs.frozen
 class _Work:
     url: str
-    bearer: str | None
+    bearer: str | None = attrs.field(repr=False)
     id: str
     given: Mapping[str, Any]
     as_json: bool

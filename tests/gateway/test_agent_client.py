@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.gateway.cli import approvals_process
 from stopgo.gateway.cli.agent_client import (
     LONGEST_TURN,
     PATIENCE,
@@ -16,6 +17,7 @@ from stopgo.gateway.cli.agent_client import (
     TURN_TIMEOUT,
     AgentClient,
     ServerError,
+    open_client,
 )
 
 REFUSED = httpx2.ConnectError("connection refused")
@@ -97,6 +99,12 @@ async def test_a_server_that_never_answers_is_given_up(
 async def test_a_long_run_is_waited_for(autojump_clock: MockClock) -> None:
     agent = Agent(LATE, LATE, LATE, DONE, takes=TURN_TIMEOUT)
     assert await agent.client.post("/do") == {"result": "done"}
+
+
+async def test_the_token_is_not_in_the_repr() -> None:
+    async with open_client("http://agent", "s3cret") as client:
+        assert "s3cret" not in repr(client)
+    assert "s3cret" not in repr(approvals_process._Work("http://agent", "s3cret", "", {}, as_json=False))
 
 
 async def test_a_refusal_is_told_at_once(autojump_clock: MockClock) -> None:
