@@ -92,7 +92,13 @@ class ChatConversation:
 
     async def _show_passing(self, frame: Json) -> None:
         match frame:
-            case {"type": "model.delta", "key": key, "attempt": attempt, "text": text, "node": node}:
+            case {
+                "type": "model.delta",
+                "key": str(key),
+                "attempt": int(attempt),
+                "text": str(text),
+                "node": str(node),
+            }:
                 if (piece := self._texts.piece(key, attempt, text)) is not None:
                     await self._write(node, piece.text, piece.begins)
             case {"type": "tool.progress", "message": message, "node": node, "tool": tool}:

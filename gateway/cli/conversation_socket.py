@@ -23,7 +23,8 @@ Json: TypeAlias = dict[str, Any]
 
 RECONNECTS = Backoff(first=0.2, limit=10.0, jitter=0.5, healthy=5.0)
 SILENCE = 45.0
-"""Seconds without a frame after which the connection counts as lost; a heartbeat comes every 15."""
+"""Seconds without a frame after which the connection counts as lost. The server sends a heartbeat after 15
+seconds of silence."""
 MAX_FRAME = 64 * 2**20
 """Bytes."""
 QUEUE = 64
@@ -85,12 +86,14 @@ class ConversationSocket:
                 while True:
                     with trio.fail_after(SILENCE):
                         message = await socket.get_message()
-                    if (told := self._read(orjson.loads(message))) is not None:
+                    if (told := self._read(message)) is not None:
                         await take_in(told)
         except* trio_websocket.ConnectionClosed as group:
             failure = self._closed(_first(group).reason)
         except* trio_websocket.ConnectionRejected as group:
             failure = self._rejected(_first(group))
+        except* ServerError as group:
+            failure = _first(group)
         except* TlsUnusable as group:
             failure = ServerError(str(_first(group)), status=400)
         except* (trio.TooSlowError, OSError) as group:
@@ -124,14 +127,24 @@ class ConversationSocket:
                 max_message_size=MAX_FRAME,
             )
 
-    def _read(self, frame: Json) -> Event | Passing | None:
-        if "seq" not in frame:
-            return None if frame["type"] == "heartbeat" else Passing(frame)
-        if frame["seq"] <= self.after:
-            return None
-        self.after = frame["seq"]
-        at = datetime.fromisoformat(frame["at"]).timestamp()
-        return Event(self.conversation, self.after, frame["type"], at, frame.get("body") or {})
+    def _read(self, message: str | bytes) -> Event | Passing | None:
+        try:
+            frame: Any = orjson.loads(message)
+            match frame:
+                case {"seq": int(seq)} if seq <= self.after:
+                    return None
+                case {"seq": int(seq), "type": str(type), "at": str(at)}:
+                    body = dict(frame.get("body") or {})
+                    event = Event(self.conversation, seq, type, datetime.fromisoformat(at).timestamp(), body)
+                    self.after = seq
+                    return event
+                case {"type": "heartbeat"}:
+                    return None
+                case {"type": str()} if "seq" not in frame:
+                    return Passing(frame)
+        except (ValueError, TypeError, OverflowError):
+            pass
+        raise ServerError(f"a frame of {self.client.url} is malformed", status=400)
 
     def _closed(self, reason: trio_websocket.CloseReason | None) -> ServerError | None:
         match LOST if reason is None else reason.code:

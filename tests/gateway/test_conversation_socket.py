@@ -28,13 +28,13 @@ def event(seq: int) -> dict[str, Any]:
     return {"conversation_id": ID, "seq": seq, "type": "message.added", "at": at, "body": {"text": str(seq)}}
 
 
-def sends(*frames: dict[str, Any], code: int = 1001) -> Connection:
+def sends(*frames: dict[str, Any] | str | bytes, code: int = 1001) -> Connection:
     """Send the frames and close."""
 
     async def connection(request: WebSocketRequest) -> None:
         socket = await request.accept()
         for frame in frames:
-            await socket.send_message(json.dumps(frame))
+            await socket.send_message(json.dumps(frame) if isinstance(frame, dict) else frame)
         await socket.aclose(code, "why")
 
     return connection
@@ -148,3 +148,30 @@ async def test_a_refusal_ends_it(connection: Connection, error: str) -> None:
     assert (found, paths) == ([], [asked(0)])
     assert said is not None
     assert error in said
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{",
+        b"\xff",
+        "[1]",
+        "null",
+        "{}",
+        '{"type": 1}',
+        '{"seq": 1}',
+        {**event(1), "seq": "1"},
+        {**event(1), "seq": None},
+        {**event(1), "at": "yesterday"},
+        {**event(1), "at": "0001-01-01"},
+        {**event(1), "at": 1},
+        {**event(1), "type": None},
+        {**event(1), "body": [1]},
+    ],
+    ids=str,
+)
+async def test_a_malformed_frame_ends_it(frame: dict[str, Any] | str | bytes) -> None:
+    found, paths, _, said = await followed(sends(frame))
+    assert (found, paths) == ([], [asked(0)])
+    assert said is not None
+    assert said.startswith("a frame of http://127.0.0.1:")
