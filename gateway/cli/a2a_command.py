@@ -108,7 +108,7 @@ def _url(text: str) -> str:
         origin_of(text)
         urlsplit(text)
     except ValueError:
-        raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080") from None
+        raise argparse.ArgumentTypeError("not a valid address; example: http://127.0.0.1:8080") from None
     return text
 
 

@@ -171,7 +171,11 @@ class Chat:
         return None
 
     async def _ask(self, request: Callable[..., Awaitable[Json]], path: str, **options: Any) -> Json:
-        """The answer to a request. Ctrl-C gives the request up, Ctrl-D leaves the chat. Raises ServerError."""
+        """The answer to a request. Ctrl-C gives the request up, Ctrl-D leaves the chat.
+
+        Raises:
+            ServerError: there is no answer.
+        """
         answer: Json | None = None
         failure = ServerError("the request was given up")
 
@@ -222,7 +226,7 @@ class Chat:
     def _show_history(self, limit: int | None) -> None:
         entries = [] if self.current is None else list(self.current.log.entries)
         if limit is not None and len(entries) > limit:
-            self.terminal.tell("/history shows what was before", "quiet")
+            self.terminal.tell("/history shows earlier messages", "quiet")
         for is_message, text in entries[-(limit or len(entries)) :]:
             if is_message:
                 self.terminal.tell(f"> {text}", "question")

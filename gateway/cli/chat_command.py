@@ -10,7 +10,7 @@ from .options import WRONG, add_token_option, add_url_option, token_of
 
 _EPILOG = (
     "Ctrl-C cancels the run, Ctrl-D leaves; a run that was not cancelled goes on without you. Exit codes: 0 "
-    "you left, 1 the agent cannot be reached or refuses, 2 wrong usage, 143 terminated."
+    "the chat was closed, 1 the agent cannot be reached or refuses, 2 wrong usage, 143 terminated."
 )
 
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
             raise ValueError("it needs a terminal; `stopgo run` and `stopgo approvals` do not")
         if os.environ.get("TERM", "dumb") == "dumb":
-            raise ValueError("it needs a terminal that can move its cursor; TERM names its kind")
+            raise ValueError("TERM must name a terminal with cursor control")
     except ValueError as error:
         print(f"{args.command.prog}: {error}", file=sys.stderr)
         return WRONG

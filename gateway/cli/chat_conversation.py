@@ -50,7 +50,7 @@ class ChatConversation:
     _posts: int = 0
     """Messages and decisions under way."""
     _expected: int = 0
-    """The seq of the last event that an answer tells of."""
+    """Highest `last_seq` in the answers received so far."""
     _own: str | None = None
     """The message that was typed here and is not in the log yet."""
     _typing: trio.CancelScope | None = None

@@ -46,7 +46,7 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
                 expires = None if asked.expires is None else timestamp(asked.expires)
                 person.tell(asked.all_of(expires))
             case NotUnderstood():
-                person.tell("That is none of the answers.", "bad")
+                person.tell("That is not a valid answer.", "bad")
             case other:
                 assert_never(other)
     return None

@@ -29,7 +29,7 @@ def _url(text: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise argparse.ArgumentTypeError("it is no address like http://127.0.0.1:8080")
+        raise argparse.ArgumentTypeError("not a valid address; example: http://127.0.0.1:8080")
     return text.rstrip("/")
 
 
@@ -47,7 +47,7 @@ def token_of(args: argparse.Namespace) -> str | None:
     if not token:
         raise ValueError(f"the environment variable {args.token_env} is not set")
     if not re.fullmatch("[!-~]+", token):
-        raise ValueError(f"the environment variable {args.token_env} is no token")
+        raise ValueError(f"the environment variable {args.token_env} does not contain a valid token")
     return token
 
 

@@ -10,7 +10,7 @@ from .undumpable import make_undumpable
 
 _EPILOG = (
     "Progress goes to stderr, the answer alone to stdout; at a terminal texts are shown while they come. "
-    "What asks is decided at the terminal. Exit codes: 0 finished, 1 failed, 2 wrong configuration or "
+    "Approvals are decided at the terminal. Exit codes: 0 finished, 1 failed, 2 wrong configuration or "
     "message, 3 waits for a decision, 130 cancelled."
 )
 

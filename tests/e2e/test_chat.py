@@ -434,10 +434,10 @@ def test_one_conversation_after_the_other(chat: Chat, serve: Serve, scripted: Pa
             1,
             "no agent answers at http://127.0.0.1:1: connection refused",
         ),
-        (["--url", "http://me:secret@127.0.0.1"], {}, 2, "it is no address like"),
+        (["--url", "http://me:secret@127.0.0.1"], {}, 2, "not a valid address; example: "),
         (["--conversation", "x"], {}, 1, "none of the recent conversations has an id that begins with 'x'"),
         (["--token-env", "NOT_SET"], {}, 2, "NOT_SET is not set"),
-        ([], {"TERM": "dumb"}, 2, "needs a terminal that can move its cursor"),
+        ([], {"TERM": "dumb"}, 2, "TERM must name a terminal with cursor control"),
     ],
 )
 def test_a_chat_that_cannot_begin(

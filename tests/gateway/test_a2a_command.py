@@ -326,9 +326,9 @@ def test_an_agent_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["card", "ftp://x"], "URL: it is no address"),
-        (["card", "http://user@x"], "URL: it is no address"),
-        (["card", "http://x:99999"], "URL: it is no address"),
+        (["card", "ftp://x"], "URL: not a valid address"),
+        (["card", "http://user@x"], "URL: not a valid address"),
+        (["card", "http://x:99999"], "URL: not a valid address"),
         (["card", "http://x", "--header", KEY], "--header: it is no header like"),
         (["card", "http://x", "--header", f"X Y: {KEY}"], "--header: it is no header like"),
         (["card", "http://x", "--header", f"X: {KEY}\n{KEY}"], "--header: it is no header like"),
@@ -340,7 +340,10 @@ def test_an_agent_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> No
             ["send", "http://x", "hi", "--token-env", "NO_TOKEN"],
             "the environment variable NO_TOKEN is not set",
         ),
-        (["send", "http://x", "hi", "--token-env", "TWO"], "the environment variable TWO is no token"),
+        (
+            ["send", "http://x", "hi", "--token-env", "TWO"],
+            "the environment variable TWO does not contain a valid token",
+        ),
         (
             ["send", "http://x", "hi", "--token-env", "GOOD", "--header", f"Authorization: {KEY}"],
             "--token-env does not go with an Authorization header",
@@ -376,7 +379,7 @@ def test_a_yes_goes_to_the_agent(start: Start, keeper: Served) -> None:
     run.see(QUESTION)
     [asked] = keeper.pending
     run.type("perhaps")
-    run.see("none of the answers")
+    run.see("not a valid answer")
     run.reply("?", QUESTION)
     run.see(f"approval: {asked['uuid']}")
     run.reply("y", QUESTION)

@@ -163,7 +163,7 @@ def test_arguments_are_edited_until_they_fit(start: Start, resources: Resources)
     run = start(EXAMPLES / "simple.yaml", "add lamp with value 3")
 
     run.reply("perhaps")
-    run.see("That is none of the answers")
+    run.see("That is not a valid answer")
     run.reply("?")
     run.see("why it asks: destructiveHint: true")
     run.see('"name": "lamp"')
@@ -218,7 +218,7 @@ def test_a_checkpoint_has_no_arguments_to_edit(start: Start, resources: Resource
     run.see("by-kind: picks restock")
     run.see("There are 0 resources. Fill up to 3?")
     run.reply("e", r"Go on\? .* >")
-    run.see("none of the answers")
+    run.see("not a valid answer")
     run.reply("y", r"Go on\? .* >")
     run.see("filler: exits the loop")
 
@@ -297,7 +297,7 @@ def test_what_came_of_a_lost_call_is_asked(
     run.see("nobody knows what came of it")
     run.see("OUTCOME UNKNOWN")
     run.reply("y", r"r: retry, .* >")
-    run.see("none of the answers")
+    run.see("not a valid answer")
     for answer in answers:
         run.reply(answer, r"r: retry, .* >")
 
