@@ -263,18 +263,19 @@ async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int)
 
 
 @pytest.mark.parametrize(
-    "rest",
+    ("rest", "status"),
     [
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n",
-        b"Sec-WebSocket-Version: 13\r\n\r\n",
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nearly",
+        (b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n", 426),
+        (b"Sec-WebSocket-Version: 13\r\n\r\n", 400),
+        (b"Sec-WebSocket-Key: short\r\nSec-WebSocket-Version: 13\r\n\r\n", 400),
+        (b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nearly", 400),
     ],
 )
-async def test_a_handshake_that_is_none_ends_its_connection(raw: Any, rest: bytes) -> None:
+async def test_a_handshake_that_is_none_ends_its_connection(raw: Any, rest: bytes, status: int) -> None:
     stream = await raw(
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" + rest
     )
-    assert (await whole_answer(stream)).startswith(b"HTTP/1.1 400 ")
+    assert (await whole_answer(stream)).startswith(b"HTTP/1.1 %d " % status)
 
 
 GET = b"GET /health HTTP/1.1\r\n"

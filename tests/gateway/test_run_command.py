@@ -20,6 +20,8 @@ from tests.gateway.screen import Screen
 from tests.gateway.telling_model import telling_model
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.streams
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "testdata" / "examples"
 STOPGO = Path(sys.executable).with_name("stopgo")
