@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractContextManager, aclosing
-from typing import get_args
 
 import attrs
 
@@ -16,19 +15,18 @@ from ..actors.common.errors import AgentError
 from ..actors.conversation.watch import Watched
 from ..actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS
 from ..actors.log.events import CONVERSATION_DELETED, TYPES
-from ..actors.log.head import Status
 from ..runtime.journal.protocol import Event
 from .frames import as_message, as_sse
 from .http import query, sse
 from .http.event_stream import StreamBody, stream_reply
-from .http.quart_app import Watch
+from .http.quart_app import SocketView
 from .http.request import Request
 from .http.responses import Reply, View
 from .http.web_socket import STOPS, Socket
+from .views import STATUSES
 
 RETRY = 1.0
 """Seconds after which a client whose stream ended comes back."""
-STATUSES: tuple[Status, ...] = get_args(Status)
 FRAME_TYPES = (*TYPES, CONVERSATION_DELETED, MODEL_DELTA, TOOL_PROGRESS)
 TYPE_FILTERS = (*FRAME_TYPES, *dict.fromkeys(f"{name.partition('.')[0]}.*" for name in FRAME_TYPES))
 
@@ -41,7 +39,7 @@ class Live:
         """By id of the operation."""
         return {"followConversation": self.follow, "watchEvents": self.watch}
 
-    def sockets(self) -> Mapping[str, Watch]:
+    def sockets(self) -> Mapping[str, SocketView]:
         """By id of the operation."""
         return {"followConversationSocket": self.follow_socket, "watchEventsSocket": self.watch_socket}
 

@@ -89,3 +89,12 @@ async def hold_async(response: httpx2.Response) -> None:
 
 def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("Content-Type") == "application/json" and response.request.method != "HEAD"
+
+
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+"""The headers of a websocket's handshake."""

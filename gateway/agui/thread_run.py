@@ -44,7 +44,7 @@ _REFUSED = frozenset({"decision_required", "denied_by_policy", "invalid_argument
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """What a request says beside its body."""
+    """The parts of a request beside its body."""
 
     session_id: str
     token: str | None = attrs.field(default=None, repr=False)

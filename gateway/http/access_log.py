@@ -22,7 +22,7 @@ access = logging.getLogger("stopgo.access")
 
 
 class ServerLog(Logger):
-    """What Hypercorn calls when a request is over, answered or not."""
+    """The log of Hypercorn, which it calls when a request is over, answered or not."""
 
     async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
         status = int(response["status"]) if response is not None else None

@@ -126,7 +126,7 @@ class Connection:
             self._nursery.start_soon(self._protocol.beat)
 
     def hold(self) -> None:
-        """See `Wire`."""
+        """See `RequestConnection`."""
         self._holding = True
 
     async def spawn_app(
@@ -145,11 +145,11 @@ class Connection:
 
     @property
     def draining(self) -> bool:
-        """See `Wire`."""
+        """See `RequestConnection`."""
         return self._context.terminated.is_set()
 
     def write_last(self, data: bytes) -> None:
-        """See `Wire`."""
+        """See `RequestConnection`."""
         with suppress(OSError):
             self._write_now(data)
 

@@ -7,7 +7,7 @@ Quart makes a request of what Hypercorn hands over, and finds its route. From th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from hypercorn.typing import (
     ASGIReceiveCallable,
@@ -37,7 +37,7 @@ from .request import SESSION_HEADER, Request, current
 from .responses import SAFE_HEADERS, Reply, View, nothing
 from .web_socket import Socket
 
-Watch = Callable[..., Awaitable[None]]
+SocketView: TypeAlias = Callable[..., Awaitable[None]]
 """Serves one websocket; takes the socket and the variables of its path."""
 
 _NO_SESSION = NullSession()
@@ -102,7 +102,7 @@ class Application(QuartTrio):
         super().__init__(name, static_folder=None)
         self.allowed = allowed
         self._views: dict[str, View] = {}
-        self._sockets: dict[str, Watch] = {}
+        self._sockets: dict[str, SocketView] = {}
         self.url_map.merge_slashes = False  # a redirect to a tidied path would be HTML
 
     def add(self, path: str, id: str, view: View, methods: list[str]) -> None:
@@ -110,9 +110,9 @@ class Application(QuartTrio):
         self._views[id] = view
         self.url_map.add(Rule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
 
-    def add_socket(self, path: str, id: str, watch: Watch) -> None:
+    def add_socket(self, path: str, id: str, view: SocketView) -> None:
         """Serve websockets at a path."""
-        self._sockets[id] = watch
+        self._sockets[id] = view
         self.url_map.add(Rule(_rule(path), endpoint=id, websocket=True))
 
     async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:

@@ -30,22 +30,23 @@ from hypercorn.typing import (
 from .access_log import ANSWERED, log_request
 from .errors import STOPPED, bare_error
 from .http_protocol import CLOSE_GRACE, HEARTBEAT_INTERVAL
+from .web_socket import STOPS
 
 log = logging.getLogger(__name__)
 
 BODY_TIMEOUT = 60.0
 """Seconds a request's body may take to arrive, for an application that asks for it."""
 BODY_GRACE = 5.0
-"""Seconds an answer waits for the rest of a request's body that nobody has asked for."""
+"""Seconds an answer waits for the rest of a request's body that the application did not read."""
 MAX_UNWANTED = 2**24
-"""Bytes of it that it waits for at most."""
+"""Maximum number of bytes of it to wait for."""
 BODY_GIVEN_UP = (408, 413)
 """Answers that say that the rest of the body is not wanted any more."""
 MAX_QUEUED = 10
 """Pieces of a body that wait for the application."""
 
 
-class Wire(Protocol):
+class RequestConnection(Protocol):
     """The connection, as far as a request needs it."""
 
     beats_at: float
@@ -68,7 +69,7 @@ class RequestTask:
 
     def __init__(
         self,
-        connection: Wire,
+        connection: RequestConnection,
         scope: HTTPScope | WebsocketScope,
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> None:
@@ -104,7 +105,8 @@ class RequestTask:
                 self._stopped()
         if self._goodbye and not self._answered:
             with trio.move_on_after(CLOSE_GRACE):  # a client that does not read is cut off
-                await self._send({"type": "websocket.close", "code": 1001, "reason": "shutting down"})
+                code, reason = STOPS
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})
         await self._send(None)
         del self._send  # breaks a reference cycle
 
@@ -134,7 +136,7 @@ class RequestTask:
         if message["type"] == "http.request":
             if not message["more_body"]:
                 self._arrived.set()
-            if self._status:  # nobody reads it any more
+            if self._status:  # the application does not read it any more
                 self._unwanted += len(message["body"])
                 if self._unwanted > MAX_UNWANTED:
                     self._arrived.set()

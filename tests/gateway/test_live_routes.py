@@ -22,15 +22,10 @@ from stopgo.gateway.http.http_connection import Connection
 from stopgo.gateway.http.http_protocol import HEARTBEAT_INTERVAL
 from stopgo.gateway.http.http_server import Server
 from stopgo.runtime.journal.protocol import NewEvent
+from tests.contract import HANDSHAKE
 
 pytestmark = pytest.mark.repeat(3)
 
-HANDSHAKE = {
-    "Connection": "Upgrade",
-    "Upgrade": "websocket",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-}
 PATH = f"/conversations/{ex.CONVERSATION_ID}/ws"
 
 

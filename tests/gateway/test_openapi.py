@@ -24,6 +24,7 @@ from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.system_routes import docs_page
 from stopgo.gateway.wire.declaration import Shape
 from stopgo.gateway.wire.shape_schema import schema
+from tests.contract import HANDSHAKE
 
 WITHOUT_EXAMPLE = {"deleteConversation", "getDocs", "getOpenApi"}
 
@@ -87,14 +88,6 @@ def test_every_example_fits_its_schema(content: Any) -> None:
         check(json.loads(data[1]), content["schema"])
     else:
         check(content["example"], content["schema"])
-
-
-HANDSHAKE = {
-    "Connection": "Upgrade",
-    "Upgrade": "websocket",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-}
 
 
 def called(operation: Operation) -> dict[str, Any]:
