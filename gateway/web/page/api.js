@@ -1,0 +1,64 @@
+// Requests to the agent. Every change carries an idempotency key, so it can be repeated after a lost answer.
+
+import { parse, stringify } from "./exact_json.js";
+
+const RETRIES = [500, 1500, 4000]; // milliseconds before each repetition
+
+/** A refusal of the agent (`code`, `status`, `body`), or `code` "unreachable" without one. */
+export class ApiError extends Error {
+  constructor(status, code, message, body = {}) {
+    super(message);
+    Object.assign(this, { status, code, body, hint: body.hint });
+  }
+}
+
+let token = null; // a bearer token, in the memory of this page only
+
+export function useToken(text) {
+  token = text || null;
+}
+
+export function get(path, signal) {
+  return request("GET", path, undefined, {}, signal);
+}
+
+/** `key`: the idempotency key; keep it when the same change is sent again. */
+export function post(path, body = {}, { key = crypto.randomUUID(), prefer } = {}) {
+  const headers = { "Idempotency-Key": key, "Content-Type": "application/json" };
+  if (prefer) headers.Prefer = prefer;
+  return request("POST", path, stringify(body), headers);
+}
+
+export function remove(path) {
+  return request("DELETE", path);
+}
+
+async function request(method, path, body, headers = {}, signal = undefined) {
+  if (token) headers.Authorization = `Bearer ${token}`;
+  for (const wait of [...RETRIES, null]) {
+    let answer, text;
+    try {
+      answer = await fetch(path, { method, body, headers, signal, cache: "no-store" });
+      text = await answer.text();
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      if (wait === null) throw new ApiError(0, "unreachable", "The agent cannot be reached. Nothing is lost; try again.");
+    }
+    if (answer && ![502, 503, 504].includes(answer.status)) return result(answer, text);
+    if (answer && (wait === null || path === "/health/ready")) return result(answer, text);
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+function result(answer, text) {
+  let body = null;
+  try {
+    body = text ? parse(text) : null;
+  } catch {
+    throw new ApiError(answer.status, "not_json", `The agent answered ${answer.status} with something that is not JSON.`);
+  }
+  if (!answer.ok && !(answer.status === 503 && body?.mcp_servers)) {
+    throw new ApiError(answer.status, body?.code ?? "error", body?.error ?? `The agent answered ${answer.status}.`, body ?? {});
+  }
+  return body;
+}

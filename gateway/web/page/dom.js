@@ -1,0 +1,28 @@
+// Elements from code. Nothing on the page is made from text: no innerHTML, no style attributes.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An HTML element. An attribute that is null, undefined or false is left out; `on*` functions become listeners. */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element, with the same rules. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** One of the icons of `index.html`, hidden from assistive technology: a word always stands beside it. */
+export function icon(name, extra = "") {
+  return svg("svg", { class: `i ${extra}`, "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}

@@ -1,0 +1,79 @@
+// JSON whose numbers survive. JavaScript's own numbers lose digits beyond 2^53, and turn 1.0 into 1.
+// A number that would not be written back as it was read becomes an `Exact`, which keeps its text.
+
+export class Exact {
+  constructor(text) {
+    this.text = text;
+  }
+  toString() {
+    return this.text;
+  }
+}
+
+/** Raises a SyntaxError for text that is not JSON. */
+export function parse(text) {
+  JSON.parse(text); // the grammar, with the browser's own message; below it holds
+  let at = 0;
+  const TOKEN = /\s*("(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s[\]{}:,"]+)/y;
+  const next = () => {
+    TOKEN.lastIndex = at;
+    const found = TOKEN.exec(text);
+    at = TOKEN.lastIndex;
+    return found[1];
+  };
+  const peek = () => {
+    const before = at;
+    const token = next();
+    at = before;
+    return token;
+  };
+  const value = (token) => {
+    if (token === "{") {
+      const made = {};
+      while (peek() !== "}") {
+        const name = JSON.parse(next());
+        next(); // the colon
+        Object.defineProperty(made, name, { value: value(next()), enumerable: true, writable: true, configurable: true });
+        if (peek() === ",") next();
+      }
+      next();
+      return made;
+    }
+    if (token === "[") {
+      const made = [];
+      while (peek() !== "]") {
+        made.push(value(next()));
+        if (peek() === ",") next();
+      }
+      next();
+      return made;
+    }
+    const plain = JSON.parse(token);
+    return typeof plain === "number" && String(plain) !== token ? new Exact(token) : plain;
+  };
+  return value(next());
+}
+
+/** JSON text. With `indent`, objects and arrays are spread over lines. */
+export function stringify(value, indent = 0, depth = 0) {
+  if (value instanceof Exact) return value.text;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const list = Array.isArray(value);
+  const parts = list
+    ? value.map((item) => stringify(item, indent, depth + 1))
+    : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${indent ? " " : ""}${stringify(item, indent, depth + 1)}`);
+  const [open, close] = list ? "[]" : "{}";
+  if (!parts.length) return open + close;
+  if (!indent) return open + parts.join(",") + close;
+  const pad = " ".repeat(indent * (depth + 1));
+  return `${open}\n${pad}${parts.join(`,\n${pad}`)}\n${" ".repeat(indent * depth)}${close}`;
+}
+
+/** Whether two values are the same JSON, with the order of names ignored. */
+export function equal(a, b) {
+  if (a instanceof Exact || b instanceof Exact) return String(a) === String(b) && typeof a !== "string" && typeof b !== "string";
+  if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]));
+}

@@ -1,0 +1,94 @@
+// Live events over websockets that come back by themselves.
+
+import { parse } from "./exact_json.js";
+
+const SILENCE = 40_000; // milliseconds without a frame, heartbeats included, after which a connection counts as lost
+const LONGEST = 8_000; // milliseconds between two attempts to connect
+
+/** The events of one conversation: all that are stored, then those that follow.
+ *
+ * `events` has the stored frames in order, each once. Listeners get `{events, deltas}` with the new frames of each
+ * kind; `state` is "connecting", "live", "lost", "deleted" or "missing". */
+export class Feed extends EventTarget {
+  constructor(id) {
+    super();
+    this.id = id;
+    this.events = [];
+    this.state = "connecting";
+    this.link = new Link(
+      () => `/conversations/${encodeURIComponent(id)}/ws?deltas=true&after=${this.events.at(-1)?.seq ?? 0}`,
+      (frames) => this.#take(frames),
+      (state) => this.#become(state),
+    );
+  }
+
+  close() {
+    this.link.close();
+  }
+
+  #take(frames) {
+    const events = [], deltas = [];
+    for (const frame of frames) {
+      if (frame.seq === undefined) deltas.push(frame);
+      else if (frame.type === "conversation.deleted") this.#become("deleted");
+      else if (frame.seq > (this.events.at(-1)?.seq ?? 0)) {
+        this.events.push(frame);
+        events.push(frame);
+      }
+    }
+    this.dispatchEvent(new CustomEvent("frames", { detail: { events, deltas } }));
+  }
+
+  #become(state) {
+    if (this.state === "deleted") return;
+    this.state = state;
+    if (state === "deleted") this.close();
+    this.dispatchEvent(new CustomEvent("state", { detail: state }));
+  }
+}
+
+/** One websocket, opened again whenever it ends. Frames that arrive together are handed over together. */
+export class Link {
+  constructor(path, take, become) {
+    Object.assign(this, { path, take, become, closed: false, attempt: 0, waiting: [] });
+    this.#open();
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.socket?.close();
+  }
+
+  #open() {
+    const socket = (this.socket = new WebSocket(this.path()));
+    const heard = () => {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => socket.close(), SILENCE);
+    };
+    heard();
+    socket.onopen = () => {
+      this.attempt = 0;
+      this.become("live");
+    };
+    socket.onmessage = ({ data }) => {
+      heard();
+      if (!this.waiting.length) setTimeout(() => this.#hand(), 0);
+      this.waiting.push(parse(data));
+    };
+    socket.onclose = ({ code }) => {
+      clearTimeout(this.timer);
+      if (this.closed) return;
+      this.become(code === 1000 ? "deleted" : "lost");
+      if (code === 1000) return;
+      const wait = Math.min(LONGEST, 300 * 2 ** this.attempt++) * (0.5 + Math.random() / 2);
+      this.timer = setTimeout(() => this.#open(), wait);
+    };
+  }
+
+  #hand() {
+    const frames = this.waiting.filter((frame) => frame.type !== "heartbeat");
+    this.waiting = [];
+    if (frames.length && !this.closed) this.take(frames);
+  }
+}
