@@ -1,0 +1,100 @@
+// The approvals that wait for a person, over all conversations, kept up to date by the stream of all events.
+
+import { get } from "./api.js";
+
+const SETTLES = new Set(["approval.resolved", "approval.void", "approval.expired"]);
+const ONE_BY_ONE = 5; // more new ones than this at once are read as a list
+
+/** `pending`: the oldest first. "change" comes when it changed, "requested" has a new approval in `detail`. */
+export class ApprovalsStore extends EventTarget {
+  pending = [];
+  loaded = false;
+  #listeners = new Map();
+  #settled = new Set(); // what ended while a request was under way, whose answer may still have it as pending
+  #requests = 0;
+
+  constructor(live) {
+    super();
+    live.addEventListener("again", () => this.load());
+    live.addEventListener("frames", ({ detail }) => this.#take(detail));
+  }
+
+  /** Calls `fn` with each event that settles the approval. The result is a function that ends it. */
+  on(uuid, fn) {
+    if (!this.#listeners.has(uuid)) this.#listeners.set(uuid, new Set());
+    this.#listeners.get(uuid).add(fn);
+    return () => this.#listeners.get(uuid)?.delete(fn);
+  }
+
+  /** How many approvals of one conversation wait. */
+  count(conversation) {
+    return this.pending.filter((one) => one.conversation_id === conversation).length;
+  }
+
+  /** Reads all pages again. */
+  async load() {
+    const pages = [];
+    await this.#request(async () => {
+      let cursor;
+      do {
+        const query = new URLSearchParams({ state: "pending", limit: "200", ...(cursor && { cursor }) });
+        const page = await get(`/approvals?${query}`);
+        pages.push(...page.approvals);
+        cursor = page.next_cursor;
+      } while (cursor);
+      const fresh = this.loaded ? pages.filter((one) => !this.pending.some(({ uuid }) => uuid === one.uuid)) : [];
+      this.pending = pages.filter(({ uuid }) => !this.#settled.has(uuid));
+      this.loaded = true;
+      this.#changed(fresh.filter(({ uuid }) => !this.#settled.has(uuid)));
+    });
+  }
+
+  async #take(events) {
+    const requested = [];
+    const before = this.pending.length;
+    for (const event of events) {
+      if (event.type === "approval.requested") requested.push(event.body.id ?? event.body.uuid);
+      else if (SETTLES.has(event.type)) this.#settle(event);
+      else if (event.type === "conversation.deleted") {
+        this.pending = this.pending.filter((one) => one.conversation_id !== event.conversation_id);
+      }
+    }
+    if (this.pending.length !== before) this.#changed([]);
+    if (requested.length > ONE_BY_ONE) await this.load();
+    else await Promise.all(requested.map((uuid) => this.#add(uuid)));
+  }
+
+  #settle(event) {
+    const uuid = event.body.id;
+    if (this.#requests) this.#settled.add(uuid);
+    this.pending = this.pending.filter((one) => one.uuid !== uuid);
+    for (const fn of [...(this.#listeners.get(uuid) ?? [])]) fn(event);
+  }
+
+  async #add(uuid) {
+    await this.#request(async () => {
+      const { approval } = await get(`/approvals/${encodeURIComponent(uuid)}`);
+      const known = this.pending.some((one) => one.uuid === uuid);
+      if (approval.state !== "pending" || known || this.#settled.has(uuid)) return;
+      this.pending = [...this.pending, approval].sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+      this.#changed([approval]);
+    });
+  }
+
+  async #request(work) {
+    this.#requests += 1;
+    try {
+      await work();
+    } catch {
+      // The stream breaks too when the agent cannot be reached, and "again" repeats this.
+    } finally {
+      this.#requests -= 1;
+      if (!this.#requests) this.#settled.clear();
+    }
+  }
+
+  #changed(fresh) {
+    this.dispatchEvent(new Event("change"));
+    for (const approval of fresh) this.dispatchEvent(new CustomEvent("requested", { detail: approval }));
+  }
+}

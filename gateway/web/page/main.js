@@ -1,0 +1,118 @@
+// The frame of the page: which view the address asks for, what all views share, and the keys.
+
+import { get } from "./api.js";
+import { ApprovalsStore } from "./approvals_store.js";
+import { h } from "./dom.js";
+import { onKeys } from "./keys.js";
+import { Live } from "./live.js";
+import { connectionNotice, notifyOfApprovals } from "./notices.js";
+import { places, sidebar } from "./sidebar.js";
+
+const VIEWS = {
+  "": () => import("./conversation_view.js"),
+  conversations: () => import("./conversation_view.js"),
+  inbox: () => import("./inbox.js"),
+  approvals: () => import("./inbox.js"),
+  agent: () => import("./agent.js"),
+};
+const TITLES = { "": "New conversation", conversations: "Conversations", inbox: "Inbox", approvals: "Inbox", agent: "Agent" };
+
+const app = document.getElementById("app");
+const main = document.getElementById("main");
+const live = new Live();
+const approvals = new ApprovalsStore(live);
+const context = { agent: { name: "", tools: [], servers: [], models: [] }, approvals, live, navigate, announce, setTitle, side: null };
+let view = null, shown = 0, title = "";
+
+function navigate(hash) {
+  const address = hash.startsWith("#") ? hash : `#${hash}`;
+  if (location.hash === address) route();
+  else location.hash = address;
+}
+
+function announce(text) {
+  const region = document.getElementById("announce");
+  region.textContent = "";
+  setTimeout(() => (region.textContent = text), 50); // the same words twice are read twice
+}
+
+function setTitle(text = title) {
+  title = text;
+  const waiting = approvals.pending.length;
+  document.title = `${waiting ? `(${waiting}) ` : ""}${title}`;
+}
+
+/** What the address asks for. */
+function parsed() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
+  return { path: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query) };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+async function route() {
+  const wanted = parsed();
+  const place = wanted.path[0] ?? "";
+  app.dataset.place = place === "conversations" && wanted.path.length === 1 ? "list" : place || "new";
+  context.side.show(wanted);
+  bottom.show(wanted);
+  if (view?.place === place && view.update?.(wanted)) return;
+  const turn = ++shown;
+  view?.close?.();
+  view = null;
+  main.replaceChildren();
+  main.className = "main";
+  setTitle(TITLES[place] ?? "Not found");
+  if (!Object.hasOwn(VIEWS, place)) return void main.append(unknown());
+  let module;
+  try {
+    module = await VIEWS[place]();
+  } catch {
+    if (turn === shown) main.append(unloaded());
+    return;
+  }
+  if (turn !== shown) return; // the address has changed meanwhile
+  const made = await module.show(main, wanted, context);
+  if (turn !== shown) return void made?.close?.();
+  view = Object.assign(made ?? {}, { place });
+  if (document.activeElement === document.body) main.focus({ preventScroll: true });
+}
+
+const unknown = () =>
+  h("div", { class: "empty" }, h("h2", {}, "There is nothing at this address"), h("a", { href: "#/" }, "Begin a conversation"));
+
+const unloaded = () =>
+  h("div", { class: "empty" },
+    h("h2", {}, "This part of the page did not load"),
+    h("p", {}, "The agent may be restarting. Nothing is lost."),
+    h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Load again"));
+
+const bottom = places(document.getElementById("bottom"), context);
+context.side = sidebar(document.getElementById("side"), context);
+connectionNotice(document.getElementById("notices"), context);
+notifyOfApprovals(context);
+onKeys(context, () => view?.keys ?? {});
+approvals.addEventListener("change", () => setTitle());
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+window.addEventListener("hashchange", route);
+document.addEventListener("click", (event) => {
+  const tag = event.target.closest?.("a[href='#']");
+  if (tag) event.preventDefault();
+});
+
+try {
+  context.agent = await get("/page/agent");
+} catch {
+  context.agent.name = "The agent";
+}
+context.side.update();
+await route();

@@ -1,0 +1,72 @@
+// What the page says by itself: that the connection is lost, and, to people who asked for it, that an approval waits.
+
+import { h, icon } from "./dom.js";
+import { plural } from "./text.js";
+
+const QUIET = 1500; // milliseconds without a connection before the page says so
+const LONG = 15_000;
+const WANTED = "notify of approvals";
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+
+/** A quiet bar with what is still true while nothing arrives. */
+export function connectionNotice(place, { live, announce }) {
+  let timer;
+  function draw() {
+    clearTimeout(timer);
+    const lost = live.state !== "live" && Date.now() - live.since;
+    if (lost === false) {
+      if (place.firstChild) announce("Connected again.");
+      place.replaceChildren();
+      return;
+    }
+    if (lost >= QUIET) place.replaceChildren(bar(lost >= LONG));
+    if (lost < LONG) timer = setTimeout(draw, (lost < QUIET ? QUIET : LONG) - lost + 10);
+  }
+  function bar(long) {
+    const since = CLOCK.format(live.since);
+    const words = long
+      ? [h("strong", {}, `No agent at ${location.host}`), ` since ${since}. Start it with `, h("code", {}, "stopgo serve"),
+          "; what you typed is kept, and approvals stay as they are."]
+      : [h("strong", {}, "Reconnecting."), ` Shown as of ${since}. Nothing is lost, and what you send is tried again.`];
+    return h("div", { class: `banner${long ? " bad" : ""}` },
+      icon(long ? "alert" : "load", long ? "" : "spin"),
+      h("p", { class: "grow" }, words),
+      h("button", { class: "btn", type: "button", onclick: () => live.retry() }, "Try now"));
+  }
+  live.addEventListener("state", draw);
+  draw();
+}
+
+export const canNotify = () => "Notification" in window && Notification.permission !== "denied";
+
+export function notifying() {
+  return canNotify() && Notification.permission === "granted" && localStorage.getItem(WANTED) === "yes";
+}
+
+/** Asks the browser for permission the first time; only a button may call this. */
+export async function setNotifying(wanted) {
+  const granted = wanted && (await Notification.requestPermission()) === "granted";
+  localStorage.setItem(WANTED, granted ? "yes" : "no");
+  return granted;
+}
+
+/** A notification for each new approval, if the person is somewhere else and wanted it. */
+export function notifyOfApprovals({ approvals, navigate }) {
+  let waiting = [];
+  approvals.addEventListener("requested", ({ detail }) => {
+    if (!notifying() || document.hasFocus()) return;
+    if (!waiting.length) setTimeout(show, 300); // those of parallel branches come together
+    waiting.push(detail);
+  });
+  function show() {
+    const [first] = waiting;
+    const one = waiting.length === 1;
+    const title = one ? `${first.tool_name || "A question"} waits for you` : `${plural(waiting.length, "approval")} wait for you`;
+    const note = new Notification(title, { tag: one ? first.uuid : "approvals", icon: "/page/icon.svg" });
+    note.onclick = () => {
+      window.focus();
+      navigate(one ? `#/approvals/${first.uuid}` : "#/inbox");
+    };
+    waiting = [];
+  }
+}
