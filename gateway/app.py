@@ -15,10 +15,11 @@ from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
 from .system_routes import System, docs_page
+from .web.page_routes import Page
 
 
 def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | None = None) -> Application:
-    """Every route of the contract.
+    """Every route of the contract, and the page.
 
     Without `push`, A2A offers no push notifications.
     """
@@ -40,4 +41,5 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
         else:
             app.add(operation.path, operation.id, views[operation.id], [operation.method])
     A2A.of(agent, offered, push).add_to(app)
+    Page(agent).add_to(app)
     return app

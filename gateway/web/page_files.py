@@ -1,0 +1,63 @@
+"""The files of the page, read once: nothing of a request ever becomes a path on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+import attrs
+
+from ..http.etag import etag_of, has_it
+from ..http.request import Headers
+from ..http.responses import Reply
+
+_TYPES: Mapping[str, str] = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+"""Other files of the folder are not served."""
+_FIRST = "index.html"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+# The rule for navigations in `http/host_and_origin.py` counts on `frame-ancestors` and on the opener policy.
+_HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+@attrs.frozen
+class PageFile:
+    body: bytes
+    content_type: str
+    etag: str
+
+    def reply(self, asked: Headers) -> Reply:
+        """The file, or 304 for a client that has it."""
+        headers = {**_HEADERS, "ETag": self.etag}
+        if has_it(asked, self.etag):
+            return Reply(b"", 304, "", headers)
+        return Reply(self.body, content_type=self.content_type, headers=headers)
+
+
+@attrs.frozen
+class PageFiles:
+    first: PageFile
+    """The document; it loads the others."""
+    others: Mapping[str, PageFile]
+    """By name."""
+
+
+def read_page() -> PageFiles:
+    found: dict[str, PageFile] = {}
+    for entry in files("stopgo.gateway.web").joinpath("page").iterdir():
+        if content_type := _TYPES.get(entry.name.rpartition(".")[2]):
+            body = entry.read_bytes()
+            found[entry.name] = PageFile(body, content_type, etag_of(body))
+    return PageFiles(found.pop(_FIRST), found)
