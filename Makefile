@@ -15,7 +15,7 @@ RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers conformance a2a-tck setup clean
+.PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers page screenshots conformance a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -31,7 +31,9 @@ help:
 	@echo "make bench        measure"
 	@echo "make build        wheel and sdist into dist/"
 	@echo "make npm          tests with public tool servers, and clients of A2A and AG-UI (needs node)"
-	@echo "make npm-servers  public tool servers and clients of A2A and AG-UI into build/npm, for the tests (needs node)"
+	@echo "make npm-servers  public tool servers, clients of A2A and AG-UI, and what drives a browser into build/npm (needs node)"
+	@echo "make page         drive the page in a real browser (needs node and chromium)"
+	@echo "make screenshots  take the pictures of docs/images (needs node and chromium)"
 	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
 	@echo "make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
 	@echo "make reference    write the generated tables of docs/reference"
@@ -43,7 +45,7 @@ run: $(RUNTIME)
 
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
-FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams"
+FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page"
 HALF := e2e gateway
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
@@ -88,6 +90,14 @@ build: $(SETUP)
 
 npm: $(SETUP) npm-servers
 	@export STOPGO_NPM_DIR="$(ROOT)/build/npm"; $(PYTEST) "$(ROOT)/tests" -m npm $(ARGS)
+
+# Its unit tests need no browser, so they come first.
+page: $(SETUP) npm-servers
+	@node --test tests/page/unit/*.test.mjs
+	@export STOPGO_NPM_DIR="$(ROOT)/build/npm"; $(PYTEST) "$(ROOT)/tests/page" -m page -s $(ARGS)
+
+screenshots: $(SETUP) npm-servers
+	@STOPGO_NPM_DIR="$(ROOT)/build/npm" "$(BIN)/python" -m tests.page.screenshots docs/images $(ARGS)
 
 npm-servers: build/npm/.installed
 

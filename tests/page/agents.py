@@ -1,0 +1,49 @@
+"""Agents for the page to show, whose models are scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.chains import echo_server, written
+
+Json = dict[str, Any]
+
+
+def busy_agent(folder: Path) -> Path:
+    """A pipeline of three nodes: each message makes `EVENTS` events or so, with usage, tool calls and text."""
+    calls = [{"name": "echo", "arguments": {"text": f"part {number}"}} for number in range(8)]
+    usage = {"input_tokens": 900, "output_tokens": 60}
+    replies: list[Json] = [
+        {"when": {"call": 1}, "text": "I look at the parts.", "tool_calls": calls, "usage": usage},
+        {"when": {"call": 2}, "tool_calls": calls, "usage": usage},
+        {"text": "All parts were **looked at**, and they hold.", "usage": usage},
+    ]
+    nodes = [
+        {"type": "llm", "name": name, "prompt": "Work.", "output_key": name} for name in ("plan", "work", "check")
+    ]
+    agent = {"type": "sequential", "name": "line", "agents": nodes}
+    config: Json = {
+        "name": "busy",
+        "llm": {"model": "script:replies.yaml", "prices": {"input": 3, "output": 15}},
+        "mcp_servers": [echo_server("parts")],
+        "agent": agent,
+    }
+    del config["llm"]["prices"]
+    return written(folder, config, replies)
+
+
+def hostile_agent(folder: Path, text: str) -> Path:
+    """It says the text, calls a tool with it, and gets it as the result."""
+    calls = [{"name": "wipe", "arguments": {"text": text}}]
+    replies: list[Json] = [
+        {"when": {"call": 1}, "text": f"Before: {text}", "tool_calls": calls},
+        {"text": f"After: {text}"},
+    ]
+    config: Json = {
+        "name": "hostile",
+        "description": text,
+        "llm": {"model": "script:replies.yaml"},
+        "mcp_servers": [echo_server("echoes")],
+    }
+    return written(folder, config, replies)

@@ -1,0 +1,119 @@
+// Drives Chromium, told what to do line by line; `browser.py` writes the lines.
+//
+//     node driver.mjs [CHROMIUM]
+//
+// A line {"tab": NAME, "chain": [[METHOD, ...ARGUMENTS], ...]} calls methods of playwright, each on the result of the one
+// before, and the first on the page; {"tab", "order", "given"} carries out one of `orders`. The answer is {"value"}, or
+// {"error", "seen": what the page shows}. It ends when there are no more lines.
+
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const require = createRequire(join(process.env.STOPGO_NPM_DIR, "package.json"));
+const { chromium } = require("playwright-core");
+const UPNG = require("upng-js");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const PATIENCE = Number(process.env.STOPGO_PAGE_PATIENCE ?? 20) * 1000; // milliseconds until what should be seen is missed
+const browser = await chromium.launch({
+  executablePath: process.argv[2] ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--no-proxy-server", "--font-render-hinting=none"],
+});
+const tabs = new Map(); // by name: {page, context, complaints}
+
+/** A page must not reach elsewhere, ask by dialogs, or log errors: whatever does is a complaint. */
+function watch(page, home, complaints) {
+  const complain = (kind, text) => void complaints.push(`${kind}: ${text}`);
+  const away = (address) => !address.startsWith(home) && !/^(data|blob|about):/.test(address);
+  page.on("console", (message) => {
+    if (["error", "warning", "assert"].includes(message.type())) complain("console", message.text());
+  });
+  page.on("pageerror", (error) => complain("exception", error.stack ?? String(error)));
+  page.on("dialog", async (dialog) => {
+    complain("dialog", `${dialog.type()} ${dialog.message()}`);
+    await dialog.dismiss();
+  });
+  page.on("request", (request) => void (away(request.url()) && complain("request", request.url())));
+  page.on("websocket", (socket) => {
+    const address = socket.url().replace(/^ws/, "http");
+    if (away(address)) complain("websocket", socket.url());
+  });
+  page.on("popup", (popup) => complain("popup", popup.url()));
+}
+
+const orders = {
+  async open(name, { home, beside, ...options }) {
+    const context = beside ? tabs.get(beside).context : await browser.newContext(options);
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE);
+    const complaints = [];
+    watch(page, home, complaints);
+    tabs.set(name, { page, context, complaints });
+  },
+  async close(name) {
+    const { page, context } = tabs.get(name);
+    tabs.delete(name);
+    await page.close();
+    if (![...tabs.values()].some((tab) => tab.context === context)) await context.close();
+  },
+  complaints: (name) => tabs.get(name).complaints.splice(0),
+  async axe(name) {
+    const { page } = tabs.get(name);
+    await page.evaluate(axe);
+    const run = "axe.run(document, { resultTypes: ['violations'] })";
+    const { violations } = await page.evaluate(run);
+    return violations.map(({ id, impact, help, nodes }) => ({
+      id,
+      impact,
+      help,
+      nodes: nodes.map(({ html, failureSummary }) => `${html.slice(0, 300)} ${failureSummary}`),
+    }));
+  },
+  async picture(name, path) {
+    const { page } = tabs.get(name);
+    const image = UPNG.decode(await page.screenshot({ animations: "disabled", caret: "hide" }));
+    const colours = UPNG.encode(UPNG.toRGBA8(image), image.width, image.height, 128);
+    require("node:fs").writeFileSync(path, Buffer.from(colours));
+    return colours.byteLength;
+  },
+  /** What a script says of the page: milliseconds, mostly. */
+  measure: (name, script) => tabs.get(name).page.evaluate(script),
+};
+
+const regexes = (value) => {
+  if (value === null || typeof value !== "object") return value;
+  if ("regex" in value) return new RegExp(value.regex, value.flags);
+  if (Array.isArray(value)) return value.map(regexes);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, regexes(each)]));
+};
+
+async function follow(name, chain) {
+  let at = tabs.get(name).page;
+  for (const [method, ...given] of chain) {
+    at = typeof at[method] === "function" ? await at[method](...regexes(given)) : at[method];
+  }
+  return at === undefined || (at && typeof at === "object" && !Array.isArray(at)) ? null : at;
+}
+
+async function seen(name) {
+  try {
+    const { page } = tabs.get(name);
+    return `${page.url()}\n${await page.locator("body").ariaSnapshot({ timeout: 2000 })}`;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { tab, order, given, chain } = JSON.parse(line);
+  let answer;
+  try {
+    answer = { value: (await (order ? orders[order](tab, ...(given ?? [])) : follow(tab, chain))) ?? null };
+  } catch (error) {
+    answer = { error: String(error.message ?? error), seen: tab && tabs.has(tab) ? await seen(tab) : "" };
+  }
+  console.log(JSON.stringify(answer));
+}
+await browser.close();

@@ -1,0 +1,188 @@
+"""From the first visit to a call that was approved, changed or rejected (FR-027)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.chains import eventually
+
+from .browser import EXPECTED_OF_A_REFUSAL, Browser, Tab
+from .cutting_proxy import cutting_proxy
+from .steps import approve, conversation_of, message_box, say, tab_to
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Serve, Server
+
+pytestmark = pytest.mark.page
+
+BIG = 9007199254740993
+"""2^53 + 1: what JavaScript cannot count to."""
+
+
+@pytest.fixture
+def server(serve: Serve, tmp_path: Path) -> Server:
+    """The agent that comes with the package."""
+    return serve(tmp_path / "data")
+
+
+def decision_of(server: Server, uuid: str) -> dict[str, Any]:
+    def decided() -> Any:
+        return server.get(f"/approvals/{uuid}")["approval"].get("decision")
+
+    found: dict[str, Any] = eventually(decided)
+    return found
+
+
+def asked(server: Server, browser: Browser, message: str) -> tuple[str, Tab]:
+    """An approval that waits, and the tab that shows its conversation."""
+    uuid = server.ask_for(message)
+    id = server.get(f"/approvals/{uuid}")["approval"]["conversation_id"]
+    tab = browser.open(server.run.url, f"/#/conversations/{id}")
+    approve(tab).see()
+    return uuid, tab
+
+
+def test_from_the_first_visit_to_an_approved_call(server: Server, browser: Browser) -> None:
+    tab = browser.open(server.run.url)
+    tab.role("heading", re.compile("resource-manager")).see()
+    say(tab, "add lamp with value 3")
+
+    approve(tab).see()
+    tab.main.role("heading", re.compile("resources_add")).see()
+    tab.becomes_titled(r"^\(1\)")
+    assert server.resources() == {}
+    approve(tab).click()
+
+    tab.main.text(re.compile("Added lamp = 3")).see()
+    approve(tab).gone()
+    tab.becomes_titled(r"^(?!\()")
+    assert server.resources() == {("lamp", "3"): 1}
+    [conversation] = server.get("/conversations")["conversations"]
+    assert conversation["id"] == conversation_of(tab)
+    [approval] = conversation["approvals"]
+    assert "arguments" not in approval["decision"], "what was not changed is not sent"
+    tab.link(re.compile("add lamp with value 3")).see()
+
+
+def test_the_address_of_a_conversation_leads_back_to_it(server: Server, browser: Browser) -> None:
+    tab = browser.open(server.run.url)
+    say(tab, "list all resources")
+    tab.main.text("No resources.").see()
+    again = browser.open(server.run.url, tab.address)
+    again.main.text("No resources.").see()
+    again.reload()
+    again.main.text("No resources.").see()
+    say(again, "add chair with value 4")
+    approve(tab).see()
+    assert approve(again).see().count == 1
+
+
+@pytest.mark.parametrize("keys", [True, False], ids=["keys", "Tab alone"])
+def test_with_the_keyboard_only(server: Server, browser: Browser, keys: bool) -> None:
+    tab = browser.open(server.run.url)
+    message_box(tab).see()
+    tab_to(tab, message_box(tab))
+    tab.type("add lamp with value 3")
+    tab.press("Enter")
+    approve(tab).see()
+    if keys:
+        # No key acts while a text field has the focus.
+        tab.press("a")
+        assert not approve(tab).has_focus
+        tab.press("Escape", "a")
+        approve(tab).becomes(lambda where: where.has_focus, True)
+        assert server.resources() == {}, "a single key must not decide"
+    else:
+        tab_to(tab, approve(tab))
+    tab.press("Enter")
+    tab.main.text(re.compile("Added lamp = 3")).see()
+    assert server.resources() == {("lamp", "3"): 1}
+    # The focus is not lost with the button that had it: the next Tab does not begin at the top.
+    assert tab.focused() != "body"
+
+
+def test_a_number_beyond_javascript_survives_a_change_beside_it(server: Server, browser: Browser) -> None:
+    uuid, tab = asked(server, browser, f"add lamp with value {BIG}")
+    tab.main.text(str(BIG)).see()
+    tab.main.button("Approve with changes").click()
+    tab.main.label("name").fill("table")
+    tab.main.button("Send approval").click()
+
+    tab.main.text(re.compile(f"Added table = {BIG}")).see()
+    assert server.resources() == {("table", str(BIG)): 1}
+    assert decision_of(server, uuid)["arguments"] == {"name": "table", "value": BIG}
+
+
+def test_a_change_that_does_not_fit_is_refused_and_can_be_mended(server: Server, browser: Browser) -> None:
+    uuid, tab = asked(server, browser, "add lamp with value 3")
+    tab.allow(EXPECTED_OF_A_REFUSAL)
+    tab.main.button("Approve with changes").click()
+    tab.main.label("name").fill("")
+    tab.main.button("Send approval").click()
+    tab.main.text(re.compile("name")).see()
+    tab.main.role("alert").see()
+    assert server.get(f"/approvals/{uuid}")["approval"]["state"] == "pending"
+    tab.main.label("name").fill("shelf")
+    tab.main.button("Send approval").click()
+    tab.main.text(re.compile("Added shelf = 3")).see()
+
+
+def test_changes_can_be_given_up(server: Server, browser: Browser) -> None:
+    uuid, tab = asked(server, browser, "add lamp with value 3")
+    tab.main.button("Approve with changes").click()
+    tab.main.label("name").fill("table")
+    tab.main.button("Cancel").click()
+    approve(tab).click()
+    tab.main.text(re.compile("Added lamp = 3")).see()
+    assert "arguments" not in decision_of(server, uuid)
+
+
+def test_a_no_with_a_reason(server: Server, browser: Browser) -> None:
+    uuid, tab = asked(server, browser, "add lamp with value 3")
+    tab.main.button("Reject").click()
+    tab.main.label(re.compile("^Reason")).fill("not on Fridays")
+    tab.main.button("Send rejection").click()
+    tab.main.text(re.compile("not on Fridays")).see()
+    decision = decision_of(server, uuid)
+    assert (decision["approved"], decision["reason"]) == (False, "not on Fridays")
+    approve(tab).gone()
+    assert server.resources() == {}
+
+
+def test_tabs_agree(server: Server, browser: Browser) -> None:
+    uuid, tab = asked(server, browser, "add lamp with value 3")
+    other = browser.open(server.run.url, f"/#/approvals/{uuid}", beside=tab)
+    approve(other).see()
+    approve(tab).click()
+    approve(other).gone()
+    other.main.text(re.compile("approved", re.I)).see()
+    tab.main.text(re.compile("Added lamp = 3")).see()
+    assert server.resources() == {("lamp", "3"): 1}
+
+
+@pytest.mark.parametrize("second", ["Approve", "Reject"])
+def test_of_two_who_decide_at_once_the_second_hears_who_was_first(
+    server: Server, browser: Browser, second: str
+) -> None:
+    uuid, tab = asked(server, browser, "add lamp with value 3")
+    with cutting_proxy(server.run.url) as proxy:
+        late = browser.open(proxy.url, f"/#/approvals/{uuid}")
+        late.allow(EXPECTED_OF_A_REFUSAL)
+        approve(late).see()
+        proxy.hold()  # so the late one has not heard yet
+        approve(tab).click()
+        decision_of(server, uuid)
+        late.main.button(second).click()
+        if second == "Reject":
+            late.main.button("Send rejection").click()
+        proxy.release()
+        late.main.text(re.compile("first|already|before|somebody else", re.I)).see()
+        approve(late).gone()
+        late.close_now()
+    tab.main.text(re.compile("Added lamp = 3")).see()
+    assert server.resources() == {("lamp", "3"): 1}
+    assert decision_of(server, uuid)["approved"] is True

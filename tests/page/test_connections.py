@@ -1,0 +1,114 @@
+"""Reloads, lost connections and restarts in the middle lose nothing and double nothing (FR-027)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.e2e.chains import ended, eventually
+
+from .browser import EXPECTED_OF_A_LOST_SERVER, Browser, Tab
+from .cutting_proxy import cutting_proxy
+from .paused_model import paused_model
+from .steps import approve, conversation_of, say
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Serve, Server
+
+pytestmark = pytest.mark.page
+
+FIRST, SECOND = "The light was green, ", "and so I went."
+LOST = re.compile("connection|connect|reach", re.I)
+
+
+def shows_the_whole_story(tab: Tab, server: Server) -> None:
+    """Its chat has everything once, and its events are those of the journal."""
+    tab.main.text(FIRST + SECOND).see()
+    assert tab.main.text(re.compile(re.escape(FIRST))).count == 1
+    last = server.conversation(conversation_of(tab))["last_seq"]
+    events = tab.main.role("tab", re.compile("^Events"))
+    events.becomes(lambda where: re.sub(r"\D", "", where.content), str(last))
+
+
+def test_a_reload_in_the_middle_of_a_reply(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    with paused_model(tmp_path, FIRST, SECOND) as model:
+        server = serve(tmp_path / "data", config=model.config)
+        tab = browser.open(server.run.url)
+        say(tab, "tell me")
+        tab.main.text(re.compile(re.escape(FIRST.strip()))).see()
+
+        tab.reload()
+
+        tab.main.text("tell me", exact=True).see()
+        tab.main.button(re.compile("^Stop")).see()  # it says that the run goes on
+        model.go_on()
+        shows_the_whole_story(tab, server)
+        assert tab.main.text("tell me", exact=True).count >= 1
+        tab.reload()
+        shows_the_whole_story(tab, server)
+
+
+def test_a_connection_that_is_cut_in_the_middle(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    with paused_model(tmp_path, FIRST, SECOND) as model:
+        server = serve(tmp_path / "data", config=model.config)
+        with cutting_proxy(server.run.url) as proxy:
+            tab = browser.open(proxy.url)
+            tab.allow(EXPECTED_OF_A_LOST_SERVER)
+            say(tab, "tell me")
+            tab.main.text(re.compile(re.escape(FIRST.strip()))).see()
+
+            proxy.cut()
+            tab.role("status").with_text(LOST).see()
+            model.go_on()
+            ended(server, conversation_of(tab))
+            proxy.mend()
+
+            shows_the_whole_story(tab, server)
+            tab.role("status").with_text(LOST).gone()
+            say(tab, "again")
+            eventually(lambda: tab.main.text(FIRST + SECOND).count == 2)
+            tab.close_now()
+
+
+def test_a_question_outlives_the_server_and_is_answered_after(
+    serve: Serve, browser: Browser, tmp_path: Path
+) -> None:
+    server = serve(tmp_path / "data")
+    tab = browser.open(server.run.url)
+    tab.allow(EXPECTED_OF_A_LOST_SERVER)
+    say(tab, "add lamp with value 3")
+    approve(tab).see()
+    server.run.interrupt()
+    tab.role("status").with_text(LOST).see()
+    approve(tab).see()
+
+    server = serve(tmp_path / "data", port=urlsplit(server.run.url).port)
+
+    tab.role("status").with_text(LOST).gone()
+    assert approve(tab).count == 1
+    approve(tab).click()
+    tab.main.text(re.compile("Added lamp = 3")).see()
+    assert server.resources() == {("lamp", "3"): 1}
+
+
+def test_a_decision_whose_answer_is_lost_counts_once(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    uuid = server.ask_for("add lamp with value 3")
+    with cutting_proxy(server.run.url) as proxy:
+        tab = browser.open(proxy.url, f"/#/approvals/{uuid}")
+        tab.allow(EXPECTED_OF_A_LOST_SERVER)
+        approve(tab).see()
+        proxy.hold()
+        approve(tab).click()
+        eventually(lambda: server.get(f"/approvals/{uuid}")["approval"]["state"] == "decided")
+        proxy.cut()
+        proxy.release()
+        proxy.mend()
+        tab.main.text(re.compile("approved", re.I)).see()
+        assert tab.main.text(re.compile("was first|already", re.I)).count == 0, "its own decision came first"
+        tab.close_now()
+    eventually(lambda: server.resources() == {("lamp", "3"): 1})
