@@ -1,0 +1,332 @@
+// One turn of a conversation as lanes of bars. Model calls have no event at their beginning: they begin when the step
+// before them ended, so this keeps when each execution of a node could go on.
+
+import { lastStep, parseKey, withoutAttempt } from "./keys.js";
+import { lanesOf, stateOf } from "./lanes.js";
+
+export class Turn {
+  bars = new Map(); // by key
+  to = null;
+  state = "working"; // then "waits", "auth", "finished", "failed" or "cancelled"
+  pauses = [];
+  values = {}; // the session state so far
+  #ends = new Map(); // when executions ended
+  #failures = new Map(); // how often an execution failed and was tried again, and when
+  #iterationEnds = new Map();
+  #iterations = new Map(); // the highest iteration of loops
+  #routes = new Map(); // the choices of routers
+  #replies = new Map(); // the latest reply of each execution
+  #streams = new Map(); // model calls under way, by key
+  #resumed = 0;
+
+  constructor(body, tree, message, at) {
+    Object.assign(this, { number: body.turn, run: body.run, treeId: body.tree_id, message, from: at });
+    this.lanes = lanesOf(tree ?? { type: "llm", name: "agent" });
+    this.byPath = new Map(this.lanes.map((lane) => [lane.path, lane]));
+  }
+
+  // ------------------------------------------------------------------------------------------------- events
+
+  worked(frame, key, at) {
+    this.#goOn(at);
+    const { type, body } = frame;
+    const lane = this.#touch(key);
+    if (type === "tool.started") this.#toolStarted(lane, frame, at);
+    else if (type === "tool.finished" || type === "tool.unknown") this.#toolEnded(frame, at);
+    else if (type === "batch.finished") this.#replied(key.execution, key.call, at, false, true);
+    else if (type !== "step.finished") return;
+    else if (body.kind === "model") this.#model(lane, frame, key, at);
+    else if (body.kind === "call") this.#unsent(lane, frame, key, at);
+    else if (body.kind === "route") this.#routes.set(key.execution, { choice: body.choice, at });
+    else if (body.kind === "attempt") {
+      const base = withoutAttempt(key.execution);
+      this.#failures.set(base, { count: (this.#failures.get(base)?.count ?? 0) + 1, at });
+      this.#failures.set(key.execution + "!", { at });
+      if (lane) lane.attempts = (lane.attempts ?? 1) + 1;
+    } else if (body.kind === "node") this.#ended(lane, body, key.execution, at);
+  }
+
+  #touch(key) {
+    for (const found of key.execution.matchAll(/@(\d+)/g)) {
+      const above = key.execution.slice(0, found.index), number = Number(found[1]);
+      if (number > (this.#iterations.get(above) ?? 0)) this.#iterations.set(above, number);
+    }
+    const lane = this.byPath.get(key.path);
+    for (let each = lane; each && !each.touched; each = each.parent) each.touched = true;
+    return lane;
+  }
+
+  #add(lane, bar) {
+    if (!lane || this.bars.has(bar.id)) return this.bars.get(bar.id);
+    Object.assign(bar, { turn: this.number, path: lane.path, node: lane.name });
+    this.bars.set(bar.id, bar);
+    lane.bars.push(bar);
+    lane.open.add(bar);
+    if (bar.to !== null) lane.open.delete(bar);
+    return bar;
+  }
+
+  #close(bar, at, word, failed = false) {
+    if (!bar || bar.to !== null) return;
+    Object.assign(bar, { to: Math.max(at, bar.from), word, failed });
+    this.byPath.get(bar.path).open.delete(bar);
+  }
+
+  #model(lane, frame, key, at) {
+    const { body } = frame, stream = this.#streams.get(body.key);
+    this.#streams.delete(body.key);
+    const hops = body.hops ?? [];
+    this.#add(lane, {
+      id: body.key, key: body.key, kind: "model", from: Math.min(at, this.#modelFrom(key.execution, key.call)), to: at,
+      label: body.model ?? hops.at(-1)?.model ?? "model", usage: body.usage, hops, frame, first: stream?.first ?? null,
+      attempts: Math.max(stream?.attempt ?? 1, hops.length + (body.error ? 0 : 1)), failed: Boolean(body.error),
+      word: body.error ? "failed" : "finished",
+    });
+    this.#replied(key.execution, key.call, at, (body.tool_calls ?? []).length > 0);
+  }
+
+  /** `open`: its tool calls are not settled; `more`: they are, so the model is asked again. */
+  #replied(execution, call, at, open, more = false) {
+    this.#replies.set(execution, { call, at, open, more });
+  }
+
+  #toolStarted(lane, frame, at) {
+    const { key, attempt, tool, server, effect, facade } = frame.body;
+    this.#add(lane, {
+      id: attempt > 1 ? `${key}#${attempt}` : key, key, kind: "tool", from: at, to: null, label: tool, server, effect,
+      facade, attempt, started: frame, word: "under way", failed: false,
+    });
+  }
+
+  #toolEnded(frame, at) {
+    const { key, attempt, result, need } = frame.body;
+    const bar = this.bars.get(attempt > 1 ? `${key}#${attempt}` : key);
+    if (!bar) return;
+    bar.ended = frame;
+    if (frame.type === "tool.unknown") this.#close(bar, at, "outcome unknown", true);
+    else if (need) this.#close(bar, at, need.kind === "credential" ? "needs a token" : "asked first");
+    else this.#close(bar, at, result?.is_error ? "failed" : "finished", Boolean(result?.is_error));
+  }
+
+  #unsent(lane, frame, key, at) {
+    const { outcome } = frame.body, call = this.#callOf(key);
+    const words = {
+      denied: "denied", not_found: "no such tool", invalid: "invalid arguments", declined: "declined",
+      unknown: "outcome unknown", exit_loop: "ends the loop",
+    };
+    this.#add(lane, {
+      id: this.bars.has(frame.body.key) ? `${frame.body.key}#end` : frame.body.key, key: frame.body.key, kind: "tool",
+      from: at, to: at, label: call?.name ?? "call", call, ended: frame, attempt: 0, word: words[outcome] ?? outcome,
+      failed: outcome !== "exit_loop",
+    });
+  }
+
+  #callOf(key) {
+    return this.bars.get(`${key.execution}:${key.call}`)?.frame?.body.tool_calls?.[key.index];
+  }
+
+  #ended(lane, body, execution, at) {
+    this.#ends.set(execution, at);
+    const step = lastStep(execution);
+    if (step?.mark === "." && /@\d+$/.test(step.above)) this.#iterationEnds.set(step.above, at);
+    if (lane) lane.end = { at, failed: Boolean(body.error || body.continued), rejected: Boolean(body.end?.rejected), body };
+  }
+
+  asked(frame, key, at) {
+    const { body } = frame, lane = this.#touch(key);
+    return this.#add(lane, {
+      id: body.question ?? body.id, key: body.key, kind: "wait", from: at, to: null, label: "waits for a person",
+      approval: body.id, asked: frame, word: "waits for a person", failed: false,
+    });
+  }
+
+  answered(bar, what, frame, at) {
+    const decision = frame.body.decision ?? {};
+    const word = what === "resolved" ? decisionWord(decision) : what === "void" ? "withdrawn" : "expired";
+    bar.answered = frame;
+    this.#close(bar, at, word);
+    bar.label = word;
+  }
+
+  stated(body) {
+    this.values[body.key] = body.value;
+  }
+
+  moved(what, frame, at) {
+    const { body } = frame;
+    if (what === "waiting" || what === "auth_required") {
+      this.state = what === "waiting" ? "waits" : "auth";
+      if (this.pauses.at(-1)?.to !== null) this.pauses.push({ from: at, to: null, why: "waiting only" });
+      if (what === "auth_required" && !this.lanes[0].open.has(this.auth)) {
+        const id = `${this.number}/auth/${frame.seq}`;
+        this.auth = this.#add(this.lanes[0], {
+          id, key: id, kind: "wait", from: at, to: null, label: "waits for a token", auth: frame, word: "waits for a token",
+          failed: false,
+        });
+      }
+      return;
+    }
+    this.#goOn(at);
+    if (what === "resumed") this.#resumed = at;
+    else if (["finished", "failed", "cancelled"].includes(what)) {
+      Object.assign(this, { state: what, to: at, end: frame });
+      for (const lane of this.lanes) for (const bar of lane.open) this.#close(bar, at, "cut off");
+      this.#streams.clear();
+    }
+  }
+
+  #goOn(at) {
+    const pause = this.pauses.at(-1);
+    if (pause && pause.to === null) pause.to = at;
+    if (this.auth && this.auth.to === null) {
+      this.#close(this.auth, at, "went on");
+      this.auth.label = "token given";
+    }
+    if (this.to === null) this.state = "working";
+  }
+
+  delta(frame, key, at) {
+    if (frame.type === "tool.progress") {
+      const bar = this.bars.get(frame.attempt > 1 ? `${frame.key}#${frame.attempt}` : frame.key);
+      if (bar) bar.progress = frame;
+    } else if (frame.type === "model.delta" && !this.bars.has(frame.key) && this.to === null) {
+      const before = this.#streams.get(frame.key);
+      const again = !before || before.attempt < frame.attempt;
+      const stream = again ? { first: at, attempt: frame.attempt, text: "", length: 0, model: frame.model } : before;
+      stream.text += frame.text ?? "";
+      stream.length += (frame.text ?? frame.call?.json ?? "").length;
+      this.#streams.set(frame.key, stream);
+      this.#touch(key);
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ what follows
+
+  #modelFrom(execution, call) {
+    const before = this.#replies.get(execution);
+    const unblocked = before && before.call === call - 1 ? before.at : this.#startOf(execution);
+    return Math.max(unblocked, this.#resumed);
+  }
+
+  #startOf(execution) {
+    const step = lastStep(execution);
+    if (!step) return this.from;
+    const { above, mark, number } = step, parent = () => this.#startOf(above);
+    if (mark === "!") return this.#failures.get(number === 2 ? `${above}!` : `${above}!${number - 1}!`)?.at ?? parent();
+    if (mark === "@") return number === 1 ? parent() : (this.#iterationEnds.get(`${above}@${number - 1}`) ?? parent());
+    const lane = this.byPath.get(parseKey(above)?.path);
+    if (lane?.type === "router") return this.#routes.get(above)?.at ?? parent();
+    const most = lane?.spec.max_concurrency;
+    if (lane?.type === "parallel") {
+      if (!most || number < most) return parent();
+      const ends = lane.kids.map((_, index) => this.#ends.get(`${above}.${index}`)).filter(Boolean).sort((a, b) => a - b);
+      return ends[number - most] ?? parent();
+    }
+    return number === 0 ? parent() : (this.#ends.get(`${above}.${number - 1}`) ?? parent());
+  }
+
+  #current(base) {
+    const failed = this.#failures.get(base)?.count ?? 0;
+    return failed ? `${base}!${failed + 1}` : base;
+  }
+
+  /** Calls `found(lane, execution)` for each node that can be working now, from `lane` down. */
+  #active(lane, base, found) {
+    if (this.#ends.has(base)) return;
+    const at = this.#current(base);
+    lane.active = true;
+    if (lane.type === "sequential") this.#next(lane, at, found);
+    else if (lane.type === "loop") {
+      let round = this.#iterations.get(at) ?? 1;
+      if (lane.kids.every((_, index) => this.#ends.has(`${at}@${round}.${index}`))) round += 1;
+      lane.round = round;
+      this.#next(lane, `${at}@${round}`, found);
+    } else if (lane.type === "parallel") {
+      const open = lane.kids.map((kid, index) => [kid, `${at}.${index}`]).filter(([, key]) => !this.#ends.has(key));
+      for (const [kid, key] of open.slice(0, lane.spec.max_concurrency ?? Infinity)) this.#active(kid, key, found);
+    } else if (lane.type === "router" && this.#routes.has(at)) {
+      const { choice } = this.#routes.get(at);
+      if (lane.kids[choice]) this.#active(lane.kids[choice], `${at}.${choice}`, found);
+    } else found(lane, at);
+  }
+
+  #next(lane, at, found) {
+    const index = lane.kids.findIndex((_, each) => !this.#ends.has(`${at}.${each}`));
+    if (index >= 0) this.#active(lane.kids[index], `${at}.${index}`, found);
+  }
+
+  /** The lanes as they are at `now`. Bars under way end there, and have `live`. */
+  view(now) {
+    const live = this.to === null, to = Math.max(this.to ?? now, this.from), extra = new Map();
+    for (const lane of this.lanes) lane.active = false;
+    if (live) {
+      this.#active(this.lanes[0], `${this.number}/`, (lane, at) => {
+        const bar = this.state === "working" && this.#underWay(lane, at, to);
+        if (bar) extra.set(lane, bar);
+      });
+    }
+    const chosen = new Map();
+    for (const [execution, { choice }] of this.#routes) chosen.set(parseKey(execution).path, choice);
+    const paused = live && this.state !== "working";
+    const lanes = this.lanes.map((lane) => ({
+      ...lane, ...stateOf(lane, { live, paused, chosen, turn: this, writing: extra.has(lane) }), lane, id: lane.path,
+      bars: this.#shown(lane, extra.get(lane), to, live),
+    }));
+    for (const lane of [...lanes].reverse()) if (lane.group && live && lane.lane.active) raise(lane, lanes);
+    const pauses = this.pauses.map((pause) => ({ ...pause, to: pause.to ?? to, live: pause.to === null }));
+    return { from: this.from, to, live, paused, lanes, pauses, tree: this.lanes[0] };
+  }
+
+  #underWay(lane, at, to) {
+    const before = this.#replies.get(at);
+    const asks = lane.type === "llm" || (lane.type === "router" && !lane.spec.routes);
+    if (!asks || (before && !before.more)) return null;
+    const call = (before?.call ?? 0) + 1, id = `${at}:${call}`, stream = this.#streams.get(id);
+    if (lane.open.size && !stream) return null;
+    const written = stream ? `, ${stream.length.toLocaleString()} characters so far` : "";
+    return {
+      id, key: id, kind: "model", from: Math.min(this.#modelFrom(at, call), to), to, live: true, turn: this.number,
+      path: lane.path, node: lane.name, label: `model${written}`, stream, attempts: stream?.attempt ?? 1, hops: [],
+      word: stream ? "writing" : "under way", failed: false, first: stream?.first ?? null,
+    };
+  }
+
+  #shown(lane, writing, to, live) {
+    const bars = lane.open.size
+      ? lane.bars.map((bar) => (bar.to === null ? { ...bar, to: Math.max(to, bar.from), live: true } : bar))
+      : lane.bars;
+    const span = lane.group ? this.#span(lane, to, live) : null;
+    return [...(span ? [span] : []), ...bars, ...(writing ? [writing] : [])];
+  }
+
+  #span(lane, to, live) {
+    const inside = (each) => each.kids.flatMap((kid) => [kid, ...inside(kid)]);
+    let from = Infinity, last = 0;
+    for (const each of inside(lane)) {
+      for (const bar of each.bars) {
+        from = Math.min(from, bar.from);
+        last = Math.max(last, bar.to ?? to);
+      }
+    }
+    if (live && lane.active) [from, last] = [Math.min(from, to), to];
+    if (from === Infinity || (lane.type === "router" && lane.bars.length)) return null;
+    return { id: `${lane.path} span`, kind: "span", from, to: Math.max(last, lane.active ? 0 : (lane.end?.at ?? 0)) };
+  }
+}
+
+/** A group works while anything in it works, and waits while all of it does. */
+function raise(lane, lanes) {
+  const under = lanes.filter((each) => each.lane.active && each.lane.parent === lane.lane);
+  if (under.length) {
+    const works = under.some((each) => each.state === "working");
+    lane.state = works ? "working" : under[0].state;
+    lane.word = works ? "working" : under[0].word;
+  }
+}
+
+function decisionWord({ approved, action, arguments: changed }) {
+  if (approved === true) return changed ? "approved with changes" : "approved";
+  if (approved === false) return "rejected";
+  return { retry: "sent again", done: "marked done", failed: "marked failed", accept: "answered", decline: "declined",
+    cancel: "cancelled" }[action] ?? "decided";
+}
