@@ -58,8 +58,8 @@ def load_config(
     `[label:]command-or-url` (see `flag_servers`). `own_providers` may stand before the colon in
     names of models that the program brings itself. Raises `ConfigError` with all its problems.
     """
-    source, packaged = _locate(path)
-    root, problems = compose(_read_text(source), str(source))
+    source, packaged = locate(path, DEFAULT_FILE)
+    root, problems = compose(read_text(source), str(source))
     if not isinstance(root, Table):
         message = "the file must be a mapping of keys, such as `name: my-agent`"
         raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
@@ -107,15 +107,18 @@ def load_config(
     )
 
 
-def _locate(path: Path | None) -> tuple[Path, bool]:
+def locate(path: Path | None, default: Path) -> tuple[Path, bool]:
+    """The file to read, and whether it is the one that comes with the package."""
     if path is not None:
         return path, False
-    if DEFAULT_FILE.exists():
-        return DEFAULT_FILE, False
-    return Path(str(importlib.resources.files("stopgo.config").joinpath("agent.yaml"))), True
+    if default.exists():
+        return default, False
+    return Path(str(importlib.resources.files("stopgo.config").joinpath(default.name))), True
 
 
-def _read_text(source: Path) -> str:
+def read_text(source: Path) -> str:
+    """Raises `ConfigError`."""
+
     def refusal(code: str, message: str, hint: str | None = None) -> ConfigError:
         return ConfigError((Problem(code, message, str(source), hint=hint),))
 

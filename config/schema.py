@@ -39,15 +39,15 @@ _REFERENCE: Json = {"type": "string", "pattern": WHOLE_REFERENCE_PATTERN}
 _WITH_REFERENCE: Json = {"type": "string", "pattern": r"\$\{"}
 
 
-def json_schema() -> Json:
+def json_schema(cls: type = AgentConfig, title: str = "Agent file") -> Json:
     """The schema, 2020-12. It knows all of a file but what is in other places: duplicate names,
     and what the variables hold.
     """
     definitions: dict[str, Json] = {}
-    root = _section(AgentConfig, definitions)
+    root = _section(cls, definitions)
     return {
         "$schema": _DRAFT,
-        "title": "Agent file",
+        "title": title,
         **root,
         "$defs": dict(sorted(definitions.items())),
     }

@@ -17,7 +17,8 @@ PARTS = ["actors", "config", "gateway", "runtime"]
 # below them. "actors" and "gateway" stand for the files beside their folders, "" for the root file.
 STANDS_ON: dict[str, set[str]] = {
     "": {"actors"},
-    "gateway/cli": {"gateway/servers"},
+    "gateway/cli": {"gateway/servers", "gateway/proxy"},
+    "gateway/proxy": {"gateway"},
     "gateway/servers": {"gateway"},
     "gateway": {"actors", "gateway/http"},
     "gateway/http": {"actors/common", "config"},

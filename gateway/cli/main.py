@@ -64,12 +64,14 @@ def _parser() -> argparse.ArgumentParser:
         serve_command,
         tools_command,
         tree_command,
+        web_command,
     )
 
     parser = _root()
     parser.add_argument("--version", action="version", version=f"stopgo {version('agent-stop-and-go')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_command.register(commands)
+    web_command.register(commands)
     run_command.register(commands)
     chat_command.register(commands)
     approvals_command.register(commands)

@@ -68,3 +68,17 @@ def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("it is empty")
     return Path(text)
+
+
+def listen_host(text: str) -> str:
+    """The type of an argument that is an address to listen on."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; 0.0.0.0 stands for every address of this machine")
+    return text
+
+
+def listen_port(text: str) -> int:
+    """The type of an argument that is a port to listen on."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
+    return int(text)

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from ..loopback import is_loopback
-from .options import WRONG, add_mcp_option, path
+from .options import WRONG, add_mcp_option, listen_host, listen_port, path
 from .undumpable import make_undumpable
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="the agent file; default: config/agent.yaml, else the one that comes with the package",
     )
-    serve.add_argument("--host", type=_host, help="address to listen on, in place of the file's")
-    serve.add_argument("--port", type=_port, help="port to listen on, in place of the file's; 0: any")
+    serve.add_argument("--host", type=listen_host, help="address to listen on, in place of the file's")
+    serve.add_argument("--port", type=listen_port, help="port to listen on, in place of the file's; 0: any")
     serve.add_argument(
         "--data-dir", type=path, metavar="DIR", help="where everything durable lives, in place of the file's"
     )
@@ -89,15 +89,3 @@ def _say_what_is_served(config: AgentConfig, host: str) -> None:
                 "to the agent file: `server: {allowed_hosts: [NAME]}`",
                 file=sys.stderr,
             )
-
-
-def _host(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("it is empty; 0.0.0.0 stands for every address of this machine")
-    return text
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
-    return int(text)

@@ -1,0 +1,107 @@
+"""The web file: where the page of an agent is served, and where that agent is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import attrs
+
+from .address import HOST_NAME
+from .agent_config import ServerConfig
+from .compose import compose
+from .errors import ConfigError, Problem
+from .load import locate, read_text
+from .reader import Reader
+from .shape import about
+from .values import Scalar, Table
+
+DEFAULT_WEB_FILE = Path("config", "web.yaml")
+"""Relative to the working directory."""
+
+_NO_SIGN_IN = (
+    "sign-in is not part of this version: remove the key, and put a proxy that signs people in in front of it"
+)
+_OF_THE_AGENT_FILE = attrs.fields_dict(ServerConfig)
+
+
+@attrs.frozen(kw_only=True)
+class WebConfig:
+    """The page of an agent, served beside it by `stopgo web`."""
+
+    agent_url: str = attrs.field(
+        repr=False,
+        metadata=about(
+            "Address of the agent. With a user and a password in it, these are sent in requests that have no "
+            "`Authorization`.",
+            pattern=rf"https?://([^\s/?#@]+@)?({HOST_NAME}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[^\s?#]*)?",
+            meaning="an address such as http://127.0.0.1:8080",
+        ),
+    )
+    host: str = attrs.field(
+        default="127.0.0.1", metadata=about("Address the page is served at.", not_empty=True)
+    )
+    port: int = attrs.field(
+        default=3000,
+        metadata=about("Port the page is served at; 0 picks a free one.", minimum=0, maximum=65535),
+    )
+    allowed_hosts: tuple[str, ...] = attrs.field(
+        default=(), metadata=_OF_THE_AGENT_FILE["allowed_hosts"].metadata
+    )
+    public_url: str | None = attrs.field(default=None, metadata=_OF_THE_AGENT_FILE["public_url"].metadata)
+    allowed_origins: tuple[str, ...] = attrs.field(
+        default=(), metadata=_OF_THE_AGENT_FILE["allowed_origins"].metadata
+    )
+    data_dir: str | None = attrs.field(
+        default=None, metadata=about("Of older files. Ignored, for nothing is stored.")
+    )
+    source: Path | None = attrs.field(default=None, metadata=about("The file it came from.", derived=True))
+    packaged: bool = attrs.field(
+        default=False,
+        metadata=about("Whether it is the default that comes with the package.", derived=True),
+    )
+
+    @property
+    def server(self) -> ServerConfig:
+        """Under which names the page is reached, as an agent file says it."""
+        return ServerConfig(
+            allowed_hosts=self.allowed_hosts,
+            public_url=self.public_url,
+            allowed_origins=self.allowed_origins,
+        )
+
+
+def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.environ) -> WebConfig:
+    """Read a web file.
+
+    Without `path` it is `config/web.yaml` in the working directory, else the default that comes with the
+    package. Raises `ConfigError` with all its problems.
+    """
+    source, packaged = locate(path, DEFAULT_WEB_FILE)
+    root, problems = compose(read_text(source), str(source))
+    if not isinstance(root, Table):
+        message = "the file must be a mapping of keys, such as `agent_url: http://127.0.0.1:8080`"
+        raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
+    reader = Reader(str(source), environ)
+    sign_in = root.entries.get("oauth2", Scalar(None))
+    if sign_in != Scalar(None, sign_in.mark):
+        reader.report("no_sign_in", _NO_SIGN_IN, root.key_marks.get("oauth2"), ("oauth2",))
+    rest = {key: value for key, value in root.entries.items() if key != "oauth2"}
+    config = reader.section(WebConfig, attrs.evolve(root, entries=rest), ())
+    if config is not None and not _has_a_port(config.agent_url):
+        message = "the port is not a number from 1 to 65535"
+        reader.report("bad_format", message, root.entries["agent_url"].mark, ("agent_url",))
+    found = (*problems, *reader.problems)
+    if found or config is None:
+        raise ConfigError(tuple(sorted(found, key=lambda each: (each.line or 0, each.column or 0))))
+    return attrs.evolve(config, source=source, packaged=packaged)
+
+
+def _has_a_port(url: str) -> bool:
+    """Whether its port, if it names one, is a port."""
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False

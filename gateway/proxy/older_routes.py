@@ -1,0 +1,74 @@
+"""The routes of the former web application, for scripts that use it: each is one request of the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+
+from ..http import chunked_json
+from ..http.body import kind, message_of
+from ..http.errors import RequestError
+from ..http.request import Request
+from ..http.responses import Reply, View
+from .upstream import Upstream
+
+
+@attrs.frozen
+class OlderRoutes:
+    upstream: Upstream
+
+    def views(self) -> Iterator[tuple[str, str, View]]:
+        """Method, path and view of each."""
+        yield "POST", "/api/send", self.send
+        yield "POST", "/api/approve", self.approve
+        yield "GET", "/api/conversation/{id}", self.conversation
+
+    async def send(self, request: Request) -> Reply:
+        """Begin a conversation with a message, or go on with one."""
+        body = await request.json()
+        message = message_of(body)
+        if message is None:
+            raise RequestError(400, "message_required", "message is required")
+        id = _id(body, "conversation_id")
+        path = "/conversations" if id is None else f"/conversations/{id}/messages"
+        return await self._post(request, path, {"message": message})
+
+    async def approve(self, request: Request) -> Reply:
+        body = await request.json()
+        uuid = _id(body, "uuid")
+        if uuid is None:
+            raise _invalid("uuid", "uuid is required")
+        approved = body.get("approved")
+        if not isinstance(approved, bool):
+            raise _invalid("approved", "approved must be true or false")
+        return await self._post(request, f"/approvals/{uuid}", {"approved": approved})
+
+    async def conversation(self, request: Request, id: str) -> Reply:
+        path = f"/conversations/{_in_path(id, 'id')}"
+        return await self.upstream.answer(request, request.method, path, b"")
+
+    async def _post(self, request: Request, path: str, body: Mapping[str, Any]) -> Reply:
+        return await self.upstream.answer(request, "POST", path, chunked_json.encode(body))
+
+
+def _id(body: Mapping[str, Any], field: str) -> str | None:
+    """An id as it stands in a path; empty and null count as absent."""
+    value = body.get(field)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise _invalid(field, f"{field} must be a string, not {kind(value)}")
+    return _in_path(value, field)
+
+
+def _in_path(id: str, field: str) -> str:
+    if id in (".", ".."):  # they would lead elsewhere
+        raise _invalid(field, f"{field} is not an id")
+    return quote(id, safe="")
+
+
+def _invalid(field: str, message: str) -> RequestError:
+    return RequestError(400, "invalid_request", message, details={"field": field})

@@ -1,0 +1,128 @@
+"""The web application of `stopgo web`: the page, and what of the agent is passed on.
+
+Only the paths that are listed here are passed on, and each is written anew from its parts: no path of a
+request reaches the agent as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from urllib.parse import quote, urlencode
+
+import attrs
+import trio
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
+
+from ...config.web_config import WebConfig
+from ..http.errors import NotFound
+from ..http.host_and_origin import allowed_by
+from ..http.quart_app import Application, SocketView
+from ..http.request import Request
+from ..http.responses import Reply, View
+from ..http.web_socket import Socket
+from ..operations import OPERATIONS
+from ..web.page_files import PageFiles, read_page
+from .exchange import Exchange
+from .older_routes import OlderRoutes
+from .upstream import Upstream
+from .upstream_socket import pass_on
+
+_NOT_PASSED = frozenset({"/agui"})
+_SWITCHING = 101
+
+
+@attrs.frozen
+class Route:
+    method: str
+    path: str
+    is_socket: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def passed_routes() -> Iterator[Route]:
+    """The routes of the agent that are passed on."""
+    for operation in OPERATIONS:
+        if operation.path not in _NOT_PASSED:
+            is_socket = any(answer.status == _SWITCHING for answer in operation.answers)
+            yield Route(operation.method, operation.path, is_socket)
+    yield Route("GET", "/page/agent")
+    yield Route("GET", "/page/approvals/{uuid}")
+    yield Route("POST", "/page/markdown")
+
+
+def make_proxy(config: WebConfig, upstream: Upstream) -> Application:
+    app = ProxyApplication(__name__, allowed_by(config.server))
+    _add_page(app, read_page())
+    for method, path, view in OlderRoutes(upstream).views():
+        app.add(path, f"{method} {path}", view, [method])
+    for route in passed_routes():
+        if route.is_socket:
+            app.add_socket(route.path, route.id, _passed_socket(route, upstream))
+        else:
+            app.add(route.path, route.id, _passed(route, upstream), [route.method])
+    return app
+
+
+class ProxyApplication(Application):
+    """Ends what a request has opened together with the request."""
+
+    async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "http":
+            await super().asgi_app(scope, receive, send)
+            return
+        with trio.CancelScope() as task:
+            async with AsyncExitStack() as opened:
+                Exchange(opened, task).begin(scope["state"])
+                await super().asgi_app(scope, receive, send)
+
+
+def _add_page(app: Application, page: PageFiles) -> None:
+    async def first(request: Request) -> Reply:
+        return page.first.reply(request.headers)
+
+    async def other(request: Request, name: str) -> Reply:
+        if name not in page.others:
+            raise NotFound
+        return page.others[name].reply(request.headers)
+
+    async def icon(request: Request) -> Reply:
+        return await other(request, "icon.svg")
+
+    app.add("/", "page", first, ["GET"])
+    app.add("/favicon.ico", "icon", icon, ["GET"])  # browsers ask for it on their own
+    app.add("/page/{name}", "page file", other, ["GET"])
+
+
+def _passed(route: Route, upstream: Upstream) -> View:
+    async def view(request: Request, **variables: str) -> Reply:
+        path, query = _target(route, request, variables)
+        _name_conversation(request, path, variables)
+        return await upstream.answer(request, request.method, path, await request.body(), query)
+
+    return view
+
+
+def _passed_socket(route: Route, upstream: Upstream) -> SocketView:
+    async def view(socket: Socket, **variables: str) -> None:
+        path, query = _target(route, socket.request, variables)
+        _name_conversation(socket.request, path, variables)
+        await pass_on(upstream.address, socket, path, query)
+
+    return view
+
+
+def _target(route: Route, request: Request, variables: dict[str, str]) -> tuple[str, str]:
+    """Path and query of the request to the agent."""
+    if not {".", ".."}.isdisjoint(variables.values()):  # they would lead elsewhere
+        raise NotFound
+    path = route.path.format(**{name: quote(value, safe="") for name, value in variables.items()})
+    return path, urlencode(list(request.args.items(multi=True)))
+
+
+def _name_conversation(request: Request, path: str, variables: dict[str, str]) -> None:
+    if path.startswith("/conversations/"):
+        request.concerns(variables["id"])

@@ -1,0 +1,139 @@
+"""The agent over HTTP: a request is sent on, and the answer passed back while it comes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+
+import attrs
+import httpx2
+import trio
+from quart.wrappers.response import ResponseBody
+
+from ...actors.common.tls import trusted, why_unreached
+from ..http import sse
+from ..http.errors import RequestError
+from ..http.request import SESSION_HEADER, Request
+from ..http.responses import Reply
+from .agent_address import AgentAddress
+from .exchange import Exchange, Stopping, exchange_of
+from .passed_headers import to_agent, to_client
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 10.0
+WRITE_TIMEOUT = 30.0
+"""Seconds that the agent may leave bytes of a request unread. There is no such time for its answer: a turn
+takes as long as its tools and the model do."""
+IDLE = 30.0
+"""Seconds that a connection is kept for the next request; fewer than the agent keeps it."""
+MOST_IDLE = 100
+_TIMEOUTS = {"connect": CONNECT_TIMEOUT, "read": None, "write": WRITE_TIMEOUT, "pool": None}
+_NO_BODY = frozenset({204, 304})
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
+_UNKNOWN = (
+    "Whether the request was carried out is not known: look, or repeat it with the same Idempotency-Key."
+)
+
+
+def unreachable(address: AgentAddress, error: BaseException) -> RequestError:
+    """The error of an agent that is not reached, or that breaks off before it answers."""
+    late = isinstance(error, httpx2.TimeoutException | trio.TooSlowError)
+    why = why_unreached(error) or ("not in time" if late else "the connection broke")
+    sent = isinstance(error, httpx2.HTTPError) and not isinstance(error, _NOT_SENT)
+    return RequestError(
+        502,
+        "agent_unreachable",
+        f"no agent answers at {address.url}: {why}",
+        hint=_UNKNOWN if sent else "Start the agent, or correct `agent_url` in the web file.",
+    )
+
+
+@attrs.frozen(eq=False)
+class Upstream:
+    address: AgentAddress
+    stopping: Stopping
+    _transport: httpx2.AsyncHTTPTransport
+
+    async def answer(
+        self, request: Request, method: str, path: str, content: bytes, query: str = ""
+    ) -> Reply:
+        """Raises `RequestError` when the agent does not answer."""
+        exchange = exchange_of(request)
+        url = f"{self.address.url}{path}{f'?{query}' if query else ''}"
+        headers = [*to_agent(request.headers, self.address), (b"Accept-Encoding", b"identity")]
+        if content or method == "POST":
+            headers.append((b"Content-Length", b"%d" % len(content)))
+        sent = httpx2.Request(
+            method, url, headers=headers, content=content or None, extensions={"timeout": _TIMEOUTS}
+        )
+        try:
+            response = await self._transport.handle_async_request(sent)
+        except httpx2.HTTPError as error:
+            raise unreachable(self.address, error) from error
+        exchange.opened.push_async_callback(response.aclose)
+        return self._reply(request, response, exchange)
+
+    def _reply(self, request: Request, response: httpx2.Response, exchange: Exchange) -> Reply:
+        headers = dict(to_client(response.headers.multi_items(), self.address))
+        request.facts["sid"] = headers.pop(SESSION_HEADER.title(), None) or request.session_id()
+        content_type = headers.pop("Content-Type", "")
+        status = response.status_code
+        if request.method == "HEAD" or status in _NO_BODY:
+            return Reply(b"", status, content_type, headers)
+        is_stream = content_type.partition(";")[0].strip().lower() == sse.CONTENT_TYPE
+        body = PassedBody(response, exchange, self.stopping if is_stream else None)
+        return Reply(body, status, content_type or "application/octet-stream", headers)
+
+
+class PassedBody(ResponseBody):
+    """The body of an answer, piece by piece as it comes from the agent.
+
+    A stream of events that breaks off ends: its client comes back. Any other body that breaks off takes the
+    client's connection along.
+    """
+
+    def __init__(self, response: httpx2.Response, exchange: Exchange, stopping: Stopping | None) -> None:
+        self._response = response
+        self._exchange = exchange
+        self._stopping = stopping
+        """Of a stream of events."""
+
+    async def __aenter__(self) -> PassedBody:
+        self._pieces = self._response.aiter_raw()
+        self._exchange.opened.push_async_callback(self._pieces.aclose)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The exchange closes what is open."""
+
+    def __aiter__(self) -> PassedBody:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            if self._stopping is None:
+                return await anext(self._pieces)
+            with self._stopping.stream():
+                return await anext(self._pieces)
+        except httpx2.HTTPError:
+            log.warning("the agent broke off in the middle of an answer")
+            if self._stopping is None:
+                self._exchange.task.cancel()
+                await trio.lowlevel.checkpoint()
+        raise StopAsyncIteration
+
+
+@asynccontextmanager
+async def open_upstream(address: AgentAddress) -> AsyncIterator[Upstream]:
+    """Nothing is sent yet. Raises `TlsUnusable`."""
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=IDLE)
+    # Not a client: it would keep the cookies of one person's answers for the requests of others.
+    async with httpx2.AsyncHTTPTransport(
+        verify=trusted() if address.is_secure else False, limits=limits
+    ) as transport:
+        yield Upstream(address, Stopping(), transport)

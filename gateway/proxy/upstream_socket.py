@@ -1,0 +1,128 @@
+"""A websocket of the agent, passed on frame by frame, with its refusal and its close code."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TypeAlias, TypeVar
+
+import orjson
+import trio
+import trio_websocket
+from trio_websocket import CloseReason, WebSocketConnection
+
+from ...actors.common.tls import TlsUnusable, trusted
+from ..http.errors import RequestError
+from ..http.web_socket import Socket
+from .agent_address import AgentAddress
+from .passed_headers import to_agent
+from .upstream import CONNECT_TIMEOUT, unreachable
+
+HANDSHAKE_TIMEOUT = 10.0
+"""Seconds until the agent must have accepted the websocket, or refused it."""
+SILENCE = 45.0
+"""Seconds without a frame after which the agent counts as lost. It sends a heartbeat after 15 seconds."""
+MAX_FRAME = 64 * 2**20
+"""Bytes."""
+QUEUE = 4
+"""Frames that are read ahead of a slow client; the others wait in the agent, which may leave some out."""
+LOST = 1012, "the connection to the agent was lost"
+"""Code and reason of the close frame in place of one that the agent did not send."""
+_MAY_BE_SENT = frozenset({*range(1000, 1004), *range(1007, 1014), *range(3000, 5000)})
+"""Close codes (RFC 6455, section 7.4); the others say that there was none."""
+
+Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+E = TypeVar("E", bound=BaseException)
+
+
+async def pass_on(address: AgentAddress, socket: Socket, path: str, query: str) -> None:
+    """Raises `RequestError` when the agent refuses, or is not reached, before the websocket is accepted."""
+    refusal: RequestError | None = None
+    closed = LOST
+    try:
+        async with await _connect(address) as stream, trio.open_nursery() as nursery:
+            frames = await _handshake(
+                nursery, stream, address, socket, f"{path}{f'?{query}' if query else ''}"
+            )
+            await socket.accept()
+            while True:
+                with trio.fail_after(SILENCE):
+                    message = await frames.get_message()
+                await socket.send(message.encode() if isinstance(message, str) else message)
+    except* trio_websocket.ConnectionClosed as group:
+        closed = _close_frame(_first(group).reason)
+        refusal = unreachable(address, group)
+    except* trio_websocket.ConnectionRejected as group:
+        refusal = _refused(address, _first(group))
+    except* (TlsUnusable, trio.TooSlowError, OSError, trio.BrokenResourceError) as group:
+        refusal = unreachable(address, _first(group))
+    if socket.accepted:
+        await socket.close(*closed)
+    elif refusal is not None:
+        raise refusal
+
+
+async def _connect(address: AgentAddress) -> Stream:
+    with trio.fail_after(CONNECT_TIMEOUT):
+        if not address.is_secure:
+            return await trio.open_tcp_stream(address.host, address.port)
+        return await trio.open_ssl_over_tcp_stream(
+            address.host, address.port, ssl_context=trusted(), https_compatible=True
+        )
+
+
+async def _handshake(
+    nursery: trio.Nursery, stream: Stream, address: AgentAddress, socket: Socket, path: str
+) -> WebSocketConnection:
+    # Not by `open_websocket`, which leaves the connection open when the server closes it or refuses. Nor does
+    # the library notice a connection that is closed before it is answered.
+    with trio.fail_after(HANDSHAKE_TIMEOUT):
+        return await trio_websocket.wrap_client_stream(
+            nursery,
+            stream,
+            address.host_header,
+            address.target(path),
+            extra_headers=to_agent(socket.request.headers, address),
+            message_queue_size=QUEUE,
+            max_message_size=MAX_FRAME,
+        )
+
+
+def _close_frame(reason: CloseReason | None) -> tuple[int, str]:
+    if reason is None or reason.code not in _MAY_BE_SENT:
+        return LOST
+    return reason.code, reason.reason or ""
+
+
+def _refused(address: AgentAddress, refused: trio_websocket.ConnectionRejected) -> RequestError:
+    """The agent's own refusal, if it is one."""
+    status = refused.status_code
+    if not 400 <= status < 600:
+        return unreachable(address, refused)
+    try:
+        body = orjson.loads(refused.body or b"")
+    except orjson.JSONDecodeError:
+        body = None
+    match body:
+        case {"error": str(text), "code": str(code), **details}:
+            more = {str(name): value for name, value in details.items()}
+            hint = more.pop("hint", None)
+            return RequestError(
+                status, code, text, hint=hint if isinstance(hint, str) else None, details=more
+            )
+        case _:
+            phrase = _phrase(status)
+            return RequestError(
+                status, phrase.replace(" ", "_"), f"{address.url} answered {status}: {phrase}"
+            )
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase.lower().replace("-", " ")
+    except ValueError:
+        return "refused"
+
+
+def _first(group: BaseExceptionGroup[E]) -> E:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,71 @@
+"""The process of `stopgo web`: it serves until a signal comes."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+import trio
+
+from ...actors.common.errors import sentences
+from ...actors.common.tls import TlsUnusable
+from ...config.web_config import WebConfig
+from ..http.http_server import BindError, bind, open_server
+from ..log_lines import configure
+from ..signals import until_the_end, wishes
+from .agent_address import AgentAddress
+from .proxy_app import make_proxy
+from .upstream import open_upstream
+
+log = logging.getLogger(__name__)
+
+GRACE = 3.0
+"""Seconds that requests under way get when the process is asked to stop. Turns go on in the agent."""
+
+
+def run_web(config: WebConfig, host: str, port: int) -> tuple[int, tuple[str, ...]]:
+    """Serve until a signal comes; the exit code, and for people why it could not."""
+    configure()
+    failures: tuple[str, ...] = ()
+    code = 1
+    try:
+        code = trio.run(_serve, config, host, port)
+    except* (BindError, TlsUnusable, OSError) as group:
+        failures = tuple(sentences(group))
+    return code, failures
+
+
+async def _serve(config: WebConfig, host: str, port: int) -> int:
+    address = AgentAddress.of(config.agent_url)
+    with ExitStack() as stack, until_the_end() as signals:
+        sockets = bind(host, port)
+        for sock in sockets:
+            stack.enter_context(sock)
+        wanted = wishes(signals)
+        hurried: list[int] = []
+        async with (
+            trio.open_nursery() as nursery,
+            open_upstream(address) as upstream,
+            open_server(make_proxy(config, upstream), sockets) as server,
+        ):
+            print(f"listening on {server.url}\nagent at {address.url}", flush=True)
+            number = await anext(wanted)
+            log.info("%s: stopping within %gs, a second signal stops at once", _name(number), GRACE)
+            nursery.start_soon(_hurry, wanted, nursery.cancel_scope, hurried)
+            upstream.stopping.stop()
+            with trio.move_on_after(GRACE):
+                await server.drain()
+            nursery.cancel_scope.cancel()
+    return 128 + hurried[0] if hurried else 0
+
+
+async def _hurry(wanted: AsyncIterator[int], scope: trio.CancelScope, hurried: list[int]) -> None:
+    hurried.append(await anext(wanted))
+    log.info("%s: stopping at once", _name(hurried[0]))
+    scope.cancel()
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name
