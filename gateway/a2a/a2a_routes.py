@@ -36,6 +36,7 @@ from ...actors.agent import Agent
 from ..http import chunked_json, headers, sse
 from ..http.body import parse_json
 from ..http.errors import MethodNotAllowed, NotFound, RequestError
+from ..http.etag import etag_of, has_it
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.quart_app import Application
 from ..http.request import Request as HTTPRequest
@@ -286,14 +287,13 @@ class A2A:
 
     async def card(self, http: HTTPRequest) -> Reply:
         body = chunked_json.encode(card(self._about(http), self.offered))
-        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        etag = etag_of(body)
         caching = {
             "Cache-Control": f"public, max-age={CARD_AGE}",
             "ETag": etag,
             "Last-Modified": formatdate(self._started, usegmt=True),
         }
-        known = {each.strip().removeprefix("W/") for each in http.headers.get("If-None-Match", "").split(",")}
-        if known & {etag, "*"}:
+        if has_it(http.headers, etag):
             return Reply(b"", 304, headers=caching)
         return Reply(body, headers=caching)
 

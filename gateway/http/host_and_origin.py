@@ -16,7 +16,11 @@ browser the agent is then part of that page's site: the page could read everythi
 
 Origin (403 `cross_site`). It makes no difference here which hosts are allowed.
 
-4. `Sec-Fetch-Site`, if sent, has to be `same-origin` or `none`, even with an origin that rule 5 allows.
+4. `Sec-Fetch-Site`, if sent, has to be `same-origin` or `none`, even with an origin that rule 5 allows. One
+   request may come from any site: a `GET` of exactly `/` that opens a tab or replaces the page in one
+   (`Sec-Fetch-Mode: navigate`, `Sec-Fetch-Dest: document`), so that links in mail and chats work. What it
+   gets is the page as everyone has it, without data of the agent. No other site can read, frame or script
+   it, and it decides nothing by itself. All that it asks for after that is `same-origin`.
 5. `Origin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
    `server.allowed_origins`, or of the address that the connection came to: `http`, that address and its port.
    For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port will do as well. `null`, and
@@ -76,12 +80,22 @@ def refuse_strangers(scope: WWWScope, allowed: Allowed) -> None:
         host, _ = _host_and_port(text)
         if not host or not (host in allowed.hosts or host == "localhost" or _is_address(host)):
             raise _wrong_host(text, host)
-    if not {*_values(scope, b"sec-fetch-site")} <= {"same-origin", "none"}:
+    if not {*_values(scope, b"sec-fetch-site")} <= {"same-origin", "none"} and not _follows_link(scope):
         raise _cross_site(_NO_LINKS)
     for text in _values(scope, b"origin"):
         origin = _origin(text)
         if origin is None or not (origin in allowed.origins or origin in _own_origins(scope)):
             raise _cross_site(_how_to_allow(f"allowed_origins: ['{text[:_SHOWN]}']") if origin else None)
+
+
+def _follows_link(scope: WWWScope) -> bool:
+    """Whether a browser opens the page, from wherever that may be."""
+    return (
+        scope["type"] == "http"
+        and (scope["method"], scope["raw_path"]) == ("GET", b"/")
+        and _values(scope, b"sec-fetch-mode") == ["navigate"]
+        and _values(scope, b"sec-fetch-dest") == ["document"]
+    )
 
 
 def _values(scope: WWWScope, name: bytes) -> list[str]:

@@ -16,7 +16,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as Parsed
 
 Token: TypeAlias = dict[str, Any]
-"""``tag`` and ``children``, which are tokens and texts; ``href``, ``info``, ``start``, ``align`` where known."""
+"""``tag`` and ``children``, which are tokens and texts; with ``href``, ``info``, ``start`` or ``align``."""
 
 MAX_TEXT = 64 * 1024
 """Bytes of a text that is parsed."""
@@ -137,7 +137,9 @@ class _Tree:
     def _enter(self, parsed: Parsed) -> None:
         is_link = parsed.tag == "a"
         self._links += is_link
-        if parsed.hidden or parsed.tag not in TAGS or (is_link and self._links > 1):
+        # The parser does not check an address that is empty.
+        is_none = is_link and (self._links > 1 or not is_safe(str(parsed.attrs["href"])))
+        if parsed.hidden or parsed.tag not in TAGS or is_none:
             self._open.append(self._open[-1])
             return
         children: list[Any] = []

@@ -7,8 +7,10 @@ from importlib.resources import files
 
 import attrs
 
+from ..http.errors import NotFound
 from ..http.etag import etag_of, has_it
-from ..http.request import Headers
+from ..http.quart_app import Application
+from ..http.request import Headers, Request
 from ..http.responses import Reply
 
 _TYPES: Mapping[str, str] = {
@@ -52,6 +54,23 @@ class PageFiles:
     """The document; it loads the others."""
     others: Mapping[str, PageFile]
     """By name."""
+
+    def add_to(self, app: Application) -> None:
+        app.add("/", "page", self._answer_first, ["GET"])
+        app.add("/page/{name}", "page file", self._answer, ["GET"])
+        app.add("/favicon.ico", "page icon", self._answer_icon, ["GET"])
+
+    async def _answer_first(self, request: Request) -> Reply:
+        return self.first.reply(request.headers)
+
+    async def _answer(self, request: Request, name: str) -> Reply:
+        if name not in self.others:
+            raise NotFound
+        return self.others[name].reply(request.headers)
+
+    async def _answer_icon(self, request: Request) -> Reply:
+        """Browsers ask for it on their own, for `/docs` too."""
+        return await self._answer(request, "icon.svg")
 
 
 def read_page() -> PageFiles:

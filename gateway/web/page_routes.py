@@ -10,15 +10,15 @@ import trio
 
 from ...actors.agent import Agent
 from ..http import chunked_json
-from ..http.errors import NotFound, RequestError
+from ..http.errors import RequestError
 from ..http.quart_app import Application
 from ..http.query import invalid
 from ..http.request import Request
-from ..http.responses import Reply, nothing, reply
+from ..http.responses import Reply, reply
 from .agent_page import agent_view
 from .approval_context import context_view
 from .markdown_tokens import document
-from .page_files import PageFiles, read_page
+from .page_files import read_page
 
 MAX_TEXTS = 100
 """In one request."""
@@ -29,32 +29,14 @@ MAX_CHARACTERS = 256 * 1024
 @attrs.frozen
 class Page:
     agent: Agent
-    files: PageFiles = attrs.field(factory=read_page)
     _parsers: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
     """Texts take turns: a thread that parses takes half of the process."""
 
     def add_to(self, app: Application) -> None:
-        for method, path, view in (
-            ("GET", "/", self.first),
-            ("GET", "/favicon.ico", self.no_icon),
-            ("GET", "/page/{name}", self.file),
-            ("POST", "/page/markdown", self.markdown),
-            ("GET", "/page/agent", self.about),
-            ("GET", "/page/approvals/{uuid}", self.context),
-        ):
-            app.add(path, f"page {path}", view, [method])
-
-    async def first(self, request: Request) -> Reply:
-        return self.files.first.reply(request.headers)
-
-    async def no_icon(self, request: Request) -> Reply:
-        """Browsers ask for it on their own."""
-        return nothing()
-
-    async def file(self, request: Request, name: str) -> Reply:
-        if name not in self.files.others:
-            raise NotFound
-        return self.files.others[name].reply(request.headers)
+        read_page().add_to(app)
+        app.add("/page/markdown", "page markdown", self.markdown, ["POST"])
+        app.add("/page/agent", "page agent", self.about, ["GET"])
+        app.add("/page/approvals/{uuid}", "page approval", self.context, ["GET"])
 
     async def markdown(self, request: Request) -> Reply:
         documents = [

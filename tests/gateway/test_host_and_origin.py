@@ -30,9 +30,12 @@ def refusal(
     *headers: tuple[str, str],
     target: str = "/tools",
     came_to: tuple[str, int] = LOOPBACK,
+    type: str = "http",
+    method: str = "GET",
 ) -> RequestError | None:
     scope = {
-        "type": "http",
+        "type": type,
+        "method": method,
         "raw_path": target.encode(),
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
         "server": came_to,
@@ -221,6 +224,57 @@ def test_another_site_does_not_come_in_whatever_its_origin(site: str) -> None:
             assert code(refusal(server, *headers, *own, came_to=came_to)) == (403, "cross_site")
 
 
+LINK = {
+    "Host": "localhost",
+    "Sec-Fetch-Site": "cross-site",
+    "Sec-Fetch-Mode": "navigate",
+    "Sec-Fetch-Dest": "document",
+}
+"""What Chromium sends for a link on a page of another site."""
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none"])
+def test_a_link_to_the_page_is_followed_from_everywhere(site: str) -> None:
+    for server in (PLAIN, NAMED):
+        assert refusal(server, *{**LINK, "Sec-Fetch-Site": site}.items(), target="/") is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "request_line"),
+    [
+        ({}, {"target": "/tools"}),
+        ({}, {"target": f"/approvals/{ex.APPROVAL_ID}"}),
+        ({}, {"target": "/page/agent"}),
+        ({}, {"target": "/docs"}),
+        ({}, {"target": "//"}),
+        ({}, {"target": "/%2f"}),
+        ({}, {"target": "http://localhost/"}),
+        ({}, {"target": "/", "method": "POST"}),
+        ({}, {"target": "/", "method": "HEAD"}),
+        ({}, {"target": "/", "type": "websocket"}),
+        ({"Sec-Fetch-Dest": "iframe"}, {"target": "/"}),
+        ({"Sec-Fetch-Dest": "empty"}, {"target": "/"}),
+        ({"Sec-Fetch-Dest": ""}, {"target": "/"}),
+        ({"Sec-Fetch-Mode": "no-cors"}, {"target": "/"}),
+        ({"Sec-Fetch-Mode": "cors"}, {"target": "/"}),
+        ({"Sec-Fetch-Mode": "navigate, navigate"}, {"target": "/"}),
+        ({"Origin": "http://evil.example"}, {"target": "/"}),
+        ({"Origin": "null"}, {"target": "/"}),
+        ({"Host": "evil.example"}, {"target": "/"}),
+    ],
+)
+def test_nothing_else_comes_in_as_a_link_does(wrong: dict[str, str], request_line: Any) -> None:
+    error = refusal(PLAIN, *{**LINK, **wrong}.items(), **request_line)
+    assert code(error) == ((421, "wrong_host") if "Host" in wrong else (403, "cross_site"))
+
+
+@pytest.mark.parametrize("name", ["Sec-Fetch-Mode", "Sec-Fetch-Dest"])
+def test_a_link_has_both_headers_and_each_once(name: str) -> None:
+    without = [(each, value) for each, value in LINK.items() if each != name]
+    for more in ([], [(name, LINK[name])] * 2, [(name, LINK[name]), (name, "iframe")]):
+        assert code(refusal(PLAIN, *without, *more, target="/")) == (403, "cross_site")
+
+
 def test_a_refused_origin_comes_with_the_line_to_add() -> None:
     error = refusal(PLAIN, ("Origin", "http://localhost:3000"))
     assert "`server: {allowed_origins: ['http://localhost:3000']}`" in hint(error)
@@ -237,7 +291,7 @@ def test_any_header_text_is_allowed_or_refused(text: str, name: str) -> None:
 # ------------------------------------------------------------------------- at the door
 
 UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-PATHS = ("/health", "/conversations", f"/conversations/{ex.CONVERSATION_ID}", "/docs", "/nowhere")
+PATHS = ("/", "/health", "/conversations", f"/conversations/{ex.CONVERSATION_ID}", "/docs", "/nowhere")
 STRANGERS = (
     ("Host: evil.example", 421, "wrong_host"),
     ("Host: localhost\r\nOrigin: http://evil.example", 403, "cross_site"),
@@ -279,6 +333,13 @@ async def test_own_pages_and_programs_are_served(agent: Any, serve: Any) -> None
         ):
             headers = {"Host": host} | ({"Origin": origin} if origin else {})
             assert (await client.post("/conversations", headers=headers)).is_success
+
+
+async def test_a_link_gets_the_page_and_nothing_behind_it(client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/", headers=LINK)).is_success
+    for path in ("/page/main.js", "/page/agent", "/conversations"):
+        assert (await client.get(path, headers=LINK)).json()["code"] == "cross_site"
+    assert (await client.post("/page/markdown", headers=LINK, json={"texts": []})).status_code == 403
 
 
 async def test_a_refused_request_does_not_cost_the_connection(client: httpx2.AsyncClient) -> None:

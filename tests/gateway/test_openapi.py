@@ -24,7 +24,7 @@ from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.system_routes import docs_page
 from stopgo.gateway.wire.declaration import Shape
 from stopgo.gateway.wire.shape_schema import schema
-from tests.contract import HANDSHAKE
+from tests.contract import HANDSHAKE, OF_THE_PAGE
 
 WITHOUT_EXAMPLE = {"deleteConversation", "getDocs", "getOpenApi"}
 
@@ -52,6 +52,7 @@ def test_what_is_described_is_what_is_served(agent: Any) -> None:
         for rule in make_app(agent).url_map.iter_rules()
         for method in ({"GET"} if rule.websocket else rule.methods or set()) - {"HEAD", "OPTIONS"}
         if not rule.rule.startswith(("/a2a", "/.well-known/agent"))  # a card describes these
+        and not OF_THE_PAGE.fullmatch(rule.rule)
     }
     described = {(method.upper(), path) for path, methods in SPEC["paths"].items() for method in methods}
     assert served == described
