@@ -26,6 +26,7 @@ from .common import errors
 from .common.errors import AgentError
 from .conversation import follow
 from .conversation.lists import ConversationPage, ListedTool, LogEnd, listed, listed_agents, page_of
+from .conversation.precedents import Precedent, precedents
 from .conversation.remote_questions import withdraw_key
 from .conversation.result import Result, Turn, refused_while_waiting
 from .conversation.sender import Sender
@@ -39,6 +40,7 @@ from .log.inbox import Cancel, Complete, Create, Delete, Received, Resume, Say
 from .log.state import Conversation
 from .log.topics import EVERYTHING
 from .supervisor import Cast
+from .tools.catalogue import Catalogue
 from .tools.health import Health, health_of
 from .tools.registry import Accept, NotFound
 
@@ -59,6 +61,8 @@ class Agent:
     _sender: Sender
     notes: Notes
     """Small values that outlive the process, by kinds that the agent does not use itself."""
+    started: float
+    """When this process opened it, in UTC seconds."""
 
     @property
     def id(self) -> str:
@@ -290,6 +294,22 @@ class Agent:
         if question is None:
             raise errors.no_approval(id)
         return question
+
+    async def title(self, id: str) -> str:
+        """Of a conversation. Raises what `get` raises."""
+        with errors.damage_as_agent_error():
+            if (row := await self._journal.row(id)) is None:
+                raise errors.no_conversation(id)
+            return stored.head_of(row).title
+
+    async def precedents(self, approval: Approval) -> tuple[Precedent, ...]:
+        """What was decided before about calls of the same tool, the newest first; see `precedents`."""
+        return await precedents(self._journal, approval)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """All tools there are, also those that models see as one, as the registry last published them."""
+        return self._cast.directory.catalogue
 
     def tools(self) -> tuple[ListedTool, ...]:
         """What models can call, as registry and servers last published it."""

@@ -56,14 +56,18 @@ async def open_agent(
     async with kept as store:
         opens = (open_server, open_remote_agent, open_model)
         cast = open_cast(config, store, wall, *opens, model_transport)
-        async with _run(config, store, cast, record) as agent:
+        async with _run(config, store, cast, record, wall()) as agent:
             yield agent
 
 
 @asynccontextmanager
 @trio.lowlevel.enable_ki_protection
 async def _run(
-    config: AgentConfig, journal: Journal, opened: AbstractAsyncContextManager[Cast], record: Path | None
+    config: AgentConfig,
+    journal: Journal,
+    opened: AbstractAsyncContextManager[Cast],
+    record: Path | None,
+    started: float,
 ) -> AsyncIterator[Agent]:
     with trio.CancelScope() as shutdown:
         async with opened as cast, trio.open_nursery() as nursery:
@@ -71,7 +75,7 @@ async def _run(
             if recorder is not None:
                 await nursery.start(recorder.run)
             nursery.start_soon(startup.resume_all, cast.services)
-            agent = Agent(config, cast, journal, Sender(cast.services), journal)
+            agent = Agent(config, cast, journal, Sender(cast.services), journal, started)
             try:
                 yield agent
             except BaseException:

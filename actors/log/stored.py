@@ -123,7 +123,18 @@ async def questions(
     cursor: str | None,
 ) -> QuestionPage:
     """As `Journal.questions`; each is an `Approval`."""
-    page = await journal.questions(state=state, kind=kind, streams=streams, limit=limit, cursor=cursor)
+    return _sound(
+        await journal.questions(state=state, kind=kind, streams=streams, limit=limit, cursor=cursor)
+    )
+
+
+async def decided(journal: Journal, limit: int) -> QuestionPage:
+    """As `Journal.decided`; each is an `Approval`."""
+    return _sound(await journal.decided(limit))
+
+
+def _sound(page: QuestionPage) -> QuestionPage:
+    """The page with each question as an `Approval`, without those that make no sense."""
     sound: list[Approval] = []
     damaged = dict(page.damaged)
     for each in page.questions:

@@ -1,11 +1,173 @@
-"""What the page shows of the agent itself."""
+"""What the page shows of the agent itself: its tree, its parts, its file, and why its tools run, ask or are
+denied."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from typing import Any
 
+import attrs
+
 from ...actors.agent import Agent
+from ...actors.conversation.lists import ListedTool
+from ...actors.gate.gate import Place, descend, judge, misfit, offered, places, root_place
+from ...actors.tools.catalogue import Shelf
+from ...actors.tools.delegation import SERVER, is_remote
+from ...actors.tools.tool import Tool
+from ...config.agent_config import AgentConfig
+from ...config.mcp import McpServerConfig
+from ...config.models import ModelSpec, UnknownModel, reachable_models, resolve_model
+from ...config.nodes import LlmNode, Node, RemoteAgentNode, children_of
+from ..views import timestamp, tool_view
+from .agent_file import AgentFile, agent_file
+
+DISTRIBUTION = "agent-stop-and-go"
+MOST_VERDICTS = 2000
+"""Tools times nodes, above which it is not said what each of them does in each of these."""
 
 
 def agent_view(agent: Agent) -> dict[str, Any]:
-    return {"name": agent.config.name, "description": agent.config.description}
+    """JSON for `agent.js`."""
+    config, file = agent.config, agent_file(agent)
+    return {
+        "name": config.name,
+        "description": config.description,
+        "version": version(DISTRIBUTION),
+        "public_url": config.server.public_url,
+        "file": file.name,
+        "file_changed": file.changed,
+        "tree": _tree(config.agent, config),
+        "tools": _Tools.of(agent, file).views(),
+        "servers": [_server(server, agent) for server in config.enabled_servers],
+        "models": list(_models(config)),
+        "config": file.text,
+        "started_at": timestamp(agent.started),
+    }
+
+
+# ----------------------------------------------------------------------- tree
+
+
+def _tree(node: Node, config: AgentConfig) -> dict[str, Any]:
+    view: dict[str, Any] = {"name": node.name, "type": node.TYPE}
+    if node.description:
+        view["description"] = node.description
+    if (model := getattr(node, "model", None)) is not None:
+        view["model"] = model
+    if isinstance(node, RemoteAgentNode):
+        view["agent"] = node.remote
+        view["url"] = next((each.as_written for each in config.remote_agents if each.name == node.remote), "")
+    if children := children_of(node):
+        view["children"] = [_tree(child, config) for child in children]
+    return view
+
+
+# ---------------------------------------------------------------------- tools
+
+
+@attrs.frozen
+class _Tools:
+    """The tools in the order of the file, with what the gate says of them."""
+
+    listed: Sequence[ListedTool]
+    inside: dict[str, Shelf]
+    """Servers that models see as one tool, by its name."""
+    root: Place
+    callers: Sequence[Place]
+    """The places from which tools are called, if it is to be said what they do there."""
+    file: AgentFile
+
+    @classmethod
+    def of(cls, agent: Agent, file: AgentFile) -> _Tools:
+        config, listed = agent.config, agent.tools()
+        above = root_place(config)
+        callers = [
+            place
+            for node, place in places(config.agent, above)
+            if isinstance(node, LlmNode | RemoteAgentNode)
+        ]
+        many = len(listed) * len(callers) > MOST_VERDICTS
+        shelves = {shelf.facade: shelf for shelf in agent.catalogue.shelves if shelf.facade is not None}
+        return cls(
+            listed,
+            shelves,
+            descend(above, config.agent),
+            callers if config.has_tree and not many else (),
+            file,
+        )
+
+    def views(self) -> list[dict[str, Any]]:
+        return [self._view(each) for each in self.listed]
+
+    def _view(self, listed: ListedTool) -> dict[str, Any]:
+        tool = listed.tool
+        view = {**tool_view(listed).to_json(), "openWorldHint": tool.hints.open_world}
+        if is_remote(tool.server):
+            view["agent"] = tool.server.removeprefix(SERVER)
+        if (shelf := self.inside.get(tool.name)) is not None:
+            inside = [
+                {
+                    **tool_view(ListedTool(each, judge(each, {}, self.root).action)).to_json(),
+                    **self._why(each),
+                }
+                for each in shelf.tools
+            ]
+            return {**view, "rule": None, "reason": "as its tools say", "effect": None, "inside": inside}
+        return {**view, **self._why(tool)}
+
+    def _why(self, tool: Tool) -> dict[str, Any]:
+        return {
+            **self._verdict(tool, self.root),
+            "effect": tool.hints.effect,
+            "nodes": [
+                {"node": place.node, **self._verdict(tool, place)}
+                for place in self.callers
+                if offered(tool, place)
+            ],
+        }
+
+    def _verdict(self, tool: Tool, place: Place) -> dict[str, Any]:
+        verdict = judge(tool, {}, place)
+        return {
+            "policy": verdict.action,
+            "reason": verdict.rule,
+            "rule": self.file.rule(verdict.rule),
+            "depends_on_arguments": any(
+                rule.arguments and misfit(rule, tool, place) is None for rule in place.policy.rules
+            ),
+        }
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def _server(server: McpServerConfig, agent: Agent) -> dict[str, Any]:
+    shelf = next((each for each in agent.catalogue.shelves if each.server.name == server.name), None)
+    transport = server.transport or ("stdio" if server.command is not None else "http")
+    return {
+        "name": server.name,
+        "transport": transport,
+        "where": server.as_written,
+        "max_concurrency": server.max_concurrency,
+        "required": server.required,
+        "tools": None if shelf is None else len(shelf.tools),
+    }
+
+
+def _models(config: AgentConfig) -> Iterator[dict[str, Any]]:
+    for name in dict.fromkeys(reachable_models(config.agent, config.llm, config.models)):
+        try:
+            model = resolve_model(name, config.llm, config.models)
+        except UnknownModel:  # the program brings it
+            provider, _, own_name = name.partition(":")
+            yield {"name": name, "provider": provider, "model": own_name}
+        else:
+            yield _model(model)
+
+
+def _model(model: ModelSpec) -> dict[str, Any]:
+    view: dict[str, Any] = {"name": model.name, "provider": model.provider, "model": model.model}
+    if model.prices is not None:
+        view["prices"] = attrs.asdict(model.prices)
+    return view

@@ -1,20 +1,89 @@
-"""What a person wants to know beside an approval: the rule that asked, hints, and what happened before."""
+"""What a person wants to know beside an approval: which rule asked, the hints of the tool, which rule would
+decide it, and what was decided before."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...actors.agent import Agent
+from ...actors.approvals.kinds import Approval
+from ...actors.approvals.tool_approval import ToolQuestion
+from ...actors.conversation.precedents import Precedent
+from ...actors.gate.gate import Place, places, root_place
+from ...actors.tools.tool import Tool
+from ...config.interpolate import escape
+from ...config.values import from_plain
+from ...config.wildcards import has_wildcards
+from ..views import timestamp
+from .agent_file import agent_file
+from .shown_config import yaml_of
 
 
 async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
-    """Raises `AgentError`: ``approval_not_found``."""
-    question = await agent.approval(uuid)
+    """JSON for `approval_card.js`. Raises `AgentError` ``approval_not_found`` or ``conversation_broken``."""
+    approval = await agent.approval(uuid)
+    asked = approval.asked
+    tool = None if asked.server is None else agent.catalogue.of_server(asked.server, asked.tool_name)
     return {
-        "conversation_title": question.stream,
-        "hints": None,
-        "effect": None,
-        "rule": None,
-        "suggestion": None,
-        "history": [],
+        "conversation_title": await agent.title(approval.stream),
+        "hints": None if tool is None else tool.hints.to_json(),
+        "effect": None if tool is None else tool.hints.effect,
+        "rule": agent_file(agent).rule(asked.rule),
+        "suggestion": None if tool is None else _suggestion(approval, tool, agent),
+        "history": [_precedent(each) for each in await agent.precedents(approval)],
     }
+
+
+def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:
+    """A rule by which exactly this tool would have run without asking; None when there is no such rule."""
+    asked = approval.asked
+    others = (each for each in agent.catalogue.tools if each.server == tool.server and each != tool)
+    if (
+        not isinstance(asked, ToolQuestion)
+        or has_wildcards(tool.name)
+        or any(each.is_called(tool.name) for each in others)
+    ):
+        return None
+    place = _place(agent, asked.node)
+    rule = {"tool": tool.name, "server": tool.server, "then": "run"}
+    written = {name: escape(text) for name, text in rule.items()}
+    yaml = yaml_of(from_plain({"approval": {"rules": [written]}}))
+    return f"# {_where(place)}\n{yaml}"
+
+
+def _place(agent: Agent, node: str) -> Place | None:
+    above = root_place(agent.config)
+    return next((place for _, place in places(agent.config.agent, above) if place.node == node), None)
+
+
+def _where(place: Place | None) -> str:
+    """Where the rule has to stand to be the first that matches."""
+    nearest = "" if place is None or not place.policy.rules else place.policy.rules[0].place
+    if nearest.startswith("node "):
+        return f"in {nearest.rpartition(' ')[0]}, before its other rules"
+    return "in the agent file, before the other rules"
+
+
+def _precedent(precedent: Precedent) -> dict[str, Any]:
+    approval = precedent.approval
+    decision = approval.decision or {}
+    at = approval.created if approval.settled is None else approval.settled
+    view = {
+        "uuid": approval.id,
+        "conversation_id": approval.stream,
+        "title": precedent.title,
+        "at": timestamp(at),
+        "decision": _word(decision),
+        "outcome": precedent.outcome,
+        "arguments": decision.get("arguments") or approval.asked.tool_args,
+    }
+    by = decision.get("decided_by")
+    return view if by is None else {**view, "decided_by": by}
+
+
+def _word(decision: Mapping[str, Any]) -> str:
+    approved = decision.get("approved")
+    if isinstance(approved, bool):
+        return "approved" if approved else "rejected"
+    return str(decision.get("action", ""))

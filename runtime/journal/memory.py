@@ -359,6 +359,11 @@ class MemoryJournal:
                 next_cursor=cursors.write("questions", page[-1][0]) if len(found) > len(page) else None,
             )
 
+    async def decided(self, limit: int) -> QuestionPage:
+        async with _handed_over():
+            found = [asked for _, asked in self._questions() if asked.state == "decided"]
+            return QuestionPage(tuple(found[::-1][: max(1, limit)]), None)
+
     def _questions(self) -> Iterator[tuple[int, Question]]:
         for id, (number, name) in self._asked.items():
             yield number, self._streams[name].questions[id]

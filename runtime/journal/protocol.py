@@ -378,6 +378,11 @@ class Journal(Notes, Protocol):
         """
         ...
 
+    async def decided(self, limit: int) -> QuestionPage:
+        """Decided questions across streams, the one that was put last first: `limit` at most, and no further
+        page."""
+        ...
+
     async def due(self, now: float) -> tuple[Due, ...]:
         """Pending questions with ``expires <= now``, the most overdue first, `MOST_DUE` at most."""
         ...

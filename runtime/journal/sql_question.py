@@ -159,6 +159,18 @@ def page(
     return shown, cursors.write("questions", shown[-1][0]) if len(found) > limit else None
 
 
+def decided(db: sqlite3.Connection, limit: int) -> list[tuple[Any, ...]]:
+    """Rows of decided questions (for `parsed`), the one that was put last first."""
+    # The index of states has the numbers in order, so no more rows are read than are wanted.
+    return db.execute(
+        f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM question"
+        " WHERE question.state = 'decided' ORDER BY chosen DESC LIMIT ?)"
+        " CROSS JOIN question ON question.number = chosen"
+        " CROSS JOIN stream ON stream.id = question.stream_id ORDER BY chosen DESC",
+        (limit,),
+    ).fetchall()
+
+
 def parsed(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[list[Question], dict[str, str]]]:
     """The questions of some rows, and why those of which streams are damaged, piece by piece: there may be
     long texts in them."""

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -308,14 +309,11 @@ class SqliteJournal:
         found, following = await run(
             lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
         )
-        questions: list[Question] = []
-        damaged: dict[str, str] = {}
-        for sound, unsound in sql_question.parsed(found):
-            if questions:
-                await trio.lowlevel.checkpoint()
-            questions += sound
-            damaged |= unsound
-        return QuestionPage(tuple(questions), following, damaged)
+        return await _parsed(found, following)
+
+    async def decided(self, limit: int) -> QuestionPage:
+        found = await self._reader.slow(lambda db: sql_question.decided(db, max(1, limit)))
+        return await _parsed(found, None)
 
     async def due(self, now: float) -> tuple[Due, ...]:
         return await self._reader.quick(lambda db: sql_question.due(db, now))
@@ -325,6 +323,17 @@ class SqliteJournal:
 
     async def notes(self, kind: str) -> Mapping[str, Json | None]:
         return await self._reader.slow(lambda db: note.read(db, kind))
+
+
+async def _parsed(found: Sequence[tuple[Any, ...]], following: str | None) -> QuestionPage:
+    questions: list[Question] = []
+    damaged: dict[str, str] = {}
+    for sound, unsound in sql_question.parsed(found):
+        if questions:
+            await trio.lowlevel.checkpoint()
+        questions += sound
+        damaged |= unsound
+    return QuestionPage(tuple(questions), following, damaged)
 
 
 def _content(change: NewQuestion | CloseQuestion) -> Json:

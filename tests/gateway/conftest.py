@@ -15,6 +15,7 @@ from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.lists import ConversationItem, ConversationPage, ListedTool, LogEnd
+from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.log import events
@@ -25,6 +26,7 @@ from stopgo.actors.log.outcomes import Replied
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.models.messages import ToolCall
 from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.tools.catalogue import Catalogue
 from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.agent_config import AgentConfig
@@ -97,6 +99,8 @@ class FakeAgent:
     broken: dict[str, str] = attrs.field(factory=dict)
     ready: bool = True
     warnings: tuple[str, ...] = ()
+    started: float = AT
+    catalogue: Catalogue = attrs.field(factory=Catalogue)
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
     told: int = 0
@@ -190,6 +194,12 @@ class FakeAgent:
         if id != ex.APPROVAL_ID:
             raise AgentError("approval_not_found", f"there is no approval {id}")
         return self.conversation.approvals[id]
+
+    async def title(self, id: str) -> str:
+        return self.conversation.head.title
+
+    async def precedents(self, approval: Approval) -> tuple[Precedent, ...]:
+        return ()
 
     def tools(self) -> tuple[ListedTool, ...]:
         tool = Tool("resources_add", "Add", {"type": "object"}, "resources", None, Hints(destructive=True))

@@ -1,0 +1,89 @@
+"""What people decided before about calls of the same tool, and what came of these calls.
+
+The work is bounded: of the decided approvals those that were asked last are looked at, and of each of their
+conversations the last events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+
+from ...runtime.journal.errors import Reading, StreamDamaged
+from ...runtime.journal.protocol import Journal, Row
+from ..approvals.kinds import Approval
+from ..log import events as e
+from ..log import stored
+from ..log.event_json import decode
+
+LOOKED_AT = 200
+"""Decided approvals."""
+MOST = 10
+"""Precedents."""
+MOST_EVENTS = 1000
+"""Of a conversation."""
+
+Outcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
+
+
+@attrs.frozen
+class Precedent:
+    approval: Approval
+    title: str
+    """Of its conversation."""
+    outcome: Outcome | None
+    """What came of the call; None: it was not sent, or this is not known any more."""
+
+
+async def precedents(journal: Journal, approval: Approval) -> tuple[Precedent, ...]:
+    """Those of an approval, the newest first."""
+    page = await stored.decided(journal, LOOKED_AT)
+    earlier = [each for each in page.questions if isinstance(each, Approval) and _alike(each, approval)][
+        :MOST
+    ]
+    rows: dict[str, Row] = {}
+    outcomes: dict[tuple[str, str], Outcome] = {}
+    for id in {each.stream: None for each in earlier}:
+        if (row := await journal.row(id)) is None:
+            continue  # it was deleted meanwhile
+        rows[id] = row
+        keys = {each.asked.key for each in earlier if each.stream == id}
+        try:
+            found = await _outcomes(journal, row, keys)
+        except StreamDamaged:
+            continue
+        outcomes.update({(id, key): outcome for key, outcome in found.items()})
+    return tuple(
+        Precedent(each, _title(rows[each.stream]), outcomes.get((each.stream, each.asked.key)))
+        for each in earlier
+        if each.stream in rows
+    )
+
+
+def _alike(one: Approval, other: Approval) -> bool:
+    a, b = one.asked, other.asked
+    same = (a.kind, a.server, a.tool_name) == (b.kind, b.server, b.tool_name)
+    return same and a.is_of_call and one.id != other.id
+
+
+def _title(row: Row) -> str:
+    return row.summary.title if row.summary is not None else ""
+
+
+async def _outcomes(journal: Journal, row: Row, keys: Collection[str]) -> Mapping[str, Outcome]:
+    """What came of the calls with these keys, as far as the last events tell. Raises `StreamDamaged`."""
+    outcomes: dict[str, Outcome] = {}
+    for event in await journal.events_since(row.stream, max(0, row.last_seq - MOST_EVENTS), MOST_EVENTS):
+        if event.type not in (e.ToolFinished.type, e.ToolUnknown.type) or event.body.get("key") not in keys:
+            continue
+        with Reading(row.stream, f"event {event.seq}"):
+            match decode(event).event:
+                case e.ToolFinished(key=key, need=None, result=result):
+                    outcomes[key] = "failed" if result.is_error else "succeeded"
+                case e.ToolUnknown(key=key):
+                    outcomes[key] = "unknown"
+                case _:
+                    pass
+    return outcomes

@@ -1,0 +1,112 @@
+"""The file of the running agent, read again for the page, and where its rules stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ...actors.agent import Agent
+from ...actors.gate.gate import places, root_place, say
+from ...actors.tools.masking import Secrets
+from ...config.agent_config import AgentConfig
+from ...config.compose import compose
+from ...config.errors import ConfigError
+from ...config.load import MAX_BYTES
+from ...config.tree import nodes_of, with_paths
+from ...config.values import Table, Value, entry, items
+from .shown_config import without_secrets, yaml_of
+
+_UNDECIDED = ", undecided"
+
+
+@attrs.frozen
+class AgentFile:
+    """What is shown of the file; without it, as in programs that bring their configuration, of nothing."""
+
+    name: str | None
+    """Of the file, without its folders."""
+    changed: bool
+    """It was written after the agent had read it, so what it says is not what counts."""
+    text: str
+    """As YAML, without secrets."""
+    rules: Mapping[str, Mapping[str, Any]]
+    """What is shown of each rule, by the words that the gate has for it."""
+
+    def rule(self, reason: str) -> Mapping[str, Any] | None:
+        """The rule that decided, if it was one, by the reason that the gate gave."""
+        return self.rules.get(reason.removesuffix(_UNDECIDED))
+
+
+def agent_file(agent: Agent) -> AgentFile:
+    """The file as it is now."""
+    config = agent.config
+    source = config.source
+    if source is None:
+        return AgentFile(None, False, "", {})
+    try:
+        changed = source.stat().st_mtime > agent.started
+        root = None if changed else _read(source, agent.started)
+    except (OSError, ValueError, ConfigError):
+        changed, root = True, None
+    if root is None:
+        return AgentFile(source.name, changed, "", {})
+    shown = Shown(
+        (*map(Secrets.of, config.mcp_servers), *map(Secrets.of, config.remote_agents)),
+    )
+    return AgentFile(source.name, False, shown.yaml(root), dict(_rules(config, root, shown)))
+
+
+@attrs.frozen
+class Shown:
+    """Makes YAML to look at."""
+
+    secrets: tuple[Secrets, ...]
+    """Of servers and agents, wherever else they may stand, too."""
+
+    def yaml(self, value: Value) -> str:
+        text = yaml_of(without_secrets(value))
+        for each in self.secrets:
+            text = each.mask(text)
+        return text
+
+
+@lru_cache(maxsize=4)
+def _read(source: Path, started: float) -> Value | None:
+    """The file, which has not changed since `started`. Raises OSError, ValueError or `ConfigError`."""
+    with source.open("rb") as file:
+        text = file.read(MAX_BYTES).decode("utf-8-sig")
+    return compose(text, str(source))[0]
+
+
+def _rules(config: AgentConfig, root: Value, shown: Shown) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    assert config.source is not None
+    written = dict(_written(config, root))
+    for _, place in places(config.agent, root_place(config)):
+        for rule in place.policy.rules:
+            found = written.get(rule.place)
+            if isinstance(found, Table) and found.mark is not None:
+                yield (
+                    say(rule),
+                    {
+                        "name": rule.name or rule.place,
+                        "file": config.source.name,
+                        "line": found.mark.line,
+                        "yaml": shown.yaml(found),
+                    },
+                )
+
+
+def _written(config: AgentConfig, root: Value) -> Iterator[tuple[str, Value]]:
+    """Every rule as it is written, by its place in the words of the gate."""
+    for index, rule in enumerate(items(entry(entry(root, "approval"), "rules"))):
+        yield f"approval.rules[{index}]", rule
+    tree = entry(root, "agent")
+    if tree is None:
+        return
+    for (node, _), (written, _) in zip(with_paths(config.agent), nodes_of(tree), strict=False):
+        for index, rule in enumerate(items(entry(entry(written, "approval"), "rules"))):
+            yield f'node "{node.name}" approval.rules[{index}]', rule
