@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def busy_agent(folder: Path) -> Path:
-    """A pipeline of three nodes: each message makes `EVENTS` events or so, with usage, tool calls and text."""
+    """A pipeline of three nodes: each message makes about a hundred events."""
     calls = [{"name": "echo", "arguments": {"text": f"part {number}"}} for number in range(8)]
     usage = {"input_tokens": 900, "output_tokens": 60}
     replies: list[Json] = [
@@ -20,16 +20,16 @@ def busy_agent(folder: Path) -> Path:
         {"text": "All parts were **looked at**, and they hold.", "usage": usage},
     ]
     nodes = [
-        {"type": "llm", "name": name, "prompt": "Work.", "output_key": name} for name in ("plan", "work", "check")
+        {"type": "llm", "name": name, "prompt": "Work.", "output_key": name}
+        for name in ("plan", "work", "check")
     ]
     agent = {"type": "sequential", "name": "line", "agents": nodes}
     config: Json = {
         "name": "busy",
-        "llm": {"model": "script:replies.yaml", "prices": {"input": 3, "output": 15}},
+        "llm": {"model": "script:replies.yaml"},
         "mcp_servers": [echo_server("parts")],
         "agent": agent,
     }
-    del config["llm"]["prices"]
     return written(folder, config, replies)
 
 

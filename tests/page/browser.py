@@ -1,4 +1,4 @@
-"""Chromium, driven by the node program beside this file. Elements are found as people find them: by role and name."""
+"""Chromium, driven by `driver.mjs`. Elements are found as people find them: by role and name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Browser:
         assert line, "the driver of the browser has ended"
         answer = json.loads(line)
         if "error" in answer:
-            raise Unseen(f"{answer['error'][:2000]}\n\n--- the page\n{answer['seen'][:8000]}")
+            error = re.sub(r"\x1b\[\d*m", "", answer["error"])
+            raise Unseen(f"{error[:2000]}\n\n--- the page\n{answer['seen'][:8000]}")
         return answer["value"]
 
     def open(self, home: str, path: str = "/", *, beside: Tab | None = None, **options: Any) -> Tab:
@@ -121,8 +122,8 @@ class Tab:
 
     def focused(self) -> str:
         """Role and name of what has the focus, roughly, for messages."""
-        script = "(e => `${e.tagName.toLowerCase()} ${e.getAttribute('aria-label') ?? e.innerText ?? ''}`)(document.activeElement)"
-        found: str = self.order("measure", script)
+        tell = "e => `${e.localName} ${e.getAttribute('aria-label') ?? e.innerText ?? ''}`.trim()"
+        found: str = self.order("measure", f"({tell})(document.activeElement)")
         return found
 
     def role(self, role: str, name: Name | None = None, **options: Any) -> Where:
@@ -268,9 +269,7 @@ def running_browser() -> Iterator[Browser]:
     # Proxies of this machine lead nowhere near the agent.
     env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     argv = ["node", str(HERE / "driver.mjs"), chromium]
-    with subprocess.Popen(
-        argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Browser(process)
         finally:

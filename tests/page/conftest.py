@@ -8,6 +8,7 @@ from tests.e2e.conftest import Serve, Servers
 
 from .browser import Browser, running_browser
 
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     with running_browser() as browser:

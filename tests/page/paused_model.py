@@ -1,4 +1,4 @@
-"""A model that stops in the middle of its reply until it is told to go on: what a slow one looks like for ever."""
+"""A model that stops in the middle of its reply until it is told to go on."""
 
 from __future__ import annotations
 

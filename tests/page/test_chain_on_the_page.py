@@ -1,5 +1,5 @@
-"""TS-021 as it was meant: from the page to agent A to agent B, with B's question answered on the page; and the same
-through `stopgo web`, a page for an agent elsewhere."""
+"""TS-021 as it was meant: from the page to agent A to agent B, whose question is answered on the page. And the
+same through `stopgo web`, a page for an agent elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,10 +35,10 @@ def web(chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """The address of a page for the first agent that this agent does not serve itself."""
     folder = tmp_path_factory.mktemp("web")
     config = folder / "web.yaml"
-    config.write_text(json.dumps({"agent_url": chain.first.run.url, "port": 0}))
+    config.write_text(json.dumps({"agent_url": chain.first.run.url}))
     run = StopgoProcess(
         subprocess.Popen(
-            [BIN / "stopgo", "web", "--config", config],
+            [BIN / "stopgo", "web", "--config", config, "--port", "0"],
             cwd=folder,
             env=clean_environment(),
             stdin=subprocess.DEVNULL,

@@ -25,10 +25,11 @@ HOSTILE = (
     f"<style>body{{display:none}}</style> report{BIDI}fdp.exe"
 )
 MADE = """(() => {
-  const all = [...document.querySelectorAll("*")];
-  const bad = (e) => [...e.attributes].some(({ name, value }) => name.startsWith("on") || /^\\s*(javascript|data):/i.test(value));
-  const tags = all.filter((e) => /^(script|img|iframe|object|embed|style)$/i.test(e.localName) && e.getAttribute("src") !== "/page/main.js");
-  return [...tags, ...all.filter(bad)].map((e) => e.outerHTML.slice(0, 200));
+  const bad = ({ name, value }) => name.startsWith("on") || /^\\s*(javascript|data):/i.test(value);
+  const kind = /^(script|img|iframe|object|embed|style)$/i;
+  return [...document.querySelectorAll("*")]
+    .filter((e) => [...e.attributes].some(bad) || (kind.test(e.localName) && !e.matches("script[src^='/page/']")))
+    .map((e) => e.outerHTML.slice(0, 200));
 })()"""
 """Elements that no text should have become."""
 
@@ -39,7 +40,9 @@ def stays_text(tab: Tab) -> None:
 
 
 def test_hostile_texts_stay_texts(serve: Serve, browser: Browser, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=hostile_agent(tmp_path, HOSTILE), env={"LEDGER": str(tmp_path / "l")})
+    server = serve(
+        tmp_path / "data", config=hostile_agent(tmp_path, HOSTILE), env={"LEDGER": str(tmp_path / "l")}
+    )
     tab = browser.open(server.run.url)
     say(tab, HOSTILE)
     approve(tab).see()

@@ -1,0 +1,124 @@
+"""Takes the pictures of `docs/images`: `python -m tests.page.screenshots DIR`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.chains import begin_and_leave, eventually
+from tests.e2e.conftest import Servers
+
+from .browser import Browser, Tab, running_browser
+from .shown_agent import release_manager
+from .steps import approve, message_box
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Server
+
+MOST = 120_000  # bytes of a picture
+WIDE: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
+NARROW: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "hasTouch": True}
+CLOSED = {"EXP-4402": "fixed", "EXP-4410": "fixed", "EXP-4417": "duplicate", "EXP-4431": "fixed"}
+
+
+def lived_in(server: Server) -> str:
+    """Conversations of every state; the id of the one that ships the release."""
+    server.post("/conversations", {"message": "fail: read the logs of nightly 8841"}, status=201)
+    server.post("/conversations", {"message": "who approved the last rollout?"}, status=201)
+    for ticket, resolution in CLOSED.items():
+        uuid = server.ask_for(f"close {ticket} as {resolution}")
+        if ticket == "EXP-4402":
+            server.post(f"/approvals/{uuid}", {"approved": True, "decided_by": "Maria"})
+    before = server.post("/conversations", {"message": "Ship 2.14.0 to staging"}, status=201)
+    server.post(
+        f"/approvals/{before['result']['approval']['uuid']}", {"approved": True, "decided_by": "Maria"}
+    )
+    id = begin_and_leave(server, "Ship 2.14.0 to production")
+    eventually(lambda: server.conversation(id).get("run", {}).get("state") == "waiting")
+    return id
+
+
+def take(
+    browser: Browser, home: str, path: str, file: Path, show: Callable[[Tab], None], **look: Any
+) -> None:
+    tab = browser.open(home, path, **look)
+    show(tab)
+    size = tab.order("picture", str(file))
+    print(f"{file.name}: {size:,} bytes")
+    assert size < MOST, f"{file} is too large"
+    assert tab.close() == []
+
+
+def visit(tab: Tab) -> None:
+    tab.role("heading", re.compile("release-manager")).see()
+    message_box(tab).see()
+
+
+def conversation(tab: Tab) -> None:
+    approve(tab).see()
+    bar = tab.main.button(re.compile("compare_commits")).first
+    bar.see()
+    bar.click()
+
+
+def on_a_phone(tab: Tab) -> None:
+    approve(tab).see()
+
+
+def timeline_on_a_phone(tab: Tab) -> None:
+    tab.main.role("tab", re.compile("^Timeline")).click()
+    tab.main.button(re.compile("compare_commits")).first.see()
+
+
+def inbox(tab: Tab) -> None:
+    boxes = tab.main.role("checkbox", re.compile("close_ticket"))
+    boxes.first.see()
+    for number in range(3):
+        boxes.nth(number).check()
+    tab.main.button("Approve 3").see()
+
+
+def approval(tab: Tab) -> None:
+    tab.main.button("Approve with changes").click()
+    tab.main.button("Send approval").see()
+    tab.main.label("pause_minutes").fill("30")
+
+
+def agent(tab: Tab) -> None:
+    tab.main.text(re.compile("start_rollout")).see()
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    servers = Servers()
+    with tempfile.TemporaryDirectory() as temporary, running_browser() as browser:
+        data = Path(temporary)
+        config = release_manager(data / "agent")
+        try:
+            new, old = servers(data / "new", config=config), servers(data / "old", config=config)
+            take(browser, new.run.url, "/", folder / "first-visit.png", visit, **WIDE)
+            id = lived_in(old)
+            [uuid] = [each["uuid"] for each in old.conversation(id)["pending_approvals"]]
+            here = f"/#/conversations/{id}"
+            for scheme in ("light", "dark"):
+                look = {**WIDE, "colorScheme": scheme}
+                for name, path, show in (
+                    ("conversation", here, conversation),
+                    ("inbox", "/#/inbox", inbox),
+                    ("approval", f"/#/approvals/{uuid}", approval),
+                    ("agent", "/#/agent", agent),
+                ):
+                    take(browser, old.run.url, path, folder / f"{name}-{scheme}.png", show, **look)
+            take(browser, old.run.url, here, folder / "phone-conversation.png", on_a_phone, **NARROW)
+            take(browser, old.run.url, here, folder / "phone-timeline.png", timeline_on_a_phone, **NARROW)
+            take(browser, old.run.url, "/#/inbox", folder / "phone-inbox.png", lambda tab: None, **NARROW)
+        finally:
+            servers.stop_all()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

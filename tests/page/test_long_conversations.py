@@ -1,0 +1,118 @@
+"""A conversation of 1,000 events is on the screen at once, and one of 10,000 is still usable (FR-027).
+
+The figures are those of a quiet machine. The tests allow `NOISE` times as much, and print what they measure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from tests.e2e.chains import eventually
+
+from .agents import busy_agent
+from .browser import Browser, Tab
+from .steps import message_box
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Serve, Server
+
+pytestmark = pytest.mark.page
+
+NOISE = 2
+LAST = re.compile("they hold")
+
+WATCH = """(() => {
+  window.__slow = [];
+  new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) window.__slow.push([each.name, each.duration]);
+  }).observe({ type: "event", durationThreshold: 16 });
+})()"""
+"""The browser measures itself how long after an input the next picture is drawn; below 16 ms it says nothing."""
+SLOWEST = """new Promise((done) => requestAnimationFrame(() => setTimeout(() =>
+  done(Math.max(0, ...window.__slow.splice(0).map(([, duration]) => duration))), 100)))"""
+PAINTS = """(() => {
+  const [paint] = performance.getEntriesByName("first-contentful-paint");
+  return paint ? paint.startTime : -1;
+})()"""
+
+
+@attrs.frozen
+class Long:
+    server: Server
+    id: str
+    events: int
+
+
+def grown(server: Server, events: int) -> Long:
+    id = server.new()
+    last = 0
+    while last < events:
+        server.say(id, f"look at everything, {last}")
+        last = server.conversation(id)["last_seq"]
+    return Long(server, id, last)
+
+
+@pytest.fixture(scope="module")
+def server(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    folder = tmp_path_factory.mktemp("long")
+    return serve_once(folder / "data", config=busy_agent(folder / "agent"))
+
+
+def opened(browser: Browser, long: Long) -> tuple[Tab, dict[str, float]]:
+    """Its conversation, and the milliseconds until something, and until everything, was drawn."""
+    tab = browser.open(long.server.run.url, f"/#/conversations/{long.id}")
+    tab.main.text(LAST).see()
+    shown = tab.order("measure", "performance.now()")
+    painted = tab.order("measure", PAINTS)
+    return tab, {"first paint": painted, "last message": shown}
+
+
+def interactions(tab: Tab) -> dict[str, float]:
+    """The milliseconds that a click on a bar, and a typed letter, take until the page shows it."""
+    tab.order("measure", WATCH)
+    took: dict[str, float] = {}
+    bars = tab.main.role("button", re.compile("echo"))
+    bars.last.see()
+    bars.last.click()
+    took["select a bar"] = tab.order("measure", SLOWEST)
+    message_box(tab).click()
+    tab.order("measure", SLOWEST)
+    tab.type("abc")
+    took["type"] = tab.order("measure", SLOWEST)
+    assert message_box(tab).value == "abc"
+    return took
+
+
+def told(long: Long, *figures: dict[str, float]) -> None:
+    every = {name: round(value) for each in figures for name, value in each.items()}
+    print(f"\n{long.events} events: " + ", ".join(f"{name} {value} ms" for name, value in every.items()))
+
+
+def test_1000_events(browser: Browser, server: Server) -> None:
+    long = grown(server, 1000)
+    tab, drawn = opened(browser, long)
+    took = interactions(tab)
+    told(long, drawn, took)
+    assert 0 < drawn["first paint"] < 1000 * NOISE
+    assert drawn["last message"] < 1000 * NOISE
+    assert max(took.values()) < 100 * NOISE
+
+
+def test_10000_events(browser: Browser, server: Server) -> None:
+    """Usable: the end is there within seconds, a click and a letter act within half a second, and news is shown."""
+    long = grown(server, 10_000)
+    tab, drawn = opened(browser, long)
+    took = interactions(tab)
+    told(long, drawn, took)
+    assert 0 < drawn["first paint"] < 1000 * NOISE
+    assert drawn["last message"] < 5000 * NOISE
+    assert max(took.values()) < 500 * NOISE
+    long.server.say(long.id, "look once more")
+    tab.main.text("look once more", exact=True).see()
+    last = long.server.conversation(long.id)["last_seq"]
+    events = tab.main.role("tab", re.compile("^Events"))
+    eventually(lambda: re.sub(r"\D", "", events.content) == str(last))
