@@ -75,7 +75,7 @@ SHIP = [
         usage=usage(900, 40),
     ),
 ]
-CLOSE = [
+CLOSE: list[Json] = [
     {
         "when": {"user": r"close (?P<ticket>\S+) as (?P<resolution>\w+)", "node": "canary", "call": 1},
         "tool_calls": [
@@ -85,9 +85,19 @@ CLOSE = [
     },
     {"when": {"user": "close", "node": "canary"}, "text": "The ticket is closed.", "usage": usage(720, 12)},
 ]
-REST = [
+REST: list[Json] = [
     {"when": {"user": "fail"}, "error": {"status": 400, "message": "the context is too long"}},
     {"text": "Nothing to do here.", "usage": usage(400, 8)},
+]
+
+RULES: list[Json] = [
+    {
+        "name": "production deploys ask",
+        "tool": "start_rollout",
+        "arguments": {"environment": {"equals": "production"}},
+        "then": "ask",
+    },
+    {"name": "other deploys ask, too", "tool": "start_rollout", "then": "ask"},
 ]
 
 
@@ -109,21 +119,11 @@ def release_manager(folder: Path) -> Path:
             {"name": name, "command": sys.executable, "args": [str(HERE / "release_tools.py"), name]}
             for name in ("github", "deploy", "tickets")
         ],
-        "approval": {
-            "rules": [
-                {
-                    "name": "production deploys ask",
-                    "tool": "start_rollout",
-                    "arguments": {"environment": {"equals": "production"}},
-                    "then": "ask",
-                },
-                {"name": "all others, too", "tool": "start_rollout", "then": "ask"},
-            ]
-        },
+        "approval": {"in_parallel": "ask", "rules": RULES},
         "agent": {
             "type": "sequential",
             "name": "release",
             "agents": steps,
         },
     }
-    return written(folder, config, [*SHIP, *CLOSE, *REST])
+    return written(folder, config, SHIP + CLOSE + REST)

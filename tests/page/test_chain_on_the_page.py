@@ -1,4 +1,4 @@
-"""TS-021 as it was meant: from the page to agent A to agent B, whose question is answered on the page. And the
+"""TS-021 as meant: from the page to agent A to agent B, whose question is answered on the page. And the
 same through `stopgo web`, a page for an agent elsewhere."""
 
 from __future__ import annotations

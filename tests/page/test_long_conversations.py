@@ -31,7 +31,7 @@ WATCH = """(() => {
     for (const each of list.getEntries()) window.__slow.push([each.name, each.duration]);
   }).observe({ type: "event", durationThreshold: 16 });
 })()"""
-"""The browser measures itself how long after an input the next picture is drawn; below 16 ms it says nothing."""
+"""The browser measures how long after an input the next picture is drawn; below 16 ms it says nothing."""
 SLOWEST = """new Promise((done) => requestAnimationFrame(() => setTimeout(() =>
   done(Math.max(0, ...window.__slow.splice(0).map(([, duration]) => duration))), 100)))"""
 PAINTS = """(() => {
@@ -59,7 +59,8 @@ def grown(server: Server, events: int) -> Long:
 @pytest.fixture(scope="module")
 def server(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
     folder = tmp_path_factory.mktemp("long")
-    return serve_once(folder / "data", config=busy_agent(folder / "agent"))
+    ledger = {"LEDGER": str(folder / "ledger")}
+    return serve_once(folder / "data", config=busy_agent(folder / "agent"), env=ledger)
 
 
 def opened(browser: Browser, long: Long) -> tuple[Tab, dict[str, float]]:
@@ -103,7 +104,7 @@ def test_1000_events(browser: Browser, server: Server) -> None:
 
 
 def test_10000_events(browser: Browser, server: Server) -> None:
-    """Usable: the end is there within seconds, a click and a letter act within half a second, and news is shown."""
+    """Usable: the end is there within seconds, a click and a letter take half a second, it goes on."""
     long = grown(server, 10_000)
     tab, drawn = opened(browser, long)
     took = interactions(tab)
