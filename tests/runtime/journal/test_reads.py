@@ -220,6 +220,19 @@ async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begi
     assert (await journal.questions(limit=5)).next_cursor is None  # there is no sixth
 
 
+async def test_decided_questions_are_listed_newest_first(journal: Journal, begin: Any) -> None:
+    fences = {name: await begin(name) for name in "ab"}
+    for number in range(6):
+        await journal.save(fences["ab"[number % 2]], 1, questions=[NewQuestion(f"q{number}", "tool", {})])
+    for number in (4, 1, 3, 0):
+        await journal.decide(f"q{number}", {}, f"d{number}", now=0.0)
+    await journal.save(fences["a"], 1, questions=[CloseQuestion("q2", "void")])
+    assert [each.id for each in (await journal.decided(9)).questions] == ["q4", "q3", "q1", "q0"]
+    page = await journal.decided(2)
+    assert [each.id for each in page.questions] == ["q4", "q3"]
+    assert page.next_cursor is None
+
+
 async def test_questions_put_after_others_were_deleted_are_not_taken_for_them(
     journal: Journal, begin: Any
 ) -> None:

@@ -1,0 +1,227 @@
+"""What the page shows of a real agent: its tools and rules, its parts, and its file without secrets."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from stopgo.actors.open_agent import open_agent
+from stopgo.config.compose import compose
+from stopgo.config.load import load_config
+from stopgo.gateway.http.chunked_json import encode
+from stopgo.gateway.web.agent_page import agent_view
+from stopgo.gateway.web.shown_config import without_secrets, yaml_of
+from tests.canary import KEY, TOKEN
+
+SERVER = (
+    "mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]\n"
+)
+BEGIN = "name: a\nllm: {model: 'script:replies.yaml'}\n"
+RULES = """approval:
+  rules:
+    - then: run
+      tool: resources_add
+      arguments: {name: {matches: "^test-"}}
+    # Nobody removes by night.
+    - name: additions ask
+      then: ask
+      tool: resources_*
+      effect: once
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Callable[..., Any]:
+    (tmp_path / "replies.yaml").write_text("replies: [{text: hello}]")
+
+    def write(text: str, **environ: str) -> Any:
+        (tmp_path / "agent.yaml").write_text(text)
+        os.utime(tmp_path / "agent.yaml", (1.0, 1.0))
+        return load_config(tmp_path / "agent.yaml", environ=environ, data_dir=tmp_path / "data")
+
+    return write
+
+
+async def view_of(config: Any) -> Any:
+    async with open_agent(config) as agent:
+        return json.loads(encode(agent_view(agent)))
+
+
+async def test_each_tool_says_which_rule_decides(configured: Any) -> None:
+    view = await view_of(configured(BEGIN + SERVER + RULES))
+    tools = {tool["name"]: tool for tool in view["tools"]}
+    rule = {
+        "name": "additions ask",
+        "file": "agent.yaml",
+        "line": 10,
+        "yaml": "name: additions ask\nthen: ask\ntool: resources_*\neffect: once\n",
+    }
+    assert (tools["resources_add"]["policy"], tools["resources_add"]["rule"]) == ("ask", rule)
+    assert tools["resources_add"]["depends_on_arguments"]
+    listing = tools["resources_list"]
+    assert (listing["policy"], listing["reason"], listing["rule"]) == ("run", "readOnlyHint: true", None)
+    assert (listing["effect"], listing["server"], listing["depends_on_arguments"]) == (
+        "read",
+        "resources",
+        False,
+    )
+
+
+async def test_a_rule_of_a_node_says_where_it_stands(configured: Any) -> None:
+    tree = """agent:
+  type: sequential
+  name: both
+  agents:
+    - {type: llm, name: one, prompt: p}
+    - type: llm
+      name: two
+      prompt: p
+      approval:
+        rules:
+          - {then: deny, tool: resources_add}
+"""
+    view = await view_of(configured(BEGIN + SERVER + tree))
+    (add,) = [tool for tool in view["tools"] if tool["name"] == "resources_add"]
+    assert add["rule"] is None
+    one, two = add["nodes"]
+    assert (one["node"], one["policy"], two["node"], two["policy"]) == ("one", "ask", "two", "deny")
+    assert two["rule"] == {
+        "name": 'node "two" approval.rules[0]',
+        "file": "agent.yaml",
+        "line": 14,
+        "yaml": "then: deny\ntool: resources_add\n",
+    }
+    assert view["tree"]["children"] == [
+        {"name": "one", "type": "llm", "model": "script:replies.yaml"},
+        {"name": "two", "type": "llm", "model": "script:replies.yaml"},
+    ]
+
+
+async def test_the_parts_of_the_agent(configured: Any) -> None:
+    view = await view_of(configured(BEGIN + "description: d\n" + SERVER))
+    assert (view["name"], view["description"], view["file"], view["file_changed"]) == (
+        "a",
+        "d",
+        "agent.yaml",
+        False,
+    )
+    assert view["servers"] == [
+        {
+            "name": "resources",
+            "transport": "stdio",
+            "where": "stopgo",
+            "max_concurrency": 1,
+            "required": True,
+            "tools": 3,
+        }
+    ]
+    (model,) = view["models"]
+    assert (model["name"], model["provider"]) == ("script:replies.yaml", "script")
+    assert model["prices"]["input"] == 0.0
+
+
+async def test_the_tools_of_a_server_that_is_one_tool(configured: Any) -> None:
+    text = BEGIN + SERVER.replace("name: resources", "name: resources, expose: server") + RULES
+    (tool,) = (await view_of(configured(text)))["tools"]
+    assert [each["name"] for each in tool["inside"]] == [
+        "resources_add",
+        "resources_remove",
+        "resources_list",
+    ]
+    assert [each["policy"] for each in tool["inside"]] == ["ask", "ask", "run"]
+
+
+async def test_a_file_that_changed_after_the_start_is_not_shown(configured: Any, tmp_path: Path) -> None:
+    async with open_agent(configured(BEGIN + SERVER + RULES)) as agent:
+        with (tmp_path / "agent.yaml").open("a") as file:
+            file.write("port: 1\n")
+        os.utime(tmp_path / "agent.yaml", (agent.started + 9, agent.started + 9))
+        view = agent_view(agent)
+        assert (view["file_changed"], view["config"]) == (True, "")
+        assert all(tool["rule"] is None for tool in view["tools"])
+        (tmp_path / "agent.yaml").unlink()
+        assert agent_view(agent)["file_changed"]
+
+
+async def test_an_agent_of_a_program_has_no_file(configured: Any) -> None:
+    config = configured(BEGIN.replace("script:replies.yaml", "offline:rules") + SERVER)
+    view = await view_of(attrs.evolve(config, source=None))
+    assert (view["file"], view["file_changed"], view["config"]) == (None, False, "")
+
+
+# ------------------------------------------------------------------------ secrets
+
+SECRETS = f"""
+name: a
+prompt: "Use {KEY}, password={TOKEN}, https://me:{TOKEN}@x.example/{KEY}?q={TOKEN} and me:{TOKEN}@x.example"
+llm:
+  model: offline:rules
+  options:
+    extra_headers: {{X-Any: '{TOKEN} {KEY}'}}
+    apiKey: ['{TOKEN}', {{inner: '{TOKEN}'}}]
+models:
+  mine: {{provider: openai_compatible, model: m, base_url: 'https://u:{TOKEN}@h.example/v1?key={KEY}', \
+api_key_env: THE_KEY}}
+mcp_servers:
+  - name: one
+    enabled: false
+    url: https://me:{TOKEN}@h.example/{KEY}/mcp?token={TOKEN}&any=tok
+    headers: {{Authorization: 'Bearer {TOKEN}', X-Short: hush, X-Var: '${{IT:-{KEY}}}', X-Mixed: 'a ${{IT}}'}}
+  - name: two
+    enabled: false
+    command: tool
+    args: [--password, hush, '--api-key={TOKEN}', '-H', 'Authorization: Bearer {TOKEN}', --db, 'x.db', \
+--dsn, 'pg://u:{TOKEN}@h/d', '{KEY}']
+    env: {{ANY: '{TOKEN}', SHORT: hush}}
+  - name: three
+    enabled: false
+    command: tool
+    env: ['A={TOKEN}', 'B=${{IT}}', 'C=hush']
+  - name: four
+    enabled: false
+    url: https://h.example
+    oauth: {{client_id: me, client_secret: hush, issuer: 'https://h.example'}}
+a2a:
+  - {{name: other, url: 'https://h.example/a?k={TOKEN}', headers: {{Cookie: 'a={TOKEN}'}}}}
+approval:
+  rules:
+    - {{then: ask, tool: none, optional: true, arguments: {{password: hush, any: '{KEY}'}}}}
+"""
+
+
+async def test_no_secret_of_the_file_is_shown(configured: Any, tmp_path: Path) -> None:
+    view = await view_of(configured(SECRETS, IT=TOKEN))
+    (tmp_path / "agent.yaml").unlink()  # no test leaves secrets behind
+    text = json.dumps(view)
+    for secret in (KEY, TOKEN, "hush", "Bearer"):
+        assert secret not in text
+    for shown in ("X-Short", "SHORT", "client_id: me", "${IT}", "x.db", "THE_KEY", "h.example"):
+        assert shown in view["config"]
+
+
+def shown(text: str) -> str:
+    return yaml_of(without_secrets(compose(text, "file")[0]))
+
+
+def test_a_variable_stays_a_reference_and_its_harmless_default_is_shown() -> None:
+    assert shown("a: '${VAR:-offline:rules}'") == "a: ${VAR:-offline:rules}\n"
+    assert shown("a: '${MY_TOKEN:-abc}'") == "a: ${MY_TOKEN}\n"
+    assert shown("a: 'no $${VAR}'") == "a: no $${VAR}\n"
+
+
+def test_what_is_no_secret_stays_as_it_is_written() -> None:
+    text = (
+        "prompt: |\n  A key: the name.\n\n  List *all* of it.\nagents:\n  - name: x\n    output_key: found\n"
+    )
+    assert shown(text) == text
+
+
+def test_what_is_shown_of_it_again_is_the_same() -> None:
+    once = shown(SECRETS)
+    assert shown(once) == once
+    assert KEY not in once
+    assert TOKEN not in once

@@ -1,0 +1,152 @@
+"""What stands beside an approval, of a real agent."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation import precedents
+from stopgo.actors.open_agent import open_agent
+from stopgo.config.load import load_config
+from stopgo.gateway.web.approval_context import context_view
+
+BEGIN = """name: a
+llm: {model: 'script:replies.yaml'}
+mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]
+"""
+REPLIES = """replies:
+  - when: {user: 'add (?P<name>\\S+)', call: 1}
+    tool_calls: [{name: resources_add, arguments: {name: '${name}', value: 1}}]
+  - when: {user: 'remove (?P<name>\\S+)', call: 1}
+    tool_calls: [{name: resources_remove, arguments: {pattern: '${name}'}}]
+  - text: done
+"""
+RULE = """approval:
+  rules:
+    - {name: additions ask, then: ask, tool: resources_add}
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Callable[..., Any]:
+    (tmp_path / "replies.yaml").write_text(REPLIES)
+
+    def write(text: str) -> Any:
+        (tmp_path / "agent.yaml").write_text(text)
+        os.utime(tmp_path / "agent.yaml", (1.0, 1.0))
+        return load_config(tmp_path / "agent.yaml", environ={}, data_dir=tmp_path / "data")
+
+    return write
+
+
+async def asked(agent: Agent, text: str) -> str:
+    """The id of the approval that a new conversation with this message waits for."""
+    turn = await agent.start_conversation(text)
+    assert turn.result is not None, turn
+    (id,) = turn.result.approvals
+    return id
+
+
+async def test_the_rule_that_asked(configured: Any) -> None:
+    async with open_agent(configured(BEGIN + RULE)) as agent:
+        view = await context_view(agent, await asked(agent, "add web-1"))
+    assert view["conversation_title"] == "add web-1"
+    assert view["rule"] == {
+        "name": "additions ask",
+        "file": "agent.yaml",
+        "line": 6,
+        "yaml": "name: additions ask\nthen: ask\ntool: resources_add\n",
+    }
+    assert view["effect"] == "once"
+    assert view["history"] == []
+
+
+async def test_a_hint_that_asked_is_no_rule(configured: Any) -> None:
+    async with open_agent(configured(BEGIN)) as agent:
+        view = await context_view(agent, await asked(agent, "remove web-1"))
+    assert view["rule"] is None
+    assert view["hints"]["destructiveHint"] is True
+
+
+async def test_there_is_no_such_approval(configured: Any) -> None:
+    async with open_agent(configured(BEGIN)) as agent:
+        with pytest.raises(AgentError) as raised:
+            await context_view(agent, "nope")
+    assert raised.value.code == "approval_not_found"
+
+
+@pytest.mark.parametrize("text", ["add web-1", "remove web-1"])
+async def test_with_the_suggestion_the_call_runs(configured: Any, text: str) -> None:
+    async with open_agent(configured(BEGIN)) as agent:
+        suggestion = (await context_view(agent, await asked(agent, "remove web-1")))["suggestion"]
+    assert suggestion == (
+        "# in the agent file, before the other rules\n"
+        "approval:\n  rules:\n    - tool: resources_remove\n      server: resources\n      then: run\n"
+    )
+    rule = suggestion.partition("rules:\n")[2]
+    async with open_agent(configured(BEGIN + RULE.replace("rules:\n", f"rules:\n{rule}"))) as agent:
+        turn = await agent.start_conversation(text)
+    assert turn.result is not None
+    # It lets exactly this tool run.
+    assert bool(turn.result.approvals) == (text == "add web-1")
+
+
+async def test_a_suggestion_goes_before_the_rules_of_the_node(configured: Any) -> None:
+    tree = "agent: {type: llm, name: only, prompt: p, approval: {rules: [{then: ask, tool: resources_*}]}}\n"
+    async with open_agent(configured(BEGIN + tree)) as agent:
+        view = await context_view(agent, await asked(agent, "add web-1"))
+    assert view["rule"]["name"] == 'node "only" approval.rules[0]'
+    assert view["suggestion"].startswith('# in node "only", before its other rules\n')
+
+
+async def test_what_was_decided_before_and_what_came_of_it(configured: Any) -> None:
+    async with open_agent(configured(BEGIN + RULE)) as agent:
+        first = await asked(agent, "add web-1")
+        await agent.decide(first, {"approved": True, "arguments": {"name": "web-9", "value": 2}})
+        again = await asked(agent, "add web-9")
+        await agent.decide(again, {"approved": True, "decided_by": "me"})
+        other = await asked(agent, "remove web-1")
+        await agent.decide(other, {"approved": False})
+        third = await asked(agent, "add web-2")
+        await agent.decide(third, {"approved": False, "reason": "no"})
+        pending = await asked(agent, "add web-3")
+        newest, middle, oldest = (await context_view(agent, await asked(agent, "add web-4")))["history"]
+        assert pending not in (newest["uuid"], middle["uuid"], oldest["uuid"])
+        assert oldest == {
+            "uuid": first,
+            "conversation_id": (await agent.approval(first)).stream,
+            "title": "add web-1",
+            "at": oldest["at"],
+            "decision": "approved",
+            "outcome": "succeeded",
+            "arguments": {"name": "web-9", "value": 2},
+        }
+        assert (middle["uuid"], middle["outcome"], middle["decided_by"]) == (again, "succeeded", "me")
+        assert (newest["uuid"], newest["decision"], newest["outcome"]) == (third, "rejected", None)
+        await agent.delete(oldest["conversation_id"])
+        history = (await context_view(agent, pending))["history"]
+        assert [each["uuid"] for each in history] == [third, again]
+
+
+async def test_a_call_that_failed(configured: Any) -> None:
+    async with open_agent(configured(BEGIN)) as agent:
+        await agent.decide(await asked(agent, "remove ("), {"approved": True})
+        (earlier,) = (await context_view(agent, await asked(agent, "remove x")))["history"]
+    assert (earlier["decision"], earlier["outcome"]) == ("approved", "failed")
+
+
+async def test_the_history_is_bounded(configured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precedents, "MOST", 2)
+    monkeypatch.setattr(precedents, "LOOKED_AT", 4)
+    async with open_agent(configured(BEGIN + RULE)) as agent:
+        for number in range(4):
+            await agent.decide(await asked(agent, f"add web-{number}"), {"approved": False})
+        pending = await asked(agent, "add web-9")
+        assert len((await context_view(agent, pending))["history"]) == 2
+        for number in range(3):
+            await agent.decide(await asked(agent, f"remove web-{number}"), {"approved": False})
+        assert len((await context_view(agent, pending))["history"]) == 1
