@@ -1,0 +1,379 @@
+// One approval as a card: what would run and where, who asks, the arguments, why, what happened before, the decision.
+
+import { get } from "./api.js";
+import { asideBody, ASIDES, answerForm, button, outcomeButtons, outcomeText } from "./answer_form.js";
+import { hints, reasons } from "./approval_reasons.js";
+import { addedDescription, askingAgent, decidedAs, heading, isEditable, sentText } from "./approval_text.js";
+import { decidedBody, decidedBy as whoDecided, doneHead } from "./approval_done.js";
+import { differences } from "./argument_diff.js";
+import { argumentForm } from "./argument_form.js";
+import { argumentTable, changeTable } from "./argument_table.js";
+import { expiry, pieces, waited } from "./approval_head.js";
+import { decide, decidedBy, forget, isSending, kept, sendAgain, signAs } from "./decision.js";
+import { h, icon } from "./dom.js";
+import { equal } from "./exact_json.js";
+import { plural, visible } from "./text.js";
+
+let ids = 0;
+const LETTERS = { approve: "a", changes: "e", edit: "e", reject: "r" };
+
+/** The card of an approval: `{element, focus(which), refresh(), close()}`. `focus` takes "approve", "changes",
+ * "reject", or nothing for the heading. */
+export function approvalCard(uuid, context, { inChat = false } = {}) {
+  const card = new Card(uuid, context, inChat);
+  return {
+    element: card.element,
+    focus: (which) => card.focus(which),
+    refresh: () => card.refresh(),
+    close: () => card.close(),
+  };
+}
+
+class Card {
+  constructor(uuid, context, inChat) {
+    Object.assign(this, { uuid, context, inChat, mode: "view", approval: null, extra: undefined, problem: null });
+    const id = `ask-${++ids}`;
+    this.title = h("h2", { id, tabindex: "-1" });
+    this.head = h("header", { class: "ask-head" });
+    this.main = h("div", { class: "ask-body" });
+    this.why = h("div", { class: "ask-body reasons" });
+    this.foot = h("div", { class: "ask-foot" });
+    const parts = [this.head, this.main, this.why, this.foot];
+    this.element = h("article", { class: "ask", "aria-labelledby": id, "data-uuid": uuid, onkeydown: (event) => this.key(event) }, parts);
+    this.title.textContent = "Loading the approval";
+    this.head.append(this.title);
+    for (const part of parts.slice(1)) part.hidden = true;
+    const stop = context.approvals?.on?.(uuid, () => this.refresh());
+    this.stop = typeof stop === "function" ? stop : () => {};
+    this.refresh();
+    this.readExtra();
+  }
+
+  close() {
+    this.closed = true;
+    this.stop();
+    this.clock?.stop();
+  }
+
+  focus(which) {
+    const letter = LETTERS[which] ?? which;
+    const found = letter && [...this.foot.querySelectorAll("[data-key]")].find((each) => each.dataset.key === letter);
+    (found || this.title).focus();
+    this.element.scrollIntoView({ block: "nearest" });
+    return Boolean(found);
+  }
+
+  /** Reads the approval again; the card is only made anew where something changed. */
+  async refresh() {
+    if (isSending(this.uuid) && this.approval) return; // the answer says how it stands
+    try {
+      const { approval } = await get(`/approvals/${encodeURIComponent(this.uuid)}`);
+      if (this.closed || (this.approval && equal(approval, this.approval))) return;
+      const before = this.approval;
+      this.approval = approval;
+      if (before?.state === "pending" && approval.state !== "pending") this.settled();
+      else this.render();
+      if (approval.state === "pending" && kept(this.uuid)) this.send(sendAgain(this.uuid));
+      else forget(this.uuid);
+    } catch (error) {
+      if (!this.closed && !this.approval) this.renderFailure(error);
+    }
+  }
+
+  async readExtra() {
+    try {
+      this.extra = await get(`/page/approvals/${encodeURIComponent(this.uuid)}`);
+    } catch {
+      this.extra = null; // the card works without it
+    }
+    if (this.approval && !this.closed) this.renderAround();
+  }
+
+  renderFailure(error) {
+    this.element.classList.add("trouble");
+    const missing = error.status === 404;
+    this.title.textContent = missing ? "There is no such approval" : "The approval could not be read";
+    const text = missing ? "Its conversation may have been deleted." : error.message;
+    const again = button("Try again", "", () => [this.element.classList.remove("trouble"), this.refresh()]);
+    this.main.replaceChildren(h("p", { class: "t13" }, visible(text)), missing ? "" : h("p", {}, again));
+    this.main.hidden = false;
+  }
+
+  render() {
+    const focused = this.element.contains(document.activeElement);
+    const letter = focused ? document.activeElement.dataset?.key : null;
+    this.element.classList.remove("trouble");
+    this.main.hidden = this.why.hidden = this.foot.hidden = false;
+    this.renderAround();
+    this.renderMain();
+    this.renderFoot();
+    if (focused && !this.element.contains(document.activeElement)) this.focus(letter);
+  }
+
+  /** What does not depend on what the person is doing. */
+  renderAround() {
+    const { approval, extra } = this;
+    this.renderHead();
+    if (approval.state !== "pending") return this.why.replaceChildren();
+    const open = new Set([...this.why.querySelectorAll("details[open] > summary")].map((each) => each.firstChild.nextSibling.data));
+    const sections = reasons(approval, extra, { announce: (text) => this.context.announce?.(text) });
+    this.why.replaceChildren(...sections);
+    this.why.hidden = !sections.length;
+    for (const each of this.why.querySelectorAll("details > summary")) {
+      each.parentElement.open = open.has(each.firstChild.nextSibling.data);
+    }
+    this.chips?.replaceChildren(...[hints(approval, extra)].filter(Boolean));
+    if (this.chips) this.chips.hidden = !this.chips.childNodes.length;
+  }
+
+  renderHead() {
+    const { approval, problem } = this;
+    const done = approval.state !== "pending";
+    const focused = document.activeElement === this.title;
+    this.clock?.stop();
+    this.clock = null;
+    this.element.classList.toggle("done", done);
+    for (const tone of ["good", "bad"]) this.element.classList.toggle(tone, done && doneHead(approval, this).tone === tone);
+    this.element.classList.toggle("trouble", !done && (Boolean(problem) || decidedAs(approval) === "outcome_unknown"));
+    if (done) {
+      this.head.replaceChildren(...doneHead(approval, this).lines(this.title, this.extra));
+    } else {
+      this.clock = expiry(approval, () => this.refresh());
+      const state = this.standing();
+      this.title.replaceChildren(...pieces(heading(approval)));
+      const kind = h("div", { class: "kind" }, icon(state.icon, state.spin ? "spin" : ""), h("span", {}, visible(state.text)), this.clock.element);
+      this.head.replaceChildren(kind, this.title, waited(approval, this.extra, this.inChat));
+    }
+    if (focused) this.title.focus();
+  }
+
+  standing() {
+    const { sending, problem, approval } = this;
+    if (sending) return { icon: "load", spin: true, text: "Sending your decision" };
+    if (problem?.is === "unreachable") return { icon: "alert", text: "Your decision has not arrived yet" };
+    if (problem) return { icon: "alert", text: "Not accepted: still pending" };
+    return doneHead(approval, this).waiting;
+  }
+
+  renderMain() {
+    const { approval } = this;
+    this.form = this.answer = this.chips = null;
+    if (approval.state !== "pending") {
+      const inner = decidedBody(approval, this);
+      this.main.hidden = !inner.length;
+      this.foot.hidden = this.why.hidden = true;
+      return this.main.replaceChildren(...inner);
+    }
+    const kind = decidedAs(approval);
+    const inner = [];
+    if (approval.kind === "proxy") inner.push(path(approval, this.context.agent?.name));
+    if (approval.replaces) inner.push(replaced(approval));
+    this.chips = h("div", { hidden: true });
+    inner.push(this.chips);
+    if (kind === "outcome_unknown") inner.push(outcomeText(approval));
+    const added = addedDescription(approval);
+    if (added) inner.push(markdown(added));
+    if (kind === "elicitation") {
+      const [shown] = heading(approval);
+      if (approval.message && approval.message.trim() !== shown) inner.push(h("p", { class: "asked" }, visible(approval.message)));
+      this.answer = answerForm(approval, (body) => this.send(decide(this.uuid, body)));
+      inner.push(this.answer.body);
+    } else if (this.mode === "edit") {
+      this.form = argumentForm(approval.input_schema ?? {}, approval.tool_args, { onchange: () => this.renderChanges() });
+      this.changes = h("div", { class: "changes", hidden: true });
+      inner.push(this.form.element, this.changes);
+    } else if (kind !== "checkpoint" || Object.keys(approval.tool_args).length) {
+      inner.push(argumentTable(approval.tool_args, approval.input_schema));
+    }
+    if (approval.kind === "proxy") {
+      const note = `${askingAgent(approval)} runs the call and keeps its own record. Your answer travels back along this path.`;
+      inner.push(h("p", { class: "small muted" }, visible(note)));
+    }
+    this.main.replaceChildren(...inner);
+    if (this.chips) this.chips.replaceChildren(...[hints(approval, this.extra)].filter(Boolean));
+    this.chips.hidden = !this.chips.childNodes.length;
+  }
+
+  /** The differences that would be sent, below the form. */
+  renderChanges() {
+    const { value } = this.form.result();
+    const changes = differences(this.approval.tool_args, value);
+    this.changes.hidden = !changes.length;
+    this.changes.replaceChildren(h("h3", {}, plural(changes.length, "change")), changeTable(changes));
+    if (this.count) this.count.textContent = changes.length ? "" : "Nothing is changed: this approves the call as it is.";
+  }
+
+  renderFoot() {
+    const { approval, mode, sending, problem } = this;
+    if (approval.state !== "pending") return this.foot.replaceChildren();
+    const inner = [];
+    if (problem && !sending) inner.push(h("p", { class: "note err", role: "alert" }, visible(this.problemText())));
+    if (problem?.is === "unreachable" && !sending) {
+      inner.push(
+        button("Send again", "primary", () => this.send(sendAgain(this.uuid)), "a"),
+        button("Do not send", "quiet", () => this.takeBack()),
+        h("span", { class: "note" }, "Sending it twice does no harm: the agent takes it once. If it has arrived before, it stands."),
+      );
+      return this.foot.replaceChildren(...inner);
+    }
+    if (ASIDES[mode]) inner.push(...this.aside());
+    else if (mode === "edit") inner.push(...this.editing());
+    else inner.push(...this.choices(), this.signature());
+    this.foot.replaceChildren(...inner);
+    for (const each of sending ? this.foot.querySelectorAll("button") : []) each.setAttribute("aria-disabled", "true");
+    if (sending) this.foot.append(h("span", { class: "note" }, "You can reload or close the page: the decision is kept until the agent answers."));
+  }
+
+  problemText() {
+    const { problem } = this;
+    if (problem.is === "unreachable") return `You ${sentText(kept(this.uuid)?.body ?? {})}. ${problem.text}`;
+    if (problem.is === "denied") return `${problem.text} Nothing was decided.`;
+    return problem.text;
+  }
+
+  choices() {
+    const { approval } = this;
+    const kind = decidedAs(approval);
+    const send = (body) => this.send(decide(this.uuid, body));
+    if (kind === "elicitation") return this.answer.buttons;
+    if (kind === "outcome_unknown") return outcomeButtons(send, (mode) => this.enter(mode));
+    return [
+      button("Approve", "primary", () => send({ approved: true }), "a", icon("check")),
+      isEditable(approval) ? button("Approve with changes", "", () => this.enter("edit"), "e", icon("edit")) : null,
+      button("Reject", "danger", () => this.enter("reject"), "r"),
+    ].filter(Boolean);
+  }
+
+  aside() {
+    const { label, help, send, danger } = ASIDES[this.mode];
+    const id = `aside-${this.uuid}`;
+    const field = h("textarea", { id, rows: 2, "aria-describedby": `${id}-help`, maxlength: this.mode === "done" ? null : 4000 });
+    field.value = this.text ?? "";
+    field.addEventListener("input", () => (this.text = field.value));
+    const go = () => this.send(decide(this.uuid, asideBody(this.mode, field.value.trim())));
+    return [
+      h("div", { class: "question grow full" }, h("label", { for: id }, label), field, h("span", { class: "hint", id: `${id}-help` }, help)),
+      button(send, danger ? "danger" : "primary", go),
+      button("Cancel", "quiet", () => this.leave()),
+      this.signature(),
+    ];
+  }
+
+  editing() {
+    this.count = h("span", { class: "note" }, "Nothing is changed: this approves the call as it is.");
+    return [
+      button("Send approval", "primary", () => this.sendEdited(), null, icon("check")),
+      button("Cancel", "quiet", () => this.leave()),
+      this.signature(),
+      this.count,
+      h("span", { class: "note" }, "The changed call is checked against the schema and all rules again."),
+    ];
+  }
+
+  sendEdited() {
+    const { value, mistakes } = this.form.result();
+    if (mistakes.size) return this.form.show(mistakes);
+    const { tool_args } = this.approval;
+    this.send(decide(this.uuid, equal(value, tool_args) ? { approved: true } : { approved: true, arguments: value }));
+  }
+
+  /** A field for the name that goes into the record. */
+  signature() {
+    const field = h("input", { placeholder: "optional", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
+    field.value = decidedBy();
+    return h("label", { class: "sign" }, "Your name", field);
+  }
+
+  enter(mode) {
+    if (this.sending) return;
+    this.from = mode === "edit" ? "e" : mode === "done" ? "a" : "r";
+    Object.assign(this, { mode, problem: null });
+    this.renderHead();
+    if (mode === "edit") this.renderMain();
+    this.renderFoot();
+    if (mode === "edit") this.form.focus();
+    else this.foot.querySelector("textarea").focus();
+    this.foot.scrollIntoView({ block: "nearest" });
+  }
+
+  leave() {
+    const edited = this.mode === "edit";
+    Object.assign(this, { mode: "view", problem: null });
+    this.renderHead();
+    if (edited) this.renderMain();
+    this.renderFoot();
+    this.focus(this.from);
+  }
+
+  takeBack() {
+    forget(this.uuid);
+    this.problem = null;
+    this.render();
+    this.focus();
+    this.refresh();
+  }
+
+  key(event) {
+    if (event.key === "Escape" && this.mode !== "view" && !this.sending) {
+      event.stopPropagation();
+      this.leave();
+    }
+  }
+
+  /** Shows what becomes of a decision that is being sent. */
+  async send(promise) {
+    if (this.sending) return;
+    const focused = this.element.contains(document.activeElement);
+    Object.assign(this, { sending: true, problem: null });
+    this.renderHead();
+    this.renderFoot();
+    if (focused) this.title.focus({ preventScroll: true });
+    const result = await promise.catch((error) => ({ is: "wrong", text: error.message }));
+    this.sending = false;
+    if (this.closed) return;
+    if (result.approval) {
+      this.second = result.is === "already";
+      this.approval = result.approval;
+      if (result.approval.state !== "pending") return this.settled();
+    }
+    if (result.is === "decided") return this.refresh();
+    this.problem = result;
+    this.renderHead();
+    this.renderFoot();
+    const shown = this.form ?? this.answer;
+    if (result.is === "refused" && shown) shown.show(result.errors);
+    else if (focused) this.focus("approve");
+    this.context.announce?.(this.problemText());
+  }
+
+  settled() {
+    const focused = this.element.contains(document.activeElement);
+    Object.assign(this, { mode: "view", problem: null, sending: false });
+    this.render();
+    if (focused) this.title.focus();
+    this.context.announce?.(`${this.title.textContent}: ${whoDecided(this.approval, this.second)}`);
+  }
+}
+
+function path(approval, own) {
+  const names = [own, ...(approval.path ?? [approval.remote_agent_name])].filter(Boolean);
+  const nodes = names.map((name, index) => [
+    index ? h("li", { "aria-hidden": "true" }, icon("hop")) : null,
+    h("li", { class: "agent" }, index === names.length - 1 ? h("b", {}, visible(name)) : visible(name)),
+  ]);
+  return h("ol", { class: "path", "aria-label": "From this agent to the one that asks" }, nodes);
+}
+
+function replaced(approval) {
+  const link = h("a", { href: `#/approvals/${encodeURIComponent(approval.replaces)}` }, "an earlier question");
+  return h("p", { class: "small muted" }, "This takes the place of ", link, ".");
+}
+
+/** Markdown, as plain text until it is parsed. */
+function markdown(text) {
+  const box = h("div", { class: "prose described" }, h("p", {}, visible(text)));
+  import("./markdown.js")
+    .then(({ renderMarkdown }) => renderMarkdown(text))
+    .then((made) => box.replaceChildren(made), () => {});
+  return box;
+}

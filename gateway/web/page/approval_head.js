@@ -1,0 +1,53 @@
+// The top of a card: who asks and since when, how long there is left. Its clock only changes text: nothing is announced.
+
+import { askingAgent, timeLeft } from "./approval_text.js";
+import { h, svg } from "./dom.js";
+import { shorten, visible } from "./text.js";
+import { duration, timeElement } from "./times.js";
+
+const AROUND = 2 * Math.PI * 5;
+
+/** Pieces of a heading as nodes. */
+export function pieces(parts) {
+  return parts.map((part) => (typeof part === "string" ? visible(part) : h("code", {}, visible(part.code))));
+}
+
+/** The time left, counted down: `{element, stop()}`. `over` is called when it has run out. */
+export function expiry(approval, over) {
+  if (!approval.expires_at) return { element: h("span", { class: "expiry none" }, "does not expire"), stop() {} };
+  const end = Date.parse(approval.expires_at);
+  const whole = Math.max(1, end - Date.parse(approval.created_at));
+  const ring = svg("circle", { cx: 7, cy: 7, r: 5 });
+  const clock = svg("svg", { class: "clock", viewBox: "0 0 14 14", "aria-hidden": "true" }, svg("circle", { class: "rest", cx: 7, cy: 7, r: 5 }), ring);
+  const text = h("span", {});
+  const element = h("span", { class: "expiry", title: `${approval.expires_at.slice(0, 19).replace("T", " ")} UTC` }, clock, text);
+  const tick = () => {
+    const left = end - Date.now();
+    text.textContent = left > 0 ? `expires in ${timeLeft(left)}` : "expires now";
+    ring.setAttribute("stroke-dasharray", `${Math.max(0, Math.min(1, left / whole)) * AROUND} ${AROUND}`);
+    if (left < -1000 && tick.told !== Math.floor(left / 5000)) {
+      tick.told = Math.floor(left / 5000); // the agent needs a moment to see it
+      over();
+    }
+  };
+  tick();
+  const timer = setInterval(tick, 1000);
+  return { element, stop: () => clearInterval(timer) };
+}
+
+/** "Asked by NODE in CONVERSATION, TIME, waits 4 m". */
+export function waited(approval, extra, inChat) {
+  const address = `#/conversations/${encodeURIComponent(approval.conversation_id)}`;
+  const by = [];
+  if (approval.kind === "proxy") by.push(`Passed on by ${visible(askingAgent(approval))}`);
+  else by.push("Asked");
+  if (approval.node) by.push(" by ", h("b", {}, visible(approval.node)));
+  if (approval.kind === "elicitation") by.push(" during ", h("code", {}, visible(approval.tool_name)));
+  const title = extra?.conversation_title ? visible(shorten(extra.conversation_title, 60)) : "this conversation";
+  if (inChat) by.push(", ");
+  else by.push(" in ", h("a", { href: address }, title), ", ");
+  const since = h("span", {}, `waits ${duration(Math.max(0, (Date.now() - Date.parse(approval.created_at)) / 1000)).replace(/^0\.\d s$/, "1 s")}`);
+  by.push(timeElement(approval.created_at), ", ", since);
+  if (inChat) by.push(" · ", h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "Open in the inbox"));
+  return h("p", { class: "by" }, by);
+}

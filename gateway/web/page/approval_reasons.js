@@ -1,0 +1,117 @@
+// Why an approval asks, and what happened the last times: the two sections that open below the arguments.
+
+import { hintChips, shortValue, summaryOf } from "./approval_text.js";
+import { differences, isObject } from "./argument_diff.js";
+import { h, icon } from "./dom.js";
+import { visible, plural } from "./text.js";
+import { timeElement } from "./times.js";
+
+/** The server's own hints. */
+export function hints(approval, extra) {
+  const chips = hintChips(extra?.hints, extra?.effect);
+  if (!chips.length) return null;
+  return h(
+    "div",
+    { class: "row wrap chips" },
+    chips.map(({ text, bad }) => h("span", { class: bad ? "chip bad" : "chip" }, bad ? icon("alert") : null, text)),
+    approval.server ? h("span", { class: "faint small" }, "as server ", h("code", {}, visible(approval.server)), " says") : null,
+  );
+}
+
+/** Both sections, as far as something is known. */
+export function reasons(approval, extra, { open = false, announce = () => {} } = {}) {
+  return [why(approval, extra, open, announce), history(approval, extra, open)].filter(Boolean);
+}
+
+function section(title, right, open, inner) {
+  const head = h("summary", {}, icon("chev", "chev"), title, h("span", { class: "r" }, right));
+  return h("details", { class: "sec", open }, head, h("div", { class: "in" }, inner));
+}
+
+function why(approval, extra, open, announce) {
+  const rule = extra?.rule;
+  const name = rule?.name ?? approval.rule;
+  if (!name && !extra?.suggestion) return null;
+  const parts = [];
+  if (rule?.yaml) {
+    const place = [rule.file, rule.line && `line ${rule.line}`].filter(Boolean).join(", ");
+    const lines = [place ? h("span", { class: "c" }, `# ${visible(place)}\n`) : null, h("mark", {}, visible(rule.yaml.trimEnd()))];
+    parts.push(h("pre", { class: "code", tabindex: "0" }, lines));
+  } else if (name) {
+    parts.push(h("p", { class: "small muted" }, whyText(approval, name)));
+  }
+  if (extra?.suggestion) parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml), announce));
+  return section("Why it asks", visible(name ?? ""), open, parts);
+}
+
+function whyText(approval, name) {
+  if (/Hint: /.test(name)) return `The tool itself says ${visible(name)}. No rule of the agent file decides such calls.`;
+  if (approval.kind === "checkpoint") return "The tree has an approval node here: it always asks before it goes on.";
+  if (approval.kind === "proxy") return "Another agent works on the call and asks. Such a question always goes to a person.";
+  if (approval.kind === "outcome_unknown") return "The call may not be repeated by itself, and nobody knows what became of it.";
+  if (approval.kind === "elicitation") return "The tool server wants to know something in the course of the call.";
+  return visible(name);
+}
+
+function suggestion(yaml, above, announce) {
+  const code = h("pre", { class: "code", tabindex: "0" }, visible(yaml.trimEnd()));
+  const copy = h("button", { class: "btn quiet", type: "button", onclick: () => copyText(yaml, code, word, announce) }, icon("copy"));
+  const word = h("span", {}, "Copy");
+  copy.append(word);
+  const lead = above ? "To let calls like this run without asking, put above it:" : "To let calls like this run without asking, add a rule:";
+  return [h("div", { class: "copyrow" }, h("span", { class: "small muted" }, lead), copy), code];
+}
+
+async function copyText(text, code, word, announce) {
+  try {
+    await navigator.clipboard.writeText(text);
+    word.textContent = "Copied";
+    announce("The rule was copied.");
+    setTimeout(() => (word.textContent = "Copy"), 2000);
+  } catch {
+    getSelection().selectAllChildren(code); // without a clipboard, the text is at least selected
+    announce("The rule is selected. Copy it with the keyboard.");
+  }
+}
+
+const OUTCOMES = { succeeded: "done", failed: "failed", unknown: "unknown" };
+const DECISIONS = { approved: "approved", rejected: "rejected", expired: "nobody decided", void: "no longer asked" };
+
+function history(approval, extra, open) {
+  const past = (extra?.history ?? []).filter(({ uuid }) => uuid !== approval.uuid).slice(0, 10);
+  if (!past.length) return extra && approval.kind === "tool" ? firstTime() : null;
+  const failed = past.filter(({ outcome }) => outcome === "failed").length;
+  const beads = h("span", { class: "beads", "aria-hidden": "true" }, past.map((each) => h("i", { class: beadClass(each) })));
+  const count = `${plural(past.length, "call")}${failed ? `, ${failed} failed` : ""}`;
+  const rows = past.map((each) =>
+    h(
+      "tr",
+      {},
+      h("td", { class: "nowrap" }, h("a", { href: `#/approvals/${encodeURIComponent(each.uuid)}` }, timeElement(each.at))),
+      h("td", {}, visible(pastArguments(each, approval))),
+      h("td", {}, `${each.decided_by ? `${visible(each.decided_by)}: ` : ""}${visible(DECISIONS[each.decision] ?? each.decision ?? "")}`),
+      h("td", { class: `num ${each.outcome === "failed" ? "bad" : ""}` }, OUTCOMES[each.outcome] ?? (each.outcome || "not sent")),
+    ),
+  );
+  const columns = ["When", "Arguments", "Decision", "Outcome"].map((text) => h("th", { scope: "col" }, text));
+  const table = h("table", { class: "hist" }, h("thead", { class: "visually-hidden" }, h("tr", {}, columns)), h("tbody", {}, rows));
+  return section("The last times", [beads, ` ${count}`], open, table);
+}
+
+function beadClass({ outcome, decision }) {
+  if (outcome === "failed") return "er";
+  return outcome === "succeeded" || (outcome && decision === "approved") ? "" : "no";
+}
+
+/** What was different from now, if that is little; else all. */
+function pastArguments({ arguments: args }, approval) {
+  if (!isObject(args)) return "";
+  const changes = differences(approval.tool_args, args);
+  if (!changes.length) return "the same arguments";
+  if (changes.length > 2) return shortValue(summaryOf(args), 80);
+  return changes.map(({ path, after }) => `${path.join(".")} ${shortValue(after, 40)}`).join(", ");
+}
+
+function firstTime() {
+  return h("p", { class: "small muted first-time" }, "Nobody has decided about a call of this tool before.");
+}

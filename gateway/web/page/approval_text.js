@@ -1,0 +1,230 @@
+// The words about approvals: headings, kinds, decisions, and what a list says of one. Pure.
+
+import { Exact, stringify } from "./exact_json.js";
+import { flat, isObject } from "./argument_diff.js";
+
+/** The kind whose words decide it: that of the original question, if another agent asks. */
+export function decidedAs(approval) {
+  if (approval.kind !== "proxy") return approval.kind;
+  return ["outcome_unknown", "elicitation", "tool", "checkpoint"].includes(approval.remote_kind)
+    ? approval.remote_kind
+    : "proxy";
+}
+
+/** Whether a person may change the arguments. */
+export function isEditable(approval) {
+  return decidedAs(approval) === "tool";
+}
+
+export const KINDS = {
+  tool: "Tool calls",
+  proxy: "Of other agents",
+  checkpoint: "Checkpoints",
+  outcome_unknown: "Unknown outcomes",
+  elicitation: "Questions of servers",
+};
+
+const ICONS = { tool: "tool", proxy: "hop", checkpoint: "flag", outcome_unknown: "broken", elicitation: "question" };
+
+export function iconOf(approval) {
+  return ICONS[approval.kind] ?? "pause";
+}
+
+/** The agent that asks a proxied question: the last on the way. */
+export function askingAgent(approval) {
+  return approval.path?.at(-1) ?? approval.remote_agent_name ?? "another agent";
+}
+
+/** The heading as pieces: text, or `{code}` for a name from code. */
+export function heading(approval) {
+  const tool = { code: approval.tool_name };
+  const proxy = approval.kind === "proxy";
+  const where = proxy ? ` in ${askingAgent(approval)}` : approval.server ? ` on ${whereOf(approval.server)}` : "";
+  switch (decidedAs(approval)) {
+    case "outcome_unknown":
+      return ["Did ", tool, proxy ? `${where} happen?` : " happen?"];
+    case "elicitation":
+      return [firstLine(approval.message) || `${proxy ? askingAgent(approval) : approval.server} asks a question`];
+    case "checkpoint":
+      return [firstLine(plain(approval.description)) || `Go on after ${approval.tool_name}?`];
+    case "proxy":
+      return [`${askingAgent(approval)} asks whether to go on`];
+    default:
+      return ["Run ", tool, `${where}?`];
+  }
+}
+
+/** The heading of an approval that waits no more. */
+export function doneHeading(approval) {
+  const pieces = heading(approval);
+  if (pieces[0] === "Run ") return [pieces[1], pieces[2].replace(/\?$/, "")];
+  return pieces;
+}
+
+function whereOf(server) {
+  return server.startsWith("a2a:") ? `agent ${server.slice(4)}` : server;
+}
+
+function firstLine(text = "") {
+  const line = text.trim().split("\n", 1)[0];
+  return line.length > 140 ? `${line.slice(0, 139)}…` : line;
+}
+
+/** The first line of Markdown without its marks, for a heading. */
+function plain(text = "") {
+  return text.replace(/^#+\s+/, "").replace(/(\*\*|__|`)(.+?)\1/g, "$2");
+}
+
+/** What stands above the heading. */
+export function standing(approval) {
+  switch (approval.state) {
+    case "decided":
+      return decisionText(approval);
+    case "expired":
+      return "Expired";
+    case "void":
+      return "No longer asked";
+  }
+  if (approval.kind === "proxy") return "Waits for you, asked by another agent";
+  return {
+    outcome_unknown: "Unknown outcome",
+    elicitation: `${approval.server ?? "A server"} asks`,
+    checkpoint: `Checkpoint ${approval.node ?? approval.tool_name}`,
+  }[approval.kind] ?? "Waits for you";
+}
+
+const WORDS = {
+  retry: "Sent once more",
+  done: "Taken as done",
+  failed: "Taken as failed",
+  accept: "Answered",
+  decline: "Declined",
+  cancel: "Cancelled",
+};
+
+/** The decision in words, without who and when. */
+export function decisionText(approval, changes = 0) {
+  const { decision } = approval;
+  if (!decision) return "Decided";
+  if (decision.action) return WORDS[decision.action] ?? decision.action;
+  if (!decision.approved) return "Rejected";
+  return changes ? `Approved with ${changes} ${changes === 1 ? "change" : "changes"}` : "Approved";
+}
+
+/** "good", "bad" or "": how a decided card is coloured. */
+export function toneOf({ state, decision }) {
+  if (state !== "decided" || !decision) return "";
+  if (decision.action) return { done: "good", retry: "good", accept: "good", failed: "bad" }[decision.action] ?? "";
+  return decision.approved ? "good" : "bad";
+}
+
+/** What a pending decision, as it was sent, says. */
+export function sentText(body) {
+  if (body.action) return WORDS[body.action]?.toLowerCase() ?? body.action;
+  return body.approved ? (body.arguments ? "approved with changes" : "approved") : "rejected";
+}
+
+/** Why an approval is void, for people. */
+export function voidReason(approval) {
+  if (approval.void_reason) return sentence(approval.void_reason);
+  if (approval.superseded_by && approval.kind === "tool") {
+    return "The tool changed while this waited, so it is asked anew.";
+  }
+  if (approval.superseded_by) return "Another question took its place.";
+  return "The run or the call that it was about has ended.";
+}
+
+export function sentence(text) {
+  const made = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(made) ? made : `${made}.`;
+}
+
+/** What of the description is not already said by the tool's name and arguments, in Markdown; or "". */
+export function addedDescription(approval) {
+  const { description = "", tool_args: args = {} } = approval;
+  const kind = decidedAs(approval);
+  if (approval.kind === "elicitation") return "";
+  if (approval.kind === "checkpoint") return description.includes("\n") || /[*_`[#]/.test(description) ? description : "";
+  const names = new Set(["args", ...Object.keys(args).map((name) => name.toLowerCase())]);
+  const told = (line) => {
+    const label = /^([\w-]+): /.exec(line)?.[1].toLowerCase();
+    return label !== undefined && (names.has(label) || (label === "message" && "message" in args));
+  };
+  const paragraphs = description.split(/\n{2,}/).filter((paragraph) => {
+    if (/^\*\*[^\n]*\*\*$/.test(paragraph.trim())) return false;
+    if (kind === "outcome_unknown" && approval.kind !== "proxy" && paragraph.startsWith("The call was sent, but")) return false;
+    return !paragraph.split("\n").every(told);
+  });
+  return paragraphs.join("\n\n").trim();
+}
+
+/** Why nobody knows what became of a call: "the connection was lost", or undefined. */
+export function unknownReason(approval) {
+  return /The call was sent, but (.+?)\. It may or may/s.exec(approval.description ?? "")?.[1];
+}
+
+/** The hints of a server as chips `{text, bad}`. */
+export function hintChips(hints, effect) {
+  const chips = [];
+  const say = (value, yes, no, bad = false) => {
+    if (value === true && yes) chips.push({ text: yes, bad });
+    if (value === false && no) chips.push({ text: no, bad: false });
+  };
+  say(hints?.destructiveHint, "destructive", "not destructive", true);
+  say(hints?.readOnlyHint, "only reads", null);
+  say(hints?.idempotentHint, "idempotent", "not idempotent");
+  say(hints?.openWorldHint, "reaches beyond its server", null);
+  if (effect === "once") chips.push({ text: "sent at most once", bad: false });
+  return chips;
+}
+
+/** A value on one line. */
+export function shortValue(value, limit = 60) {
+  let text;
+  if (value === undefined) text = "not set";
+  else if (typeof value === "string") text = value === "" ? '""' : value.replace(/\s+/g, " ");
+  else if (typeof value === "boolean") text = value ? "yes" : "no";
+  else if (value instanceof Exact) text = value.text;
+  else if (Array.isArray(value) && value.every((item) => item === null || typeof item !== "object" || item instanceof Exact)) {
+    text = value.length ? value.map((item) => shortValue(item, limit)).join(" ") : "[]";
+  } else text = stringify(value);
+  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
+}
+
+/** The arguments on one line, for a list: values, with the name where a value says nothing by itself. */
+export function summary(approval, limit = 90) {
+  if (approval.kind === "elicitation") {
+    if (approval.url) return "wants you to visit an address";
+    const fields = Object.keys(approval.input_schema?.properties ?? {}).length;
+    return fields === 1 ? "1 field to fill in" : `${fields} fields to fill in`;
+  }
+  if (approval.kind === "checkpoint") return "The tree asks before it goes on";
+  const args = approval.tool_args ?? {};
+  const text = summaryOf(args);
+  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text || "without arguments";
+}
+
+export function summaryOf(args) {
+  if (!isObject(args)) return "";
+  const parts = flat(args).filter(([path]) => path !== "").map(([path, value]) => {
+    const named = typeof value !== "string" || value.length < 2;
+    return named ? `${path.split(".").at(-1)} ${shortValue(value)}` : shortValue(value);
+  });
+  return parts.join(", ");
+}
+
+/** Approvals with the same key can be decided together; null: this one only by itself. */
+export function groupOf(approval) {
+  const kind = decidedAs(approval);
+  if (kind === "outcome_unknown" || kind === "elicitation" || approval.state !== "pending") return null;
+  const { tool_name, server, remote_agent_name, path } = approval;
+  return JSON.stringify([approval.kind, kind, tool_name, server ?? "", remote_agent_name ?? "", path ?? []]);
+}
+
+/** Time left as a clock, "29:52", or rougher when it is long. */
+export function timeLeft(milliseconds) {
+  const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
+  if (seconds >= 86_400) return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+  if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} m`;
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}

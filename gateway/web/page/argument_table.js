@@ -1,0 +1,102 @@
+// Arguments as a table: names, values, types. Every value can be read to its end, whoever wrote it.
+
+import { isObject } from "./argument_diff.js";
+import { shapeOf, typeLabel } from "./argument_fields.js";
+import { h } from "./dom.js";
+import { Exact, stringify } from "./exact_json.js";
+import { visible } from "./text.js";
+
+const HEAD = 600; // characters of a long text that are shown at first, and
+const TAIL = 200; // those at its end: a harmless beginning must not hide how it ends
+const DEEPEST = 6; // levels of indentation; below it JSON is easier to read
+
+/** All arguments. `schema` names the types, if there is one. */
+export function argumentTable(args, schema) {
+  if (!Object.keys(args).length) return h("p", { class: "faint small" }, "Without arguments.");
+  return h("dl", { class: "args" }, rows(args, shapeOf(schema, schema), 1, schema));
+}
+
+function rows(value, schema, depth, root) {
+  const known = schema?.properties ?? {};
+  const at = (name) => (Object.hasOwn(known, name) ? shapeOf(known[name], root) : undefined);
+  return Object.entries(value).map(([name, inner]) => row(name, inner, at(name), depth, root));
+}
+
+function row(name, value, schema, depth, root) {
+  const nested = isObject(value) && Object.keys(value).length && depth < DEEPEST;
+  if (nested) return nest(name, rows(value, schema, depth + 1, root));
+  if (Array.isArray(value) && value.some(isNested) && depth < DEEPEST) {
+    const items = shapeOf(schema?.items, root);
+    return nest(name, value.map((item, index) => row(String(index + 1), item, items, depth + 1, root)), "list");
+  }
+  return h(
+    "div",
+    { class: "arg" },
+    h("dt", { class: "k" }, visible(name)),
+    h("dd", { class: "v" }, valueElement(value)),
+    h("dd", { class: "ty" }, typeLabel(schema, value)),
+  );
+}
+
+function nest(name, inner, type) {
+  const title = h("dt", { class: "k" }, visible(name), type ? h("span", { class: "ty" }, type) : null);
+  return h("div", { class: "nest" }, title, h("dd", {}, h("dl", {}, inner)));
+}
+
+const isNested = (value) => isObject(value) || Array.isArray(value);
+
+/** One value, as text that can be trusted. */
+export function valueElement(value) {
+  if (value === undefined) return h("span", { class: "faint" }, "not set");
+  if (value === null) return h("span", { class: "faint" }, "null");
+  if (value === "") return h("span", { class: "faint" }, "empty text");
+  if (typeof value === "string") return longText(visible(value));
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number" || value instanceof Exact) return String(value);
+  if (Array.isArray(value) && !value.length) return h("span", { class: "faint" }, "empty list");
+  if (Array.isArray(value) && !value.some(isNested)) {
+    return h("span", { class: "steps" }, value.map((item) => h("span", {}, valueElement(item))));
+  }
+  return longText(visible(stringify(value, 2)));
+}
+
+function longText(text) {
+  if (text.length <= HEAD + TAIL + 100) return text;
+  const left = text.length - HEAD - TAIL;
+  const box = h("span", {});
+  const more = h(
+    "button",
+    {
+      class: "btn quiet more",
+      type: "button",
+      onclick: () => {
+        box.replaceChildren(text);
+        box.tabIndex = -1;
+        box.focus();
+      },
+    },
+    `Show ${left.toLocaleString()} more characters`,
+  );
+  box.append(text.slice(0, HEAD), " … ", more, " … ", text.slice(-TAIL));
+  return box;
+}
+
+/** Changed values, old and new, and how many there were besides. */
+export function changeTable(changes, unchanged = 0) {
+  const lines = changes.map(({ path, before, after }) =>
+    h(
+      "div",
+      { class: "arg changed" },
+      h("dt", { class: "k" }, visible(path.join("."))),
+      h(
+        "dd",
+        { class: "v" },
+        before === undefined ? null : [h("span", { class: "visually-hidden" }, "before: "), h("del", {}, valueElement(before))],
+        h("span", { class: "visually-hidden" }, " now: "),
+        h("ins", {}, after === undefined ? "removed" : valueElement(after)),
+      ),
+    ),
+  );
+  const rest = unchanged === 1 ? "1 value as it was" : `${unchanged} values as they were`;
+  return h("div", {}, h("dl", { class: "args" }, lines), unchanged ? h("p", { class: "faint small rest" }, rest) : null);
+}

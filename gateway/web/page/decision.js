@@ -1,0 +1,97 @@
+// A decision on its way. It is kept, with its key, until the agent has answered: a reload sends it again, safely.
+
+import { ApiError, get, post } from "./api.js";
+import { parse, stringify } from "./exact_json.js";
+
+const NAME = "stopgo.name";
+const inFlight = new Map(); // uuid -> promise, for all cards of this page
+
+const place = (uuid) => `stopgo.decision.${uuid}`;
+
+/** The decision that was sent and not answered yet, as `{key, body}`, or null. */
+export function kept(uuid) {
+  const text = sessionStorage.getItem(place(uuid));
+  try {
+    return text && parse(text);
+  } catch {
+    return null;
+  }
+}
+
+export function forget(uuid) {
+  sessionStorage.removeItem(place(uuid));
+}
+
+/** Whether it is being sent now. */
+export function isSending(uuid) {
+  return inFlight.has(uuid);
+}
+
+/** Sends a decision. The result says what became of it in `is`:
+ *
+ * - "decided", "already" (somebody was first), "expired", "void": `approval` is how it now stands;
+ * - "refused" (`errors` at arguments), "denied" (a rule), "wrong": it is still pending, `text` says why;
+ * - "unreachable": nobody knows whether it arrived; it is kept, and `sendAgain` repeats it. */
+export function decide(uuid, body) {
+  const named = decidedBy() ? { ...body, decided_by: decidedBy() } : body;
+  sessionStorage.setItem(place(uuid), stringify({ key: crypto.randomUUID(), body: named }));
+  return sendAgain(uuid);
+}
+
+/** Sends the kept decision, once more if need be, with its key. */
+export function sendAgain(uuid) {
+  if (!inFlight.has(uuid)) inFlight.set(uuid, send(uuid, kept(uuid)).finally(() => inFlight.delete(uuid)));
+  return inFlight.get(uuid);
+}
+
+async function send(uuid, { key, body }) {
+  try {
+    await post(`/approvals/${encodeURIComponent(uuid)}`, body, { key, prefer: "respond-async" });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const result = failure(error);
+    if (result.is !== "unreachable") forget(uuid);
+    return result;
+  }
+  forget(uuid);
+  try {
+    return { is: "decided", approval: (await get(`/approvals/${encodeURIComponent(uuid)}`)).approval };
+  } catch {
+    return { is: "decided" }; // it is on disk; only how it now stands could not be read
+  }
+}
+
+/** What an error means for the decision. Pure. */
+export function failure({ code, status, message, hint, body = {} }) {
+  const text = hint && !message.includes(hint) ? `${message} ${hint}` : message;
+  switch (code) {
+    case "already_decided":
+      return { is: "already", approval: body.approval };
+    case "expired":
+    case "void":
+      return { is: code, approval: body.approval };
+    case "invalid_arguments":
+      return { is: "refused", errors: body.errors ?? [message], text };
+    case "denied_by_policy":
+      return { is: "denied", text };
+    case "unreachable":
+    case "shutting_down":
+    case "stopped":
+    case "too_many_connections":
+    case "request_timeout":
+      return { is: "unreachable", text: message };
+  }
+  return status >= 500 && code !== "conversation_broken" && code !== "internal_error"
+    ? { is: "unreachable", text: message }
+    : { is: "wrong", text };
+}
+
+/** The name that goes along with decisions, for the record. */
+export function decidedBy() {
+  return localStorage.getItem(NAME)?.trim() || "";
+}
+
+export function signAs(name) {
+  if (name.trim()) localStorage.setItem(NAME, name.trim());
+  else localStorage.removeItem(NAME);
+}
