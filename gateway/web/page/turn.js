@@ -310,7 +310,7 @@ export class Turn {
     }
     if (live && lane.active) [from, last] = [Math.min(from, to), to];
     if (from === Infinity || (lane.type === "router" && lane.bars.length)) return null;
-    return { id: `${lane.path} span`, kind: "span", from, to: Math.max(last, lane.active ? 0 : (lane.end?.at ?? 0)) };
+    return { id: `${this.number}/${lane.path} span`, kind: "span", from, to: Math.max(last, lane.active ? 0 : (lane.end?.at ?? 0)) };
   }
 }
 

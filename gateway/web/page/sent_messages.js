@@ -1,0 +1,81 @@
+// What a model was sent, rebuilt from the events before its call. Pure. It is a reconstruction: descriptions of tools,
+// values of variables, and what was cut to fit the model's context, are in no event.
+
+import { parseKey } from "./keys.js";
+
+const PLACEHOLDER = /(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}/g;
+
+/** Messages as `{role, text, calls?, name?}`, in order, for the model call `bar`; `events` are all of the conversation. */
+export function sentMessages(events, bar, turns) {
+  const key = parseKey(bar.key), turn = turns.find((each) => each.number === key.turn);
+  const lane = turn?.byPath.get(key.path);
+  if (!lane) return [];
+  const before = upTo(events, bar), calls = callsOf(before), messages = [];
+  const iteration = /.*@(\d+)/.exec(key.execution)?.[1];
+  const values = { ...sessionOf(before, turn), user_message: turn.message, ...(iteration && { iteration }) };
+  const prompt = String(lane.spec.prompt ?? "").replace(PLACEHOLDER, (whole, name) => (Object.hasOwn(values, name) ? values[name] : whole));
+  if (prompt) messages.push({ role: "system", text: prompt });
+  if (lane.type === "llm" && lane.spec.history !== "turn") {
+    for (const each of turns.filter(({ number }) => number < turn.number)) {
+      messages.push({ role: "user", text: each.message });
+      if (each.end?.body.text) messages.push({ role: "assistant", text: each.end.body.text });
+    }
+  }
+  messages.push({ role: "user", text: turn.message });
+  const replies = before.filter(({ type, body }) => type === "step.finished" && body.kind === "model" && !body.error);
+  if (Number(iteration) > 1) {
+    const loop = key.execution.slice(0, key.execution.lastIndexOf("@"));
+    const now = `${loop}@${iteration}.`;
+    for (const { body } of replies) {
+      if (body.node !== lane.name || !body.key.startsWith(`${loop}@`) || body.key.startsWith(now)) continue;
+      messages.push(...exchange(body, calls));
+    }
+    messages.push({ role: "user", text: `Iteration ${iteration}.` });
+  }
+  for (const { body } of replies) {
+    const each = parseKey(body.key);
+    if (each.execution === key.execution && each.call < key.call) messages.push(...exchange(body, calls));
+  }
+  return messages;
+}
+
+function upTo(events, bar) {
+  if (!bar.frame) return events;
+  const end = events.findIndex((frame) => frame.seq === bar.frame.seq);
+  return end < 0 ? events : events.slice(0, end);
+}
+
+function sessionOf(events, turn) {
+  const values = {};
+  let inside = false;
+  for (const { type, body } of events) {
+    if (type === "run.started") inside = body.turn === turn.number;
+    else if (inside && type === "state.set") values[body.key] = body.value;
+  }
+  return values;
+}
+
+/** A reply and the results of its calls, with the arguments that were sent in the end. */
+function exchange(reply, calls) {
+  const results = [];
+  const sent = (reply.tool_calls ?? []).map((call, index) => {
+    const { started, text } = calls.get(`${reply.key}.${index}`) ?? {};
+    results.push({ role: "tool", name: call.name, text: text ?? "(no result is on record)" });
+    return { name: call.name, arguments: started && !started.facade ? started.arguments : call.arguments };
+  });
+  return reply.text || sent.length ? [{ role: "assistant", text: reply.text ?? "", calls: sent }, ...results] : [];
+}
+
+/** By key: how each tool call was sent last, and the text that came of it. */
+function callsOf(events) {
+  const calls = new Map();
+  for (const { type, body } of events) {
+    const call = calls.get(body.key) ?? {};
+    if (type === "tool.started") call.started = body;
+    else if (type === "tool.finished") call.text = body.result?.content;
+    else if (type === "step.finished" && body.kind === "call") call.text = body.content;
+    else continue;
+    calls.set(body.key, call);
+  }
+  return calls;
+}
