@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import Any
 
 import attrs
 
-from tests.e2e.chains import eventually
-
 HERE = Path(__file__).parent
+LOOKING = float(os.environ.get("STOPGO_PAGE_PATIENCE", "20"))
+"""Seconds until what should be seen counts as missed."""
 Name = str | re.Pattern[str]
 
 EXPECTED_OF_A_LOST_SERVER = (
@@ -110,7 +111,16 @@ class Tab:
         return found
 
     def becomes_titled(self, pattern: str) -> None:
-        eventually(lambda: re.search(pattern, self.title))
+        self.settles(lambda: self.title, lambda title: re.search(pattern, title), f"a title with {pattern}")
+
+    def settles(self, what: Callable[[], Any], fits: Callable[[Any], Any], wanted: object) -> None:
+        """Look again and again, until what is there fits. Each look takes the driver some milliseconds."""
+        deadline = time.monotonic() + LOOKING
+        while not fits(found := what()):
+            if time.monotonic() > deadline:
+                raise Unseen(
+                    f"it stays {found!r}; wanted: {wanted}\n\n--- the page\n{self.order('seen')[:8000]}"
+                )
 
     def press(self, *keys: str) -> None:
         """Keys, sent to whatever has the focus."""
@@ -246,7 +256,7 @@ class Where:
         self.becomes(lambda where: where.count, number)
 
     def becomes(self, what: Callable[[Where], Any], wanted: Any) -> None:
-        eventually(lambda: what(self) == wanted)
+        self.tab.settles(lambda: what(self), lambda found: found == wanted, wanted)
 
     def attribute(self, name: str) -> str | None:
         found: str | None = self.do("getAttribute", name)

@@ -58,6 +58,7 @@ const orders = {
     await page.close();
     if (![...tabs.values()].some((tab) => tab.context === context)) await context.close();
   },
+  seen,
   complaints: (name) => tabs.get(name).complaints.splice(0),
   async axe(name) {
     const { page } = tabs.get(name);

@@ -30,8 +30,17 @@ class Full:
 
     @property
     def rows(self) -> Where:
-        """Each has a box that selects it."""
-        return self.tab.main.role("checkbox", re.compile("resources_"))
+        return self.tab.main.role("listitem").with_text(re.compile("resources_"))
+
+    def counts(self, number: int) -> None:
+        """So many fit the filters, and the list has them all for those who scroll down."""
+        self.tab.main.role("region", "Approvals").text(re.compile(rf"^{number}( of \d+)?$")).see()
+
+        def scrolled() -> int:
+            self.rows.last.do("scrollIntoViewIfNeeded")
+            return self.rows.count
+
+        self.tab.settles(scrolled, lambda found: found == number, number)
 
     @property
     def pending(self) -> int:
@@ -65,25 +74,24 @@ def test_it_shows_and_counts_all(full: Full) -> None:
     assert waiting >= 190
     full.tab.becomes_titled(rf"^\({waiting}\)")
     full.tab.link(re.compile(rf"^Inbox.*{waiting}", re.S)).see()
-    full.rows.counts(waiting)
+    full.counts(waiting)
 
 
 def test_filters_and_their_address(full: Full) -> None:
     tool = full.tab.main.role("combobox", re.compile("tool", re.I))
     tool.choose("resources_remove")
-    full.rows.counts(REMOVES)
+    full.counts(REMOVES)
     assert "tool=resources_remove" in full.tab.address
     full.tab.reload()
     full.rows.see()
-    full.rows.counts(REMOVES)
+    full.counts(REMOVES)
     assert full.box("resources_add").count == 0
 
 
 def test_the_newest_first(full: Full) -> None:
-    rows = full.tab.main.link(re.compile("resources_"))
-    rows.first.with_text("lamp-0").see()
+    full.rows.first.with_text("lamp-0").see()
     full.tab.main.role("combobox", re.compile("sort|order", re.I)).choose("Newest first")
-    rows.first.with_text(f"lamp-{ADDS - 1}").see()
+    full.rows.first.with_text(f"lamp-{ADDS - 1}").see()
     assert "sort=newest" in full.tab.address
 
 
@@ -94,11 +102,11 @@ def test_several_of_one_tool_at_once_and_of_no_other(full: Full) -> None:
     full.tab.main.button("Approve 3").see()
     other = full.box("resources_remove").first
     assert not other.is_enabled, "only of the same tool"
-    full.tab.main.text("lamp-0", exact=True).see()  # what differs
+    full.tab.main.role("region", "Selected approval").text("lamp-0", exact=True).see()  # what differs
 
     full.tab.main.button("Approve 3").click()
 
-    full.rows.counts(waiting - 3)
+    full.counts(waiting - 3)
     eventually(lambda: (full.server.resources() - before).total() == 3)
     full.tab.becomes_titled(rf"^\({waiting - 3}\)")
 

@@ -1,4 +1,4 @@
-"""Questions that are more than yes or no: nested arguments, forms, checkpoints, lost results, tokens (FR-027)."""
+"""Questions that are more than yes or no: nested arguments, forms, checkpoints, lost calls, tokens (FR-027)."""
 
 from __future__ import annotations
 
