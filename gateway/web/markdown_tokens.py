@@ -1,8 +1,7 @@
 """Markdown as a tree of few tags, from which the page builds its elements. Pure.
 
 Every tag is in `TAGS`. HTML stays text, images become their alternative text, and a link leads to http, https
-or mail, or is no link. Whatever is too long, too deep or too much is shown as it was written: nothing that a
-model said is dropped.
+or mail, or is no link. A text that is too long, nests too deep or becomes too many tokens is shown as written.
 """
 
 from __future__ import annotations
@@ -166,7 +165,9 @@ class _Tree:
             case "code_block" | "fence":
                 info = parsed.info.split()[:1]
                 code = parsed.content.removesuffix("\n")
-                self._add({"tag": "pre", "children": [code], **({"info": info[0]} if info else {})})
+                self._add(
+                    {"tag": "pre", "children": [code] if code else [], **({"info": info[0]} if info else {})}
+                )
             case _:
                 self._add_text(parsed.content)
 
