@@ -1,7 +1,7 @@
 """Markdown as a tree of few tags, from which the page builds its elements. Pure.
 
 Every tag is in `TAGS`. HTML stays text, images become their alternative text, and a link leads to http, https
-or mail, or is no link. A text that is too long, nests too deep or becomes too many tokens is shown as written.
+or mail, or is no link. A text that is too long, too deep or has too many tokens is shown as written.
 """
 
 from __future__ import annotations
