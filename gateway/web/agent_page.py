@@ -39,6 +39,7 @@ def agent_view(agent: Agent) -> dict[str, Any]:
         "file_changed": file.changed,
         "tree": _tree(config.agent, config),
         "tools": _Tools.of(agent, file).views(),
+        "warnings": list(agent.warnings),
         "servers": [_server(server, agent) for server in config.enabled_servers],
         "models": list(_models(config)),
         "config": file.text,
