@@ -1,6 +1,153 @@
-// stub
-import { h } from "./dom.js";
+// One conversation: its header, the chat, and the panel beside it. Without an id, a new one.
+
+import { get } from "./api.js";
+import { chat } from "./chat.js";
+import { ChatLog } from "./chat_log.js";
+import { composer } from "./composer.js";
+import { conversationHeader } from "./conversation_header.js";
+import { h, icon } from "./dom.js";
+import { Feed } from "./feed.js";
+import { firstVisit } from "./first_visit.js";
+import * as outbox from "./outbox.js";
+
 export function show(main, route, context) {
-  main.append(h("header", { class: "top" }, h("h1", {}, "New conversation")));
-  return { close() {} };
+  const id = route.path[0] === "conversations" ? route.path[1] : undefined;
+  return id === undefined ? firstVisit(main, context) : conversation(main, id, route, context);
+}
+
+function conversation(main, id, route, context) {
+  const feed = new Feed(id), log = new ChatLog();
+  const header = conversationHeader({ id, log, context });
+  const parts = { log, id, context, select, stop: header.cancel, outbox: () => outbox.entries(id), agentName };
+  const talk = chat({ ...parts, retry: () => box.flush() });
+  const box = composer({ ...parts, changed: () => talk.drawSending() });
+  const side = h("section", { class: "side-pane", "aria-label": "Timeline" });
+  const views = h("div", { class: "conversation", "data-show": "chat" }, talk.element, side);
+  const tabs = ["Chat", "Timeline"].map((word) =>
+    h("button", { type: "button", role: "tab", "aria-selected": String(word === "Chat"), onclick: () => turnTo(word.toLowerCase()) }, word));
+  const loading = h("div", { class: "skeleton", "aria-hidden": "true" }, Array.from({ length: 6 }, () => h("i")));
+  let panel = null, wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, closed = false, begun = false;
+
+  talk.element.prepend(loading);
+  talk.element.append(box.element);
+  main.append(header.element, header.below, h("div", { class: "tabs narrow-tabs", role: "tablist", "aria-label": "View" }, tabs), views);
+  header.update();
+  box.update();
+  talk.drawSending();
+  box.flush();
+
+  feed.addEventListener("frames", ({ detail }) => {
+    waiting.events.push(...detail.events);
+    waiting.deltas.push(...detail.deltas);
+    plan();
+  });
+  feed.addEventListener("state", () => changed(feed.state));
+
+  function plan() {
+    if (planned) return;
+    planned = true;
+    if (document.hidden) setTimeout(draw, 200); // there are no animation frames then
+    else requestAnimationFrame(draw);
+  }
+
+  function draw() {
+    planned = false;
+    if (closed) return;
+    const frames = waiting;
+    waiting = { events: [], deltas: [] };
+    const changes = log.take(frames);
+    begin();
+    talk.update(changes);
+    header.update();
+    box.update();
+    tell(frames.events);
+    if (wanted && frames.events.length) select(wanted, false);
+  }
+
+  function begin() {
+    if (begun) return;
+    begun = true;
+    loading.remove();
+  }
+
+  /** Says what people must not miss; streamed text is not read out piece by piece. */
+  function tell(events) {
+    const last = events.at(-1);
+    if (!last || events.length > 50) return; // a replay is no news
+    if (events.some(({ type }) => type === "approval.requested")) context.announce("An approval waits for you.");
+    else if (last.type === "run.finished") context.announce("The agent has answered.");
+    else if (last.type === "run.failed") context.announce("The run failed.");
+  }
+
+  async function changed(state) {
+    if (state === "deleted") return gone("This conversation was deleted", "Nothing of it is kept.");
+    if (state !== "lost" || feed.events.length) return;
+    try {
+      await get(`/conversations/${encodeURIComponent(id)}`);
+    } catch (error) {
+      if (error.status === 404) gone("There is no such conversation", "It may have been deleted, or the link is not complete.");
+      else if (error.status) gone("This conversation cannot be read", `${error.message}${error.hint ? ` ${error.hint}` : ""}`);
+    }
+  }
+
+  function gone(title, text) {
+    if (closed) return;
+    feed.close();
+    context.setTitle?.(title);
+    main.replaceChildren(
+      h("header", { class: "top" }, h("a", { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" }, icon("back")), h("h1", {}, title)),
+      h("div", { class: "empty" }, icon("question"), h("h2", {}, title), h("p", {}, text), h("a", { class: "btn", href: "#/" }, "New conversation")));
+  }
+
+  /** An agent of one node speaks with its own name. */
+  function agentName() {
+    return !log.root || log.root.type === "llm" || !log.root.agents ? context.agent.name : null;
+  }
+
+  function select(key, byHand = true) {
+    if (byHand) {
+      history.replaceState(null, "", `#/conversations/${encodeURIComponent(id)}?at=${encodeURIComponent(key)}`);
+      if (matchMedia("(max-width: 1180px)").matches) turnTo("timeline");
+    }
+    if (!panel) return void (wanted = key);
+    wanted = null;
+    panel.select(key);
+  }
+
+  function turnTo(what) {
+    views.dataset.show = what;
+    for (const tab of tabs) tab.setAttribute("aria-selected", String(tab.textContent.toLowerCase() === what));
+    if (what === "chat") talk.toEnd();
+    else panel?.update?.();
+  }
+
+  async function addPanel() {
+    try {
+      const module = await import("./panel.js");
+      if (closed) return;
+      panel = module.panel(feed, context);
+      side.append(panel.element);
+      if (wanted) select(wanted, false);
+    } catch (error) {
+      console.error(error);
+      if (!closed) side.append(h("div", { class: "empty" }, h("h2", {}, "The timeline did not load"), h("p", {}, "The chat works without it.")));
+    }
+  }
+  addPanel();
+  if (wanted && matchMedia("(max-width: 1180px)").matches) turnTo("timeline");
+
+  return {
+    keys: { Escape: () => context.side?.focusCurrent?.() ?? false },
+    /** Another step of the same conversation. */
+    update(next) {
+      if (next.path[1] !== id) return false;
+      const key = next.query.get("at");
+      if (key) select(key, false);
+      return true;
+    },
+    close() {
+      closed = true;
+      for (const part of [feed, header, talk, box, panel]) part?.close?.();
+    },
+  };
 }

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { ApprovalsStore } from "./approvals_store.js";
 import { h } from "./dom.js";
-import { onKeys } from "./keys.js";
+import { onKeys } from "./shortcuts.js";
 import { Live } from "./live.js";
 import { connectionNotice, notifyOfApprovals } from "./notices.js";
 import { places, sidebar } from "./sidebar.js";

@@ -1,0 +1,56 @@
+// A tool call in one line. Pure.
+
+import { stringify } from "./exact_json.js";
+import { shorten, visible } from "./text.js";
+
+const LENGTH = 160;
+const STATES = {
+  writing: { sign: "edit", word: "being written", tone: "is-live" },
+  requested: { sign: "clock", word: "next", tone: "faint" },
+  waiting: { sign: "pause", word: "waits", tone: "is-wait" },
+  running: { sign: "load", word: "running", tone: "is-live", moves: true },
+  done: { sign: "check", word: "finished", tone: "is-good", quiet: true },
+  failed: { sign: "x", word: "failed", tone: "is-bad" },
+  rejected: { sign: "x", word: "rejected", tone: "muted" },
+  expired: { sign: "clock", word: "expired", tone: "muted" },
+  cancelled: { sign: "stop", word: "not sent", tone: "muted" },
+  unknown: { sign: "question", word: "outcome unknown", tone: "is-wait" },
+  denied: { sign: "x", word: "denied", tone: "is-bad" },
+  not_found: { sign: "x", word: "no such tool", tone: "is-bad" },
+  invalid: { sign: "x", word: "invalid", tone: "is-bad" },
+  declined: { sign: "x", word: "declined", tone: "muted" },
+  exit_loop: { sign: "hop", word: "left the loop", tone: "muted" },
+};
+
+/** `quiet`: the word is for assistive technology, the sign says enough. */
+export function callState(call) {
+  const state = STATES[call.state] ?? { sign: "question", word: String(call.state), tone: "muted" };
+  return call.state === "cancelled" && call.began ? { ...state, word: "stopped" } : state;
+}
+
+/** What came of it, else what it was asked. */
+export function callSummary(call) {
+  if (call.progress) {
+    const { done, total, message } = call.progress;
+    const share = total ? `${Math.floor((100 * done) / total)} %` : String(done);
+    return shorten(visible(message ? `${share}, ${message}` : share), LENGTH);
+  }
+  if (["done", "failed", "unknown", "denied", "not_found", "invalid", "declined"].includes(call.state) && call.result) {
+    return shorten(visible(oneLine(String(call.result).slice(0, 2000))), LENGTH);
+  }
+  return argumentsLine(call.arguments);
+}
+
+/** `name: lamp, value: 3`. */
+export function argumentsLine(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "object" || Array.isArray(value)) return shorten(visible(oneLine(stringify(value))), LENGTH);
+  const words = Object.entries(value).map(([name, one]) => `${name}: ${typeof one === "string" ? one : stringify(one)}`);
+  return shorten(visible(oneLine(words.join(", ").slice(0, 2000))), LENGTH);
+}
+
+/** On one line; JSON without its indentation and outer braces. */
+function oneLine(text) {
+  const line = text.replace(/\s+/g, " ").trim();
+  return /^\{ .* \}$/.test(line) ? line.slice(2, -2) : line;
+}

@@ -1,0 +1,143 @@
+// The chat: draws the items of a ChatLog, and of those only what is new or has changed.
+
+import { approvalEntry } from "./chat_approval.js";
+import { replyView } from "./chat_reply.js";
+import { credentialCard } from "./credential.js";
+import { h, icon } from "./dom.js";
+import { markdownBox } from "./chat_markdown.js";
+import { reason } from "./conversation_state.js";
+import { unmatched } from "./outbox.js";
+import { timeElement } from "./times.js";
+
+const SHOWN = 200; // items; earlier ones come by a button
+const NEAR = 120; // pixels from the end within which the chat follows what is new
+
+/** `log`: a ChatLog; `select(key)` shows a call in the panel; `outbox()` has the messages on their way. */
+export function chat({ log, id, context, select, stop, outbox, retry, agentName }) {
+  const flow = h("div", { class: "flow" });
+  const sending = h("div", { class: "flow-sending" });
+  const earlier = h("button", { class: "btn quiet earlier", type: "button", hidden: true, onclick: showEarlier }, "Show earlier");
+  const latest = h("button", { class: "btn latest", type: "button", hidden: true, onclick: toEnd }, icon("down"), "Latest");
+  const scroll = h("div", { class: "scroll chat-scroll", tabindex: "-1" }, h("div", { class: "flow-frame" }, earlier, flow, sending));
+  const element = h("section", { class: "chat", "aria-label": "Chat" }, scroll, latest);
+  const views = new Map(); // by id of the item
+  let from = 0, drawn = 0, follows = true, sentKeys = "";
+
+  scroll.addEventListener("scroll", () => {
+    follows = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+    if (follows) latest.hidden = true;
+  }, { passive: true });
+  const grown = new ResizeObserver(() => follows && toEnd()); // Markdown and cards come later than their items
+  grown.observe(flow);
+
+  function toEnd() {
+    scroll.scrollTop = scroll.scrollHeight;
+    latest.hidden = true;
+  }
+
+  function showEarlier() {
+    const height = scroll.scrollHeight - scroll.scrollTop;
+    const start = Math.max(0, from - SHOWN);
+    flow.prepend(...log.items.slice(start, from).map(make));
+    from = start;
+    earlier.hidden = !from;
+    scroll.scrollTop = scroll.scrollHeight - height;
+    flow.firstElementChild?.focus?.();
+  }
+
+  /** Draws what `log.take` said has changed. */
+  function update(changed) {
+    if (!drawn) from = Math.max(0, log.items.length - SHOWN);
+    for (const item of changed) views.get(item.id)?.update?.(item);
+    const fresh = log.items.slice(Math.max(drawn, from));
+    if (fresh.length) {
+      flow.append(...fresh.map(make));
+      if (!follows && drawn) latest.hidden = false;
+    }
+    drawn = log.items.length;
+    earlier.hidden = !from;
+    drawSending();
+    if (follows) toEnd();
+  }
+
+  function drawSending() {
+    const left = unmatched(outbox(), log.items.filter((item) => item.kind === "message"));
+    const keys = JSON.stringify(left);
+    if (keys === sentKeys) return left;
+    sentKeys = keys;
+    sending.replaceChildren(...left.map(sendingView));
+    if (left.length) toEnd();
+    return left;
+  }
+
+  function sendingView(entry) {
+    const words = {
+      sending: ["sending"],
+      sent: ["has its turn after this run"],
+      failed: [entry.error ?? "not sent", " ", h("button", { class: "btn quiet", type: "button", onclick: () => retry(entry) }, "Try again")],
+    }[entry.state];
+    return h("article", { class: "message user on-its-way" },
+      h("header", { class: "message-head" }, h("b", {}, "You"), h("span", { role: "status", class: entry.state === "failed" ? "is-bad" : "" }, words)),
+      h("p", { class: "plain" }, entry.text));
+  }
+
+  function make(item) {
+    const view = (MAKERS[item.kind] ?? MAKERS.other)(item);
+    views.set(item.id, view);
+    return view.element;
+  }
+
+  const MAKERS = {
+    message(item) {
+      const note = h("span", {});
+      const update = () => (note.textContent = item.queued ? "has its turn after this run" : "");
+      update();
+      return {
+        update,
+        element: h("article", { class: "message user" },
+          h("header", { class: "message-head" }, h("b", {}, "You"), timeElement(item.at), note), h("p", { class: "plain" }, item.text)),
+      };
+    },
+    reply: (item) => replyView(item, { select, name: agentName() ?? item.node }),
+    answer: (item) => ({
+      element: h("article", { class: "message" },
+        h("header", { class: "message-head" }, h("b", {}, context.agent.name), timeElement(item.at)), markdownBox(item.text)),
+    }),
+    approval: (item) => approvalEntry(item, context, scroll),
+    auth(item) {
+      const element = h("div", {});
+      const update = () => {
+        const line = h("p", { class: "ends" }, icon("key"), `A token for ${item.server} was needed`);
+        const tool = [...log.items].reverse().flatMap((each) => each.parts ?? []).flatMap((part) => part.calls ?? [])
+          .find((call) => call.state === "waiting" && call.server === item.server)?.tool;
+        element.replaceChildren(item.open ? credentialCard(item, { conversation: id, tool, stop }) : line);
+      };
+      update();
+      return { element, update };
+    },
+    failure: (item) => ({
+      element: h("section", { class: "notice-card bad", "aria-label": "Run failed" },
+        h("header", {},
+          h("p", { class: "row kind" }, icon("alert"), h("span", { class: "grow" }, "Run failed: ", h("code", {}, item.code)), timeElement(item.at)),
+          h("h2", {}, capital(reason(item.code))),
+          h("p", { class: "plain" }, item.message),
+          h("p", { class: "small muted" }, "The conversation stays usable: say what to do next."))),
+    }),
+    cancelled: (item) => ({ element: h("p", { class: "ends" }, icon("stop"), "Stopped", timeElement(item.at)) }),
+    completed: (item) => ({ element: h("p", { class: "ends" }, icon("check"), "Completed", timeElement(item.at)) }),
+    other: (item) => ({ element: h("p", { class: "ends" }, item.kind) }),
+  };
+
+  return {
+    element,
+    update,
+    drawSending,
+    toEnd,
+    close() {
+      grown.disconnect();
+      for (const view of views.values()) view.close?.();
+    },
+  };
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,309 @@
+// The events of a conversation as what a chat shows: messages, replies with their tool calls, approvals, ends of runs.
+// Pure and incremental: each frame is looked at once, whatever came before it.
+
+const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
+const OPEN = new Set(["writing", "requested", "waiting", "running"]);
+
+/** `items` only grows, and each has an `id` that stays. `take` returns the items that changed or are new.
+ *
+ * Kinds of items: "message" (text, queued), "reply" (node, parts: texts and calls in order), "approval" (uuid, state),
+ * "auth" (server, open), "failure" (code, message), "cancelled", "answer" (text), "completed". */
+export class ChatLog {
+  items = [];
+  pending = []; // approvals without an end, the oldest first
+  title = "";
+  seq = 0;
+  run = null; // {state, at, ended, turn, code}
+  completed = null; // when
+  root = null; // the tree of the last run
+  usage = { input: 0, output: 0, cost: null };
+  approvals = 0;
+  #nodes = new Map(); // where a node goes on writing
+  #texts = new Map(); // parts by key of the model call
+  #calls = new Map();
+  #owners = new Map(); // a part, or a call, to its item
+  #byUuid = new Map();
+  #byCommand = new Map();
+  #said = []; // texts of the current turn
+  #changed = new Set();
+
+  take({ events = [], deltas = [] }) {
+    this.#changed = new Set();
+    for (const event of events) {
+      this.seq = event.seq;
+      this.#event(event, event.body ?? {});
+    }
+    for (const frame of deltas) this.#delta(frame);
+    return this.#changed;
+  }
+
+  /** Whether something goes on by itself. */
+  get working() {
+    return this.run?.state === "running";
+  }
+
+  #event(event, body) {
+    const { type, at } = event;
+    if (type === "message.added") this.#message(event, body);
+    else if (type === "run.started") this.#started(body, at);
+    else if (type === "run.resumed") this.#state("running");
+    else if (type === "run.waiting") this.#state("waiting");
+    else if (type === "run.auth_required") this.#wants(event, body);
+    else if (type === "step.finished") this.#step(body, at);
+    else if (type.startsWith("tool.")) this.#tool(type, body, at);
+    else if (type === "approval.requested") this.#asked(event, body);
+    else if (type.startsWith("approval.")) this.#answered(type, body);
+    else if (Object.hasOwn(ENDS, type)) this.#end(event, body);
+    else if (type === "conversation.completed") {
+      this.completed = at;
+      this.#add({ id: `e${event.seq}`, kind: "completed", at });
+    }
+  }
+
+  #message(event, body) {
+    const text = String(body.text ?? "");
+    this.title ||= text.replace(/\s+/g, " ").trim().slice(0, 200);
+    const open = this.run && !this.run.ended;
+    const item = this.#add({ id: `e${event.seq}`, kind: "message", text, at: event.at, seq: event.seq, queued: Boolean(open) });
+    this.#byCommand.set(body.command, item);
+  }
+
+  #started(body, at) {
+    this.run = { state: "running", at, ended: null, turn: body.turn, id: body.run };
+    this.root = body.tree ?? this.root;
+    this.#said = [];
+    const message = this.#byCommand.get(body.command);
+    if (message?.queued) {
+      message.queued = false;
+      this.#changed.add(message);
+    }
+  }
+
+  #state(state) {
+    if (!this.run) return;
+    this.run.state = state;
+    if (state === "running") this.#closeAuth();
+  }
+
+  #wants(event, body) {
+    this.#state("auth_required");
+    this.#closeAuth();
+    const { server, status, challenge } = body;
+    this.auth = this.#add({ id: `e${event.seq}`, kind: "auth", at: event.at, server, status, challenge, open: true });
+  }
+
+  #closeAuth() {
+    if (!this.auth?.open) return;
+    this.auth.open = false;
+    this.#changed.add(this.auth);
+  }
+
+  #step(body, at) {
+    const { key, kind, node } = body;
+    if (body.usage) this.#use(body.usage);
+    if (kind === "model") {
+      const part = this.#text(key, node, at);
+      Object.assign(part, { live: false, text: body.text ?? "", error: body.error ?? null, hops: body.hops ?? [], model: body.model });
+      if (part.text.trim()) this.#said.push(part.text.trim());
+      (body.tool_calls ?? []).forEach((call, index) => this.#call(`${key}.${index}`, node, at, call, "requested"));
+      this.#dropWriting(key, body.tool_calls?.length ?? 0);
+    } else if (kind === "call") {
+      const call = this.#call(key, node, at);
+      Object.assign(call, { state: body.outcome, result: body.content, ended: at });
+      this.#touch(call);
+    } else if (kind === "delegation") {
+      this.#reply(nodeOf(key), node, at).delegated = true;
+    } else if (kind === "node" && this.#nodes.get(key)?.delegated && body.end?.text) {
+      const part = this.#text(`${key}:end`, node, at);
+      Object.assign(part, { live: false, text: body.end.text });
+      this.#said.push(body.end.text.trim());
+    }
+  }
+
+  #use(usage) {
+    this.usage.input += Number(usage.input_tokens ?? 0);
+    this.usage.output += Number(usage.output_tokens ?? 0);
+    if (usage.cost_usd !== undefined && usage.cost_usd !== null) this.usage.cost = (this.usage.cost ?? 0) + Number(usage.cost_usd);
+  }
+
+  #tool(type, body, at) {
+    const call = this.#call(body.key, body.node, at);
+    if (type === "tool.started") {
+      Object.assign(call, {
+        state: "running", tool: call.facade ? call.tool : body.tool, server: body.server, arguments: body.arguments,
+        began: at, ended: null, attempt: body.attempt, progress: null,
+      });
+      if (body.facade) Object.assign(call, { facade: body.facade, tool: body.tool });
+    } else if (type === "tool.finished") {
+      this.#took(call, at);
+      if (body.need) call.state = "waiting";
+      else {
+        call.state = body.rejected ? "rejected" : body.result?.is_error ? "failed" : "done";
+        call.result = body.result?.content ?? "";
+      }
+    } else if (type === "tool.unknown") {
+      this.#took(call, at);
+      Object.assign(call, { state: "unknown", result: body.reason });
+    }
+    this.#touch(call);
+  }
+
+  #took(call, at) {
+    if (call.began) call.seconds = (call.seconds ?? 0) + (new Date(at) - new Date(call.began)) / 1000;
+    call.ended = at;
+    call.progress = null;
+  }
+
+  #asked(event, body) {
+    this.approvals += 1;
+    const item = this.#add({
+      id: `a${body.id}`, kind: "approval", uuid: body.id, at: event.at, state: "pending", node: body.node, tool: body.tool_name,
+      asks: body.kind, key: body.key, decision: null,
+    });
+    this.#byUuid.set(body.id, item);
+    this.pending = [...this.pending, body.id];
+    const call = this.#calls.get(body.key);
+    if (call) {
+      call.state = "waiting";
+      this.#touch(call);
+    }
+    for (const [key, reply] of this.#nodes) if (reply.node === body.node) this.#nodes.delete(key); // it goes on below the card
+  }
+
+  #answered(type, body) {
+    const item = this.#byUuid.get(body.id);
+    this.pending = this.pending.filter((uuid) => uuid !== body.id);
+    if (!item) return;
+    const decision = body.decision ?? null;
+    Object.assign(item, { state: { resolved: "decided", void: "void", expired: "expired" }[type.slice(9)], decision });
+    this.#changed.add(item);
+    const call = this.#calls.get(item.key);
+    if (!call || call.state !== "waiting") return;
+    if (item.state === "expired") call.state = "expired";
+    else if (item.state === "decided") call.state = decision?.approved === false ? "rejected" : "requested";
+    this.#touch(call);
+  }
+
+  #end(event, body) {
+    const state = ENDS[event.type];
+    if (this.run) Object.assign(this.run, { state, ended: event.at, code: body.code });
+    this.#closeAuth();
+    this.#stopWriting();
+    if (state === "failed") this.#add({ id: `e${event.seq}`, kind: "failure", at: event.at, code: body.code, message: body.message });
+    else if (state === "cancelled") this.#add({ id: `e${event.seq}`, kind: "cancelled", at: event.at });
+    else if (body.text?.trim() && !this.#said.some((text) => body.text.includes(text))) {
+      this.#add({ id: `e${event.seq}`, kind: "answer", at: event.at, text: body.text });
+    }
+    this.#nodes.clear();
+  }
+
+  #stopWriting() {
+    for (const part of this.#texts.values()) {
+      if (!part.live) continue;
+      part.live = false;
+      this.#touch(part);
+    }
+    for (const [key, call] of this.#calls) {
+      if (call.state === "writing") this.#remove(key, call);
+      else if (OPEN.has(call.state)) call.state = "cancelled";
+      else continue;
+      this.#touch(call);
+    }
+    this.#texts.clear();
+    this.#calls.clear();
+  }
+
+  #delta(frame) {
+    const { key, node, attempt } = frame;
+    if (frame.type === "tool.progress") {
+      const call = this.#calls.get(key);
+      if (call?.state !== "running") return;
+      call.progress = { done: Number(frame.progress), total: frame.total && Number(frame.total), message: frame.message };
+      this.#touch(call);
+      return;
+    }
+    if (frame.type !== "model.delta" || !this.run || this.run.ended) return;
+    const known = this.#texts.get(key);
+    if (known && (!known.live || attempt < known.attempt)) return;
+    const part = this.#text(key, node, null);
+    if (attempt > part.attempt) {
+      if (part.attempt) this.#dropWriting(key, 0);
+      Object.assign(part, { attempt, text: "" });
+    }
+    if (frame.text) part.text += frame.text;
+    if (frame.call) this.#call(`${key}.${frame.call.index}`, node, null, frame.call, "writing");
+    this.#touch(part);
+  }
+
+  /** Calls that a model began to write and did not make. */
+  #dropWriting(key, kept) {
+    for (let index = kept; this.#calls.get(`${key}.${index}`)?.state === "writing"; index += 1) {
+      this.#remove(`${key}.${index}`, this.#calls.get(`${key}.${index}`));
+    }
+  }
+
+  #remove(key, call) {
+    const item = this.#owners.get(call);
+    for (const part of item?.parts ?? []) if (part.calls) part.calls = part.calls.filter((one) => one !== call);
+    this.#calls.delete(key);
+  }
+
+  #reply(nodeKey, node, at) {
+    let item = this.#nodes.get(nodeKey);
+    if (item) {
+      item.at ??= at;
+      return item;
+    }
+    item = this.#add({ id: `r${this.items.length}:${nodeKey}`, kind: "reply", node, at, parts: [] });
+    this.#nodes.set(nodeKey, item);
+    return item;
+  }
+
+  #text(key, node, at) {
+    let part = this.#texts.get(key);
+    if (!part) {
+      part = { kind: "text", id: key, text: "", live: true, attempt: 0 };
+      this.#own(part, this.#reply(nodeOf(key), node, at));
+      this.#owners.get(part).parts.push(part);
+      this.#texts.set(key, part);
+    }
+    this.#owners.get(part).at ??= at;
+    this.#touch(part);
+    return part;
+  }
+
+  #call(key, node, at, proposed, state) {
+    let call = this.#calls.get(key);
+    if (!call) {
+      call = { key, tool: "", arguments: null, state: state ?? "requested", result: null, seconds: null };
+      const item = this.#reply(nodeOf(key), node ?? "", at);
+      this.#own(call, item);
+      if (!item.parts.at(-1)?.calls) item.parts.push({ kind: "calls", id: `${key}+`, calls: [] });
+      item.parts.at(-1).calls.push(call);
+      this.#calls.set(key, call);
+    }
+    if (proposed) Object.assign(call, { tool: proposed.name ?? call.tool, arguments: proposed.arguments ?? call.arguments, state });
+    this.#touch(call);
+    return call;
+  }
+
+  #own(part, item) {
+    this.#owners.set(part, item);
+  }
+
+  #touch(part) {
+    const item = this.#owners.get(part);
+    if (item) this.#changed.add(item);
+  }
+
+  #add(item) {
+    this.items.push(item);
+    this.#changed.add(item);
+    return item;
+  }
+}
+
+/** The key of the node that made a model call or a tool call: "1/.0:2.1" is of "1/.0". */
+export function nodeOf(key) {
+  return key.replace(/(?::[\d.]*|>)$/, "");
+}

@@ -1,0 +1,114 @@
+// A new conversation: what the agent is, a big message box, and what will happen.
+
+import { post } from "./api.js";
+import { h, icon, svg } from "./dom.js";
+import * as outbox from "./outbox.js";
+import { plural } from "./text.js";
+
+const STEPS = [
+  ["It works", "Reads run at once. The timeline shows every model call and tool call as it happens.",
+    [["work", 0, 40], ["tool", 42, 20], ["work", 64, 18]]],
+  ["It stops", "A destructive call waits for you, for minutes or for days, through restarts.", [["work", 0, 28], ["wait", 30, 54]]],
+  ["It goes on", "Approved calls are sent once, never twice. Rejected ones are never sent.",
+    [["wait", 0, 28], ["tool", 30, 26], ["work", 58, 28]]],
+];
+
+export function firstVisit(main, context) {
+  const { agent } = context;
+  const box = h("textarea", { rows: "3", "aria-label": "Message", placeholder: "Say what you want done", enterkeyhint: "send" });
+  const start = h("button", { class: "btn primary", type: "submit" }, "Start", icon("send"));
+  const problem = h("p", { class: "is-bad small", role: "alert", hidden: true });
+  const form = h("form", { class: "box big", onsubmit: submit }, box,
+    h("div", { class: "row box-foot" }, h("span", { class: "grow" }, toolsSentence(agent)), start));
+  let closed = false;
+
+  box.value = outbox.draft("new");
+  box.addEventListener("input", () => {
+    outbox.keepDraft("new", box.value);
+    problem.hidden = true;
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
+
+  function submit(event) {
+    event.preventDefault();
+    if (!box.value.trim() || start.disabled) return;
+    outbox.keepFirst({ text: box.value, made: crypto.randomUUID(), key: crypto.randomUUID() });
+    outbox.keepDraft("new", "");
+    begin();
+  }
+
+  /** Both requests keep their keys, so a reload between them makes nothing twice. */
+  async function begin() {
+    const { text, made, key } = outbox.first();
+    box.value = text;
+    start.disabled = box.readOnly = true;
+    start.replaceChildren("Starting…");
+    try {
+      const { conversation } = await post("/conversations", {}, { key: made });
+      outbox.add(conversation.id, text, conversation.last_seq, key);
+      outbox.keepFirst(null);
+      if (!closed) context.navigate(`#/conversations/${encodeURIComponent(conversation.id)}`);
+    } catch (error) {
+      if (error.code !== "unreachable") outbox.keepFirst(null);
+      outbox.keepDraft("new", text);
+      problem.textContent = error.message;
+      problem.hidden = false;
+      start.disabled = box.readOnly = false;
+      start.replaceChildren("Start", icon("send"));
+    }
+  }
+
+  const examples = Array.isArray(agent.examples) ? agent.examples.filter((text) => typeof text === "string") : [];
+  main.append(
+    h("header", { class: "top" },
+      h("a", { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" }, icon("menu")),
+      h("h1", {}, "New conversation")),
+    h("div", { class: "scroll" },
+      h("div", { class: "hero" },
+        h("div", { class: "stack" }, h("h2", { class: "hero-title" }, `What should ${agent.name || "the agent"} do?`), h("p", { class: "lead" }, lead(agent))),
+        h("div", { class: "stack" }, form, problem),
+        examples.length > 0 && h("section", { class: "stack" }, h("h2", { class: "label" }, "Or try"),
+          examples.map((text) => h("button", { class: "example", type: "button", onclick: () => use(text) }, text))),
+        h("div", { class: "how" }, STEPS.map(([title, text, bars]) => h("section", {}, picture(bars), h("h3", {}, title), h("p", {}, text)))))));
+
+  function use(text) {
+    box.value = text;
+    outbox.keepDraft("new", text);
+    box.focus();
+  }
+
+  if (outbox.first()) begin();
+  else if (matchMedia("(min-width: 821px)").matches) box.focus({ preventScroll: true });
+  return { close: () => (closed = true) };
+}
+
+function lead(agent) {
+  const what = (agent.description ?? "").trim();
+  const stops = "It works on its own, stops before anything destructive, and asks you here. You see what it wants to run, with which arguments, and why it asks.";
+  return what ? `${what}${/[.!?]$/.test(what) ? "" : "."} ${stops}` : stops;
+}
+
+/** "3 servers, 9 tools: 4 run, 4 ask, 1 is denied". */
+export function toolsSentence({ tools = [], servers = [] }) {
+  if (!tools.length) return servers.length ? plural(servers.length, "server") : "";
+  const count = (rule) => tools.filter(({ policy }) => policy === rule).length;
+  const run = count("run"), ask = count("ask"), deny = count("deny");
+  const policies = [
+    run && `${run} ${run === 1 ? "runs" : "run"}`, ask && `${ask} ${ask === 1 ? "asks" : "ask"}`, deny && `${deny} ${deny === 1 ? "is" : "are"} denied`,
+  ].filter(Boolean);
+  const all = [servers.length && plural(servers.length, "server"), plural(tools.length, "tool")].filter(Boolean).join(", ");
+  return policies.length ? `${all}: ${policies.join(", ")}` : all;
+}
+
+function picture(bars) {
+  return svg("svg", { class: "bars", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+    bars.map(([kind, x, width]) => [
+      svg("rect", { class: kind, x, y: 0.5, width, height: 7, rx: 1 }),
+      kind === "wait" && Array.from({ length: Math.floor(width / 4) - 1 }, (_, index) =>
+        svg("path", { class: "hatch", d: `M${x + 2 + index * 4} 6.5l3-5` })),
+    ]));
+}
