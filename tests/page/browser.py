@@ -249,7 +249,7 @@ class Where:
 
     @property
     def has_focus(self) -> bool:
-        found: bool = self.do("evaluate", "element => element === document.activeElement")
+        found: bool = self.do("evaluate", {"function": "element => element === document.activeElement"})
         return found
 
     def counts(self, number: int) -> None:

@@ -83,17 +83,19 @@ const orders = {
   measure: (name, script) => tabs.get(name).page.evaluate(script),
 };
 
-const regexes = (value) => {
+/** What JSON cannot say: regular expressions and functions. */
+const revived = (value) => {
   if (value === null || typeof value !== "object") return value;
+  if ("function" in value) return (0, eval)(value.function);
   if ("regex" in value) return new RegExp(value.regex, value.flags);
-  if (Array.isArray(value)) return value.map(regexes);
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, regexes(each)]));
+  if (Array.isArray(value)) return value.map(revived);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, revived(each)]));
 };
 
 async function follow(name, chain) {
   let at = tabs.get(name).page;
   for (const [method, ...given] of chain) {
-    at = typeof at[method] === "function" ? await at[method](...regexes(given)) : at[method];
+    at = typeof at[method] === "function" ? await at[method](...revived(given)) : at[method];
   }
   return at === undefined || (at && typeof at === "object" && !Array.isArray(at)) ? null : at;
 }
@@ -101,7 +103,9 @@ async function follow(name, chain) {
 async function seen(name) {
   try {
     const { page } = tabs.get(name);
-    return `${page.url()}\n${await page.locator("body").ariaSnapshot({ timeout: 2000 })}`;
+    const shown = page.locator("main, #notices");
+    const texts = await Promise.all((await shown.all()).map((each) => each.ariaSnapshot({ timeout: 2000 })));
+    return [page.url(), await page.title(), ...texts].join("\n");
   } catch (error) {
     return String(error);
   }

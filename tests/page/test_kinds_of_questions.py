@@ -1,4 +1,4 @@
-"""Questions that are more than yes or no: nested arguments, forms, checkpoints, lost calls, tokens (FR-027)."""
+"""Questions that are more than yes or no: nested arguments, forms, checkpoints, lost calls, tokens."""
 
 from __future__ import annotations
 
