@@ -5,9 +5,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TypeAlias, TypeVar
 
+import h11
 import orjson
 import trio
 import trio_websocket
+import wsproto.utilities
 from trio_websocket import CloseReason, WebSocketConnection
 
 from ...actors.common.tls import TlsUnusable, trusted
@@ -29,6 +31,9 @@ LOST = 1012, "the connection to the agent was lost"
 """Code and reason of the close frame in place of one that the agent did not send."""
 _MAY_BE_SENT = frozenset({*range(1000, 1004), *range(1007, 1014), *range(3000, 5000)})
 """Close codes (RFC 6455, section 7.4); the others say that there was none."""
+
+_BROKEN = (h11.ProtocolError, wsproto.utilities.ProtocolError)
+"""What the library raises while it shakes hands with something that speaks no HTTP."""
 
 Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 E = TypeVar("E", bound=BaseException)
@@ -53,7 +58,7 @@ async def pass_on(address: AgentAddress, socket: Socket, path: str, query: str) 
         refusal = unreachable(address, group)
     except* trio_websocket.ConnectionRejected as group:
         refusal = _refused(address, _first(group))
-    except* (TlsUnusable, trio.TooSlowError, OSError, trio.BrokenResourceError) as group:
+    except* (*_BROKEN, TlsUnusable, trio.TooSlowError, OSError, trio.BrokenResourceError) as group:
         refusal = unreachable(address, _first(group))
     if socket.accepted:
         await socket.close(*closed)
