@@ -46,14 +46,15 @@ async def test_a_file_comes_with_headers_that_let_it_do_little(client: httpx2.As
 
 
 async def test_each_file_is_served_as_what_it_is(client: httpx2.AsyncClient) -> None:
-    for name, file in FILES.others.items():
+    files = read_page()
+    for name, file in files.others.items():
         answer = await client.get(f"/page/{name}")
         assert answer.content == file.body
         assert answer.headers["Content-Type"] == TYPES[name.rpartition(".")[2]]
     first = await client.get("/")
-    assert first.content == FILES.first.body
+    assert first.content == files.first.body
     assert first.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert (await client.get("/favicon.ico")).content == FILES.others["icon.svg"].body
+    assert (await client.get("/favicon.ico")).content == files.others["icon.svg"].body
 
 
 @pytest.mark.parametrize("path", PATHS)
