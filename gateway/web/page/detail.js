@@ -186,7 +186,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
 
 function titleOf(bar) {
   if (bar.kind === "wait") return bar.asked ? visible(bar.asked.body.tool_name ?? bar.node) : "Bearer token";
-  return visible(bar.label.replace(/^model, .*/, "model"));
+  return bar.kind === "model" && bar.live ? visible(bar.stream?.model ?? "model") : visible(bar.label);
 }
 
 /** Of a result: its JSON if it is JSON, else its text. */

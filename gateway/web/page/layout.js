@@ -42,8 +42,8 @@ function longOnes(pauses, from, to) {
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5,
   864e5, 1728e5, 6048e5];
 
-/** Ticks at round times since `zero`, none of them in a fold or close to another. */
-export function ticksOf(scale, zero, apart = 52) {
+/** Ticks at round times since `zero`, none of them in a fold or close to another, or to `now`. */
+export function ticksOf(scale, zero, now = false, apart = 52) {
   const step = STEPS.find((each) => each * scale.perMs >= apart) ?? STEPS.at(-1);
   const ticks = [];
   let last = -Infinity;
@@ -55,7 +55,7 @@ export function ticksOf(scale, zero, apart = 52) {
     }
     const x = scale.x(at);
     const crowded = scale.folds.some(({ a, z }) => (x < a ? a - x < 36 : x - z < 0));
-    if (x - last < apart * 0.9 || crowded || x > scale.right - 20) continue;
+    if (x - last < apart * 0.9 || crowded || x > scale.right - (now ? 66 : 28)) continue;
     ticks.push({ x, text: tickText(t, step) });
     last = x;
   }

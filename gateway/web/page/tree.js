@@ -18,6 +18,9 @@ export function tree({ choose }) {
       parts = picture(drawn, choose);
       element.replaceChildren(parts.root);
     }
+    const least = Math.min(1, Math.max(0.85, (element.clientWidth - 34) / parts.width)); // a little smaller before it scrolls
+    parts.root.setAttribute("width", parts.width * least);
+    parts.root.setAttribute("height", parts.height * least);
     const lanes = new Map(view.lanes.filter((each) => each.lane.parent !== undefined).map((each) => [each.lane.path, each]));
     for (const [lane, node] of parts.nodes) light(node, lane, lanes.get(lane.path), lane.path === marked);
     for (const { path, into, choice } of parts.edges) {
@@ -64,11 +67,11 @@ function picture(root, choose) {
   const made = svg("svg", {
     width: width + 12, height: height + 12, viewBox: `-6 -6 ${width + 12} ${height + 12}`, role: "group", "aria-label": "The agent's tree",
   }, svg("defs", {}, tip), ...frames, ...paths, ...leaves);
-  return { root: made, nodes, edges: lines };
+  return { root: made, nodes, edges: lines, width: width + 12, height: height + 12 };
 }
 
 function edgePath({ from: [x, y], to: [u, v], back, low }) {
-  if (back) return `M${x} ${y}h6q4 0 4 4V${low - 4}q0 4-4 4H${u - 6}q-4 0-4-4V${v + 4}q0-4 4-4h5`;
+  if (back) return `M${x} ${y}h2q4 0 4 4V${low - 4}q0 4-4 4H${u - 2}q-4 0-4-4V${v + 4}q0-4 4-4h2`;
   const middle = (x + u) / 2;
   return y === v ? `M${x} ${y}H${u}` : `M${x} ${y}C${middle} ${y} ${middle} ${v} ${u} ${v}`;
 }

@@ -64,6 +64,8 @@ function put(lane, x, y, sizes, out) {
     }
     return;
   }
+  const content = lane.kids.reduce((all, kid) => all + sizes.get(kid).w, 0) + ACROSS * (lane.kids.length - 1);
+  left = x + (w - content) / 2; // a long caption makes the group wider than what is in it
   const tall = h - CAPTION - INSIDE - (lane.type === "loop" ? 10 : 0), middle = y + CAPTION + tall / 2, first = left;
   lane.kids.forEach((kid, index) => {
     const size = sizes.get(kid);
@@ -71,7 +73,7 @@ function put(lane, x, y, sizes, out) {
     if (index) out.edges.push({ from: [left - ACROSS, middle], to: [left, middle], into: kid });
     left += size.w + ACROSS;
   });
-  if (lane.type === "loop") out.edges.push({ back: true, from: [left - ACROSS, middle], to: [first, middle], low: y + h - 8, into: lane });
+  if (lane.type === "loop") out.edges.push({ back: true, from: [left - ACROSS, middle], to: [first, middle], low: y + h - 6, into: lane });
 }
 
 /** Leaves of a parallel node are as wide as it is. */

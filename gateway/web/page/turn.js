@@ -1,7 +1,7 @@
 // One turn of a conversation as lanes of bars. Model calls have no event at their beginning: they begin when the step
 // before them ended, so this keeps when each execution of a node could go on.
 
-import { lastStep, parseKey, withoutAttempt } from "./keys.js";
+import { lastStep, parseKey, pathOf, withoutAttempt } from "./keys.js";
 import { lanesOf, stateOf } from "./lanes.js";
 
 export class Turn {
@@ -49,7 +49,10 @@ export class Turn {
   #touch(key) {
     for (const found of key.execution.matchAll(/@(\d+)/g)) {
       const above = key.execution.slice(0, found.index), number = Number(found[1]);
-      if (number > (this.#iterations.get(above) ?? 0)) this.#iterations.set(above, number);
+      if (number <= (this.#iterations.get(above) ?? 0)) continue;
+      this.#iterations.set(above, number);
+      const loop = this.byPath.get(pathOf(above));
+      if (loop) loop.round = number; // of nested loops, that of the latest execution
     }
     const lane = this.byPath.get(key.path);
     for (let each = lane; each && !each.touched; each = each.parent) each.touched = true;
@@ -273,6 +276,7 @@ export class Turn {
       bars: this.#shown(lane, extra.get(lane), to, live),
     }));
     for (const lane of [...lanes].reverse()) if (lane.group && live && lane.lane.active) raise(lane, lanes);
+    for (const lane of lanes) if (lane.type === "router" && chosen.has(lane.path)) decided(lane, chosen.get(lane.path));
     const pauses = this.pauses.map((pause) => ({ ...pause, to: pause.to ?? to, live: pause.to === null }));
     return { from: this.from, to, live, paused, lanes, pauses, tree: this.lanes[0] };
   }
@@ -283,10 +287,10 @@ export class Turn {
     if (!asks || (before && !before.more)) return null;
     const call = (before?.call ?? 0) + 1, id = `${at}:${call}`, stream = this.#streams.get(id);
     if (lane.open.size && !stream) return null;
-    const written = stream ? `, ${stream.length.toLocaleString()} characters so far` : "";
+    const written = stream ? `${stream.length.toLocaleString()} characters so far` : "model";
     return {
       id, key: id, kind: "model", from: Math.min(this.#modelFrom(at, call), to), to, live: true, turn: this.number,
-      path: lane.path, node: lane.name, label: `model${written}`, stream, attempts: stream?.attempt ?? 1, hops: [],
+      path: lane.path, node: lane.name, label: written, stream, attempts: stream?.attempt ?? 1, hops: [],
       word: stream ? "writing" : "under way", failed: false, first: stream?.first ?? null,
     };
   }
@@ -309,7 +313,7 @@ export class Turn {
       }
     }
     if (live && lane.active) [from, last] = [Math.min(from, to), to];
-    if (from === Infinity || (lane.type === "router" && lane.bars.length)) return null;
+    if (from === Infinity || (lane.type === "router" && !lane.spec.routes)) return null;
     return { id: `${this.number}/${lane.path} span`, kind: "span", from, to: Math.max(last, lane.active ? 0 : (lane.end?.at ?? 0)) };
   }
 }
@@ -322,6 +326,12 @@ function raise(lane, lanes) {
     lane.state = works ? "working" : under[0].state;
     lane.word = works ? "working" : under[0].word;
   }
+}
+
+/** A router has done its part once it chose. */
+function decided(lane, choice) {
+  if (lane.state !== "working" && lane.state !== "waits") return;
+  Object.assign(lane, { state: "done", word: `chose ${lane.lane.kids[choice]?.name ?? choice}` });
 }
 
 function decisionWord({ approved, action, arguments: changed }) {

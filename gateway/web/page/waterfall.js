@@ -32,7 +32,7 @@ export function waterfall({ select }) {
     model = { ...next };
     const width = element.clientWidth;
     if (!width) return;
-    const left = width < 560 ? 112 : 144;
+    const narrow = width < 560, left = narrow ? 128 : 148;
     const { view, fold, range } = model;
     const end = Math.max(range?.to ?? view.to, (range?.from ?? view.from) + 1);
     const scale = scaleOf({
@@ -46,7 +46,7 @@ export function waterfall({ select }) {
     for (const each of [axis, picture]) each.setAttribute("width", width);
     picture.setAttribute("height", height);
     drawBack(scale, shown, height);
-    drawNames(shown, left);
+    drawNames(shown, left, narrow ? 8 : 12);
     drawBars(blocksOf(shown, scale));
   }
 
@@ -57,7 +57,7 @@ export function waterfall({ select }) {
       head.push(svg("rect", { x: a, y: 0, width: z - a, height: AXIS, class: "fold" }));
       body.push(svg("rect", { x: a, y: 0, width: z - a, height, class: "fold" }));
     }
-    for (const { x, text } of ticksOf(scale, zero)) {
+    for (const { x, text } of ticksOf(scale, zero, view.live && !model.range)) {
       head.push(svg("line", { x1: x, x2: x, y1: AXIS - 6, y2: AXIS, class: "grid" }), label(text, x + 3, 17, "tick"));
       body.push(svg("line", { x1: x, x2: x, y1: 0, y2: height, class: "grid" }));
     }
@@ -81,9 +81,9 @@ export function waterfall({ select }) {
     front.replaceChildren(...over);
   }
 
-  function drawNames(shown, left) {
+  function drawNames(shown, left, indent) {
     names.replaceChildren(...shown.map(({ lane, top }) => {
-      const x = 14 + Math.min(lane.depth, 5) * 12;
+      const x = 14 + Math.min(lane.depth, 6) * indent;
       const round = lane.lane?.round > 1 && lane.type === "loop" ? `, iteration ${lane.lane.round}` : "";
       const told = `${visible(lane.name)}, ${lane.type}, ${lane.word ?? WORDS[lane.state]}${round}`;
       return svg("g", { class: `lane-name ${lane.state}${lane.group ? " group" : ""}` },
@@ -244,7 +244,7 @@ export function tellBlock({ bars, placed }) {
 function labelOf(block, kind, y, room) {
   const { a, z, bars } = block, [bar] = bars;
   const text = bars.length > 1 ? "" : visible(bar.label ?? "");
-  const width = text ? textWidth(text, 11) : 0, inside = width + 12 <= z - a;
+  const width = text ? textWidth(text, 11, bar.kind === "wait" ? 600 : 500) : 0, inside = width + 12 <= z - a;
   const made = [];
   if (kind === "failed" && z - a > 12 && !inside) {
     made.push(svg("path", { d: "M0 0l5 5M5 0l-5 5", class: "cross", transform: `translate(${(a + z) / 2 - 2.5} ${y + 5})` }));
