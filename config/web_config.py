@@ -21,9 +21,7 @@ from .values import Scalar, Table
 DEFAULT_WEB_FILE = Path("config", "web.yaml")
 """Relative to the working directory."""
 
-_NO_SIGN_IN = (
-    "sign-in is not part of this version: remove the key, and put a proxy that signs people in in front of it"
-)
+_NO_SIGN_IN = "sign-in is not part of this version; put a proxy with sign-in in front, and remove the key"
 _OF_THE_AGENT_FILE = attrs.fields_dict(ServerConfig)
 
 

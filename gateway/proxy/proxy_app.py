@@ -23,8 +23,8 @@ from ..http.responses import Reply, View
 from ..http.web_socket import Socket
 from ..operations import OPERATIONS
 from ..web.page_files import PageFiles, read_page
-from .exchange import Exchange
 from .older_routes import OlderRoutes
+from .open_request import OpenRequest
 from .upstream import Upstream
 from .upstream_socket import pass_on
 
@@ -75,8 +75,8 @@ class ProxyApplication(Application):
             await super().asgi_app(scope, receive, send)
             return
         with trio.CancelScope() as task:
-            async with AsyncExitStack() as opened:
-                Exchange(opened, task).begin(scope["state"])
+            async with AsyncExitStack() as resources:
+                OpenRequest(resources, task).begin(scope["state"])
                 await super().asgi_app(scope, receive, send)
 
 

@@ -18,7 +18,7 @@ from ..http.errors import RequestError
 from ..http.request import SESSION_HEADER, Request
 from ..http.responses import Reply
 from .agent_address import AgentAddress
-from .exchange import Exchange, Stopping, exchange_of
+from .open_request import OpenRequest, Stopping, open_request
 from .passed_headers import to_agent, to_client
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Upstream:
         self, request: Request, method: str, path: str, content: bytes, query: str = ""
     ) -> Reply:
         """Raises `RequestError` when the agent does not answer."""
-        exchange = exchange_of(request)
+        opened = open_request(request)
         url = f"{self.address.url}{path}{f'?{query}' if query else ''}"
         headers = [*to_agent(request.headers, self.address), (b"Accept-Encoding", b"identity")]
         if content or method == "POST":
@@ -73,10 +73,10 @@ class Upstream:
             response = await self._transport.handle_async_request(sent)
         except httpx2.HTTPError as error:
             raise unreachable(self.address, error) from error
-        exchange.opened.push_async_callback(response.aclose)
-        return self._reply(request, response, exchange)
+        opened.resources.push_async_callback(response.aclose)
+        return self._reply(request, response, opened)
 
-    def _reply(self, request: Request, response: httpx2.Response, exchange: Exchange) -> Reply:
+    def _reply(self, request: Request, response: httpx2.Response, opened: OpenRequest) -> Reply:
         headers = dict(to_client(response.headers.multi_items(), self.address))
         request.facts["sid"] = headers.pop(SESSION_HEADER.title(), None) or request.session_id()
         content_type = headers.pop("Content-Type", "")
@@ -84,7 +84,7 @@ class Upstream:
         if request.method == "HEAD" or status in _NO_BODY:
             return Reply(b"", status, content_type, headers)
         is_stream = content_type.partition(";")[0].strip().lower() == sse.CONTENT_TYPE
-        body = PassedBody(response, exchange, self.stopping if is_stream else None)
+        body = PassedBody(response, opened, self.stopping if is_stream else None)
         return Reply(body, status, content_type or "application/octet-stream", headers)
 
 
@@ -95,21 +95,21 @@ class PassedBody(ResponseBody):
     client's connection along.
     """
 
-    def __init__(self, response: httpx2.Response, exchange: Exchange, stopping: Stopping | None) -> None:
+    def __init__(self, response: httpx2.Response, opened: OpenRequest, stopping: Stopping | None) -> None:
         self._response = response
-        self._exchange = exchange
+        self._opened = opened
         self._stopping = stopping
         """Of a stream of events."""
 
     async def __aenter__(self) -> PassedBody:
         self._pieces = self._response.aiter_raw()
-        self._exchange.opened.push_async_callback(self._pieces.aclose)
+        self._opened.resources.push_async_callback(self._pieces.aclose)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The exchange closes what is open."""
+        """What is open is closed with the request."""
 
     def __aiter__(self) -> PassedBody:
         return self
@@ -123,7 +123,7 @@ class PassedBody(ResponseBody):
         except httpx2.HTTPError:
             log.warning("the agent broke off in the middle of an answer")
             if self._stopping is None:
-                self._exchange.task.cancel()
+                self._opened.task.cancel()
                 await trio.lowlevel.checkpoint()
         raise StopAsyncIteration
 

@@ -10,12 +10,12 @@ import trio
 
 from ..http.request import Request
 
-_KEY = "stopgo.exchange"
+_KEY = "stopgo.open_request"
 
 
 @attrs.frozen(eq=False)
-class Exchange:
-    opened: AsyncExitStack
+class OpenRequest:
+    resources: AsyncExitStack
     """Closed when the request is over, however it ends."""
     task: trio.CancelScope
     """Cancelled to close the connection in the middle of the answer: else part of it would look like all."""
@@ -25,8 +25,8 @@ class Exchange:
         state[_KEY] = self
 
 
-def exchange_of(request: Request) -> Exchange:
-    found: Exchange = request.facts[_KEY]
+def open_request(request: Request) -> OpenRequest:
+    found: OpenRequest = request.facts[_KEY]
     return found
 
 

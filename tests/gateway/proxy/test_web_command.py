@@ -1,0 +1,149 @@
+"""`stopgo web`, as a process."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import trio
+
+from stopgo.gateway.signals import SAME_WISH
+from tests.gateway.proxy.conftest import Told
+from tests.waiting import PATIENCE
+
+STOPGO = Path(sys.executable).with_name("stopgo")
+
+
+class Web:
+    """A `stopgo web` that has said where it listens."""
+
+    def __init__(self, folder: Path, agent_url: str, *more: str) -> None:
+        (folder / "web.yaml").write_text(f"agent_url: {agent_url}\nport: 0\n")
+        self.process = subprocess.Popen(
+            [STOPGO, "web", "--config", "web.yaml", *more],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout
+        self.url = self.process.stdout.readline().removeprefix("listening on ").strip()
+        self.agent = self.process.stdout.readline().removeprefix("agent at ").strip()
+
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def started() -> Iterator[list[Web]]:
+    webs: list[Web] = []
+    yield webs
+    for web in webs:
+        if web.process.poll() is None:
+            web.process.kill()
+        web.process.communicate()
+
+
+@pytest.fixture
+async def web(tmp_path: Path, told: Told, started: list[Web]) -> Web:
+    url = told.url.replace("://", "://me:s3cret@")
+    started.append(await trio.to_thread.run_sync(Web, tmp_path, url))
+    return started[-1]
+
+
+def stopgo(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [STOPGO, "web", *args], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+async def test_it_serves_and_ends_in_good_order(told: Told, web: Web) -> None:
+    assert web.agent == told.url
+    async with httpx2.AsyncClient(base_url=web.url, verify=False) as client:
+        assert (await client.get("/")).status_code == 200
+        assert (await client.get("/tools")).json() == {}
+    web.process.send_signal(signal.SIGTERM)
+    code, out, err = await trio.to_thread.run_sync(web.end)
+    assert (code, err) == (0, "")
+    assert "GET /tools 200" in out
+    assert "SIGTERM: stopping" in out
+    assert "s3cret" not in out
+
+
+async def test_open_streams_do_not_hold_it_up(told: Told, web: Web) -> None:
+    told.answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 1\n\n"
+    told.stays = True
+    async with (
+        httpx2.AsyncClient(base_url=web.url, verify=False) as client,
+        client.stream("GET", "/events") as stream,
+    ):
+        pieces = stream.aiter_bytes()
+        await anext(pieces)
+        web.process.send_signal(signal.SIGTERM)
+        begun = trio.current_time()
+        assert [piece async for piece in pieces] == []
+        code, _, _ = await trio.to_thread.run_sync(web.end)
+    assert code == 0
+    assert trio.current_time() - begun < PATIENCE / 2
+
+
+@pytest.mark.parametrize(("signals", "code"), [(1, 0), (2, 128 + signal.SIGINT)])
+async def test_who_waits_for_a_turn_is_told(told: Told, web: Web, signals: int, code: int) -> None:
+    told.answer, told.stays = b"", True
+    answers: list[httpx2.Response] = []
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(base_url=web.url, verify=False, timeout=None) as client:
+            answers.append(await client.post("/conversations", json={"message": "hi"}))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await told.heard.wait()
+        for _ in range(signals):
+            web.process.send_signal(signal.SIGINT)
+            await trio.sleep(SAME_WISH + 0.2)
+    ended, _, err = await trio.to_thread.run_sync(web.end)
+    assert (ended, err) == (code, "")
+    [answer] = answers
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
+
+
+def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text("agent_ur: http://127.0.0.1:8080\noauth2: {client_id: a}\n")
+    done = stopgo("--config", "web.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        'web.yaml:1:1: agent_ur: unknown key "agent_ur" (did you mean "agent_url"?)',
+        "web.yaml:1:1: agent_url is required",
+        "web.yaml:2:1: oauth2: sign-in is not part of this version; put a proxy with sign-in in front, and "
+        "remove the key",
+    ]
+    assert stopgo("--config", "none.yaml", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("args", [("--port", "x"), ("--host", ""), ("--config", ""), ("more",)])
+def test_a_command_line_that_is_wrong(tmp_path: Path, args: tuple[str, ...]) -> None:
+    done = stopgo(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "usage: stopgo web" in done.stderr or "stopgo web --help" in done.stderr
+
+
+def test_a_port_that_is_taken(tmp_path: Path, started: list[Web]) -> None:
+    started.append(Web(tmp_path, "http://127.0.0.1:1"))
+    port = started[0].url.rpartition(":")[2]
+    done = stopgo("--config", "web.yaml", "--port", port, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"stopgo web: cannot listen on 127.0.0.1:{port}: ")
+
+
+def test_others_are_warned_about(tmp_path: Path, started: list[Web]) -> None:
+    started.append(Web(tmp_path, "http://127.0.0.1:1", "--host", "0.0.0.0"))
+    os.kill(started[0].process.pid, signal.SIGTERM)
+    code, _, err = started[0].end()
+    assert code == 0
+    assert err.startswith("stopgo web: warning: 0.0.0.0 can be reached from other machines")
