@@ -75,8 +75,8 @@ class _Tools:
     inside: dict[str, Shelf]
     """Servers that models see as one tool, by its name."""
     root: Place
-    callers: Sequence[Place]
-    """The places from which tools are called, if it is to be said what they do there."""
+    callers: Sequence[Place] | None
+    """The places from which tools are called; None: it is not to be said what they do there."""
     file: AgentFile
 
     @classmethod
@@ -90,13 +90,8 @@ class _Tools:
         ]
         many = len(listed) * len(callers) > MOST_VERDICTS
         shelves = {shelf.facade: shelf for shelf in agent.catalogue.shelves if shelf.facade is not None}
-        return cls(
-            listed,
-            shelves,
-            descend(above, config.agent),
-            callers if config.has_tree and not many else (),
-            file,
-        )
+        told = callers if config.has_tree and not many else None
+        return cls(listed, shelves, descend(above, config.agent), told, file)
 
     def views(self) -> list[dict[str, Any]]:
         return [self._view(each) for each in self.listed]
@@ -121,7 +116,9 @@ class _Tools:
         return {
             **self._verdict(tool, self.root),
             "effect": tool.hints.effect,
-            "nodes": [
+            "nodes": None
+            if self.callers is None
+            else [
                 {"node": place.node, **self._verdict(tool, place)}
                 for place in self.callers
                 if offered(tool, place)

@@ -3,11 +3,11 @@
 import { ApiError, get, post } from "./api.js";
 import { agentCards, modelTable, serverCards, treeList, troubled } from "./agent_parts.js";
 import { usagePlot } from "./agent_plot.js";
-import { days, runs, STATES, sums } from "./agent_runs.js";
+import { days, dollars, runs, STATES, sums } from "./agent_runs.js";
 import { toolTable } from "./agent_tools.js";
 import { h, icon } from "./dom.js";
 import { stringify } from "./exact_json.js";
-import { ago, count, duration, money, timeElement } from "./times.js";
+import { ago, count, duration, timeElement } from "./times.js";
 import { plural, visible } from "./text.js";
 
 const EVERY = 10_000; // milliseconds between looks at the health
@@ -192,8 +192,8 @@ class AgentPage {
     const total = Number(this.#list.summary.total);
     if (!found.length) return [heading("Runs"), h("p", { class: "muted" }, "No runs yet. ", h("a", { href: "#/" }, "Begin a conversation"))];
     return [
-      heading("Runs, failures first", total > READ ? `of the newest ${READ} of ${count(total)} conversations` : plural(total, "conversation")),
-      h("div", { class: "block agent-wrap" }, h("table", { class: "agent-table" },
+      heading("Runs, failures first", total > READ ? `the last of each of the newest ${READ} conversations` : "the last of each conversation"),
+      h("div", { class: "block agent-wrap" }, h("table", { class: "agent-table agent-runs" },
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Conversation"), h("th", { scope: "col" }, "State"),
           h("th", { scope: "col", class: "num wide" }, "When"), h("th", { scope: "col", class: "num wide" }, "Tokens"),
           h("th", { scope: "col", class: "num" }, "Cost"))),
@@ -211,16 +211,16 @@ class AgentPage {
 function runRow(run) {
   const [tone, word] = STATES[run.state] ?? ["ring", run.state];
   const said = run.state === "failed" && run.code ? h("code", {}, visible(run.code))
-    : run.state === "waiting" && run.pending ? `waits, ${plural(run.pending, "approval")}` : word;
+    : run.state === "waiting" && run.pending ? `waits, ${count(run.pending)}` : word;
   const when = timeElement(run.at);
   when.textContent = ago(run.at);
   return h("tr", {},
     h("td", { class: "agent-run" }, h("span", { class: "row" }, h("span", { class: `dot ${tone}` }),
       h("a", { href: `#/conversations/${run.id}`, class: "ellipsis", "data-focus": run.id }, visible(run.title) || UNTITLED))),
-    h("td", { class: ["bad", "wait", "live"].includes(tone) ? `is-${tone}` : "muted" }, said),
+    h("td", { class: ["bad", "wait", "live"].includes(tone) ? `is-${tone} nowrap` : "muted nowrap" }, said),
     h("td", { class: "num faint wide" }, when),
     h("td", { class: "num wide" }, count(run.tokens)),
-    h("td", { class: "num" }, run.cost === undefined ? h("span", { class: "faint" }, "unknown") : money(run.cost)));
+    h("td", { class: "num" }, run.cost === undefined ? h("span", { class: "faint" }, "unknown") : dollars(run.cost)));
 }
 
 function stats(sum) {
@@ -228,12 +228,12 @@ function stats(sum) {
   const percent = sum.runs ? `${((100 * sum.failed) / sum.runs).toFixed(1)} %` : "";
   const settled = [sum.rejected && `${count(sum.rejected)} rejected`, sum.expired && `${count(sum.expired)} expired`].filter(Boolean);
   return [
-    stat("Runs", count(sum.runs)),
-    stat("Failed", count(sum.failed), sum.failed ? percent : ""),
+    stat("Conversations", count(sum.runs)),
+    stat("Failed in the end", count(sum.failed), sum.failed ? percent : ""),
     stat("Approvals", count(sum.approvals), settled.join(", ")),
     sum.wait !== null && stat("Median wait for a person", duration(sum.wait)),
     stat("Tokens", count(sum.tokens)),
-    sum.cost !== null && stat("Cost", money(sum.cost), sum.runs && sum.cost ? `${money(sum.cost / sum.runs)} a run` : ""),
+    sum.cost !== null && stat("Cost", dollars(sum.cost), sum.runs && sum.cost ? `${dollars(sum.cost / sum.runs)} each` : ""),
   ].filter(Boolean);
 }
 

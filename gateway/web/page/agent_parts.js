@@ -32,7 +32,7 @@ export function serverCards(servers, health) {
   return h("div", { class: "agent-cards" }, servers.map((server) => {
     const part = states.get(server.name) ?? { state: "connecting" };
     return card(server.name, part, server.where, [
-      ["Tools", server.tools ?? "none yet"],
+      ["Tools", part.state === "connected" ? server.tools : server.tools || "not listed yet"],
       ["At a time", String(server.max_concurrency)],
       ["Spoken to by", server.transport === "stdio" ? "stdin and stdout" : server.transport.toUpperCase()],
     ], server.required ? null : "The agent is ready without it.");

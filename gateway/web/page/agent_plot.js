@@ -1,15 +1,16 @@
 // Use of models by day as bars, with the same numbers as a table for who does not see them.
 
 import { h, svg } from "./dom.js";
-import { ticks } from "./agent_runs.js";
-import { count, money } from "./times.js";
+import { dollars, ticks } from "./agent_runs.js";
+import { count } from "./times.js";
 
-const HEIGHT = 168, BOTTOM = 20, TOP = 16, LEFT = 44;
+const HEIGHT = 208, BOTTOM = 20, TOP = 16;
+const LETTER = 6.5; // pixels, about
 const DATE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const SHORT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
 const MEASURES = {
-  cost: { name: "Cost", parts: [["cost", "b1", "Cost"]], axis: axisMoney, say: money },
+  cost: { name: "Cost", parts: [["cost", "b1", "Cost"]], axis: axisMoney, say: dollars },
   tokens: { name: "Tokens", parts: [["input", "b1", "In"], ["output", "b2", "Out"]], axis: (value) => SHORT.format(value), say: count },
 };
 
@@ -61,27 +62,32 @@ function picture(days, { parts, axis, say, name }, width) {
   const total = (day) => parts.reduce((sum, [field]) => sum + day[field], 0);
   const most = Math.max(...days.map(total)), marks = ticks(most);
   const y = (value) => TOP + (1 - value / marks.at(-1)) * (HEIGHT - TOP - BOTTOM);
-  const step = (width - LEFT) / days.length, bar = Math.min(28, step * 0.64);
+  const left = 12 + LETTER * Math.max(...marks.map((mark) => axis(mark).length));
+  const step = (width - left) / days.length, bar = Math.min(28, step * 0.64);
   const skip = Math.ceil(52 / step);
   const peak = most > 0 ? days.findIndex((day) => total(day) === most) : -1;
   const lines = marks.map((mark) => [
-    svg("line", { class: "axis", x1: LEFT, x2: width, y1: y(mark), y2: y(mark) }),
-    svg("text", { x: LEFT - 8, y: y(mark) + 4, "text-anchor": "end" }, axis(mark)),
+    svg("line", { class: "axis", x1: left, x2: width, y1: y(mark), y2: y(mark) }),
+    svg("text", { x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, axis(mark)),
   ]);
   const bars = days.map((day, at) => {
-    const middle = LEFT + (at + 0.5) * step;
+    const middle = left + (at + 0.5) * step;
     let from = 0;
     const pieces = parts.map(([field, tone]) => {
       const low = y(from), high = y((from += day[field]));
       return low - high < 0.1 ? null
         : svg("rect", { class: tone, x: middle - bar / 2, y: high, width: bar, height: Math.max(1, low - high), rx: 1 });
     });
-    const late = (days.length - 1 - at) % skip === 0;
+    const late = (days.length - 1 - at) % skip === 0, date = DATE.format(day.date);
+    /** In the middle of the bar, unless it would leave the picture. */
+    const beside = (text, attributes) => svg("text", {
+      ...attributes, ...(middle + (LETTER * text.length) / 2 > width ? { x: width, "text-anchor": "end" } : { x: middle, "text-anchor": "middle" }),
+    }, text);
     return svg("g", {},
-      svg("title", {}, `${DATE.format(day.date)}: ${say(total(day))}`), pieces,
+      svg("title", {}, `${date}: ${say(total(day))}`), pieces,
       svg("rect", { class: "hit", x: middle - step / 2, y: TOP, width: step, height: HEIGHT - TOP - BOTTOM }),
-      late && svg("text", { x: middle, y: HEIGHT - 4, "text-anchor": "middle" }, DATE.format(day.date)),
-      at === peak && svg("text", { class: "peak", x: middle, y: y(most) - 5, "text-anchor": "middle" }, say(most)));
+      late && beside(date, { y: HEIGHT - 4 }),
+      at === peak && beside(say(most), { class: "peak", y: y(most) - 5 }));
   });
   const label = peak < 0 ? `${name} by day: none` : `${name} by day, most on ${DATE.format(days[peak].date)}: ${say(most)}`;
   return svg("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label }, lines, bars);

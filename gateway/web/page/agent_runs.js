@@ -79,4 +79,10 @@ export function ticks(most) {
   return made;
 }
 
+/** US dollars in cents, or as small as they are. */
+export function dollars(value) {
+  const number = Number(value);
+  return number === 0 || number >= 0.005 ? `$${number.toFixed(2)}` : `$${number.toPrecision(1)}`;
+}
+
 const known = (value) => value !== undefined && value !== null;

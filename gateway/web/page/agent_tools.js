@@ -1,9 +1,10 @@
 // The tools by server: what each does, what it says of itself, whether it runs, asks or is denied, and why.
 
 import { h, icon } from "./dom.js";
-import { shorten, visible } from "./text.js";
+import { plural, shorten, visible } from "./text.js";
 
-const TONES = { run: "good", ask: "wait", deny: "bad" };
+const TONES = { run: "good", ask: "wait", deny: "bad", unused: "" };
+const ORDER = ["deny", "ask", "run"];
 const SAID = {
   "readOnlyHint: true": "It says it only reads",
   "destructiveHint: false": "It says it destroys nothing",
@@ -13,7 +14,7 @@ const SAID = {
   "as its tools say": "As the tools in it",
 };
 const LONGEST = 160;
-const COLUMNS = 5;
+const COLUMNS = ["Tool", "What it does", "Hints", "Policy", "Because of"];
 
 /** Why a call runs, asks or is denied, in a few words. */
 export function reasonWords({ rule, reason }) {
@@ -30,6 +31,21 @@ export function hintWords({ readOnlyHint, destructiveHint, idempotentHint }) {
   return words;
 }
 
+/** What becomes of a call: `policies`, and `verdict` if it is the same wherever the tool is called. In a tree
+ * the nodes count that may call it, and there may be none. */
+export function outcome(tool) {
+  const verdicts = tool.nodes ?? [tool];
+  if (!verdicts.length) return { policies: ["unused"], verdict: null, words: "No node may use it" };
+  const policies = ORDER.filter((each) => verdicts.some(({ policy }) => policy === each));
+  const [first] = verdicts;
+  const same = verdicts.every(({ policy, reason }) => policy === first.policy && reason === first.reason);
+  if (!same) {
+    const words = policies.length > 1 ? "It depends on the node" : "Other rules in other nodes";
+    return { policies, verdict: null, words };
+  }
+  return { policies, verdict: first, words: reasonWords(first) };
+}
+
 /** Tools in the order of the servers; those of a server that is one tool stand below it. */
 export function groups(tools, servers) {
   const found = new Map(servers.map((server) => [server.name, []]));
@@ -43,58 +59,71 @@ export function groups(tools, servers) {
 
 /** `opened` holds the tools whose reasons are shown in full, and outlives the table. */
 export function toolTable({ tools, servers }, opened) {
-  const body = h("tbody", {});
+  const body = h("tbody", { role: "rowgroup" });
   for (const [server, list] of groups(tools, servers)) {
-    body.append(h("tr", { class: "group" }, h("th", { colspan: COLUMNS, scope: "rowgroup" },
-      server ? visible(server) : "Other agents", h("span", { class: "faint" }, ` ${list.length}`))));
+    const number = list.filter((tool) => !tool.inside).length;
+    const head = h("th", { colspan: COLUMNS.length, scope: "rowgroup", role: "rowheader" },
+      server ? visible(server) : "Other agents",
+      h("span", {}, plural(number, server ? "tool" : "agent")));
+    body.append(h("tr", { class: "agent-group", role: "row" }, head));
     for (const tool of list) body.append(...rows(tool, opened));
   }
-  const heads = [["Tool", ""], ["What it does", "wide"], ["Hints", "wide"], ["Policy", ""], ["Because of", ""]];
+  // A narrow page lays the rows out as blocks, and would take the roles away.
+  const heads = COLUMNS.map((name) => h("th", { scope: "col", role: "columnheader" }, name));
   return h("div", { class: "block agent-wrap" },
-    h("table", { class: "agent-table agent-tools" },
-      h("thead", {}, h("tr", {}, heads.map(([name, only]) => h("th", { scope: "col", class: only }, name)))), body));
+    h("table", { class: "agent-table agent-tools", role: "table", "aria-label": "Tools" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads)), body));
 }
 
 function rows(tool, opened) {
-  const key = `${tool.within ?? ""} ${tool.name}`, more = details(tool);
-  const detail = h("tr", { class: "detail", hidden: !opened.has(key) }, h("td", { colspan: COLUMNS }, more));
-  const words = [reasonWords(tool), tool.depends_on_arguments && h("span", { class: "faint" }, " or by its arguments")];
-  const toggle = more.length
-    ? h("button", {
-        class: "agent-why", type: "button", "aria-expanded": String(opened.has(key)), "data-focus": `why ${key}`,
-        onclick(event) {
-          detail.hidden = !detail.hidden;
-          opened[detail.hidden ? "delete" : "add"](key);
-          event.currentTarget.setAttribute("aria-expanded", String(!detail.hidden));
-        },
-      }, icon("chev"), h("span", {}, words))
-    : h("span", { class: "agent-because" }, words);
-  const row = h("tr", {},
-    h("td", { class: tool.within ? "inside" : "" }, h("code", {}, visible(tool.name))),
-    h("td", { class: "muted wide" }, h("span", { class: "agent-said" }, shorten(visible(firstLine(tool.description)), LONGEST))),
-    h("td", { class: "wide nowrap" }, h("span", { class: "row" }, hintWords(tool).map(([tone, word]) => h("span", { class: `chip ${tone}` }, word)))),
-    h("td", {}, h("span", { class: `pill ${TONES[tool.policy] ?? ""}` }, tool.policy)),
-    h("td", { class: "muted" }, toggle));
+  const key = `${tool.within ?? ""} ${tool.name}`;
+  const { policies, verdict, words } = outcome(tool);
+  const more = details(tool, verdict);
+  const detail = h("tr", { class: "agent-detail", role: "row", hidden: !opened.has(key) },
+    h("td", { colspan: COLUMNS.length, role: "cell" }, more));
+  const said = [words, verdict?.depends_on_arguments && h("span", { class: "faint" }, ", or a rule on its arguments")];
+  const description = shorten(visible(firstParagraph(tool.description)), LONGEST);
+  const hints = hintWords(tool).map(([tone, word]) => h("span", { class: `chip ${tone}` }, word));
+  const cell = (name, ...content) => h("td", { class: name, role: "cell" }, content);
+  const row = h("tr", { role: "row", class: tool.within ? "agent-inside" : "" },
+    cell("name", h("code", {}, visible(tool.name))),
+    cell("said muted", h("span", {}, description)),
+    cell("hints", h("span", { class: "row" }, hints)),
+    cell("policy", h("span", { class: "agent-policies" }, policies.map(pill))),
+    cell("because muted", more.length ? toggle(key, said, detail, opened) : said));
   return more.length ? [row, detail] : [row];
 }
 
-/** The rule with its place in the file, and where in the tree it is another one. */
-function details(tool) {
-  const parts = tool.rule ? [ruleBlock(tool.rule)] : [];
-  const others = (tool.nodes ?? []).filter((each) => each.policy !== tool.policy || each.reason !== tool.reason);
-  if (others.length) {
-    parts.push(h("ul", { class: "agent-nodes" }, others.map((each) =>
-      h("li", {}, "In node ", h("code", {}, visible(each.node)), " ",
-        h("span", { class: `pill ${TONES[each.policy] ?? ""}` }, each.policy), ` ${reasonWords(each)}`,
-        each.rule && ruleBlock(each.rule)))));
-  }
-  return parts;
+function toggle(key, words, detail, opened) {
+  return h("button", {
+    class: "agent-why", type: "button", "aria-expanded": String(opened.has(key)), "data-focus": `why ${key}`,
+    onclick(event) {
+      detail.hidden = !detail.hidden;
+      if (detail.hidden) opened.delete(key);
+      else opened.add(key);
+      event.currentTarget.setAttribute("aria-expanded", String(!detail.hidden));
+    },
+  }, icon("chev"), h("span", {}, words));
+}
+
+/** The rule with its place in the file, or what decides in each node of the tree. */
+function details(tool, verdict) {
+  if (verdict) return verdict.rule ? [ruleBlock(verdict.rule)] : [];
+  const nodes = tool.nodes ?? [];
+  if (!nodes.length) return [];
+  return [h("ul", { class: "agent-nodes" }, nodes.map((each) =>
+    h("li", { class: "stack" },
+      h("span", { class: "row wrap" },
+        pill(each.policy), h("code", {}, visible(each.node)), h("span", { class: "muted" }, reasonWords(each))),
+      each.rule && ruleBlock(each.rule))))];
 }
 
 function ruleBlock({ file, line, yaml }) {
-  return h("div", { class: "stack" },
+  return h("div", { class: "agent-rule" },
     h("span", { class: "label" }, `${visible(file)}, line ${line}`),
     h("pre", { class: "code", tabindex: 0, "aria-label": "The rule" }, visible(yaml.trimEnd())));
 }
 
-const firstLine = (text) => text.trim().split(/\n\s*\n/, 1)[0];
+const pill = (policy) => h("span", { class: `pill ${TONES[policy] ?? ""}` }, policy);
+
+const firstParagraph = (text) => text.trim().split(/\n\s*\n/, 1)[0];
