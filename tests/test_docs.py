@@ -35,6 +35,7 @@ import yaml
 
 from stopgo.actors.models.script_reader import load_script
 from stopgo.config.load import load_config
+from stopgo.config.web_config import load_web_config
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +48,7 @@ PAGES = [
 # Nothing is installed here, even if a lock file is newer than what was installed from it.
 MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup"
 
-SERVER = re.compile("make run|stopgo serve|stopgo mcp-resources .*--http")
+SERVER = re.compile("make run|stopgo (serve|web)|stopgo mcp-resources .*--http")
 ENDS = re.compile(r"--help|\|\|")
 """In a command that would start a server, but is to end by itself."""
 PIPE_TO_FILE = re.compile(r"\| (tee \S+)$")
@@ -207,7 +208,7 @@ class Session:
     def _start(self, command: str) -> Terminal:
         # The process that is told to end is that of the server, not one of a pipe.
         command = PIPE_TO_FILE.sub(r"> >(\1)", command)
-        if "--http" in command or "--port" in command or command.endswith(" &"):
+        if "--http" in command or "--port" in command or command.endswith(" &") or "stopgo web" in command:
             terminal = Terminal(command, self._popen(f"exec {command.removesuffix(' &')}"))
             self._others.append(terminal)
             return terminal
@@ -293,15 +294,18 @@ def free_ports(count: int) -> list[str]:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path, dict(zip(("8080", "8090"), free_ports(2), strict=True)))
+    session = Session(tmp_path, dict(zip(("8080", "8090", "3000"), free_ports(3), strict=True)))
     yield session
     session.give_up()
 
 
 def check(path: Path) -> None:
     """See that a file of a page is what it looks like."""
-    if "replies" in yaml.safe_load(path.read_text(encoding="utf-8")):
+    keys = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if "replies" in keys:
         load_script(path)
+    elif "agent_url" in keys:
+        load_web_config(path, environ={})
     else:
         load_config(path, environ={})
 

@@ -14,6 +14,7 @@ from stopgo.actors.common.errors import ErrorCode
 from stopgo.actors.log import events
 from stopgo.actors.models.script import Entry, When
 from stopgo.config.schema import json_schema
+from stopgo.config.web_config import WebConfig
 from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
@@ -82,9 +83,10 @@ def in_yaml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_every_key_of_an_agent_file_is_described() -> None:
+def test_every_key_of_a_file_is_described() -> None:
     schema = json_schema()
     expected = {"The file": list(described(schema))}
+    expected |= {"The web file": list(described(json_schema(WebConfig, "Web file")))}
     expected |= {name: list(described(section)) for name, section in schema["$defs"].items()}
     assert sections("configuration.md") == expected
 
