@@ -1,7 +1,8 @@
 // A tool call in one line. Pure.
 
-import { stringify } from "./exact_json.js";
+import { parse, stringify } from "./exact_json.js";
 import { shorten, visible } from "./text.js";
+import { duration } from "./times.js";
 
 const LENGTH = 160;
 const STATES = {
@@ -36,7 +37,7 @@ export function callSummary(call) {
     return shorten(visible(message ? `${share}, ${message}` : share), LENGTH);
   }
   if (["done", "failed", "unknown", "denied", "not_found", "invalid", "declined"].includes(call.state) && call.result) {
-    return shorten(visible(oneLine(String(call.result).slice(0, 2000))), LENGTH);
+    return resultLine(String(call.result));
   }
   return argumentsLine(call.arguments);
 }
@@ -49,8 +50,18 @@ export function argumentsLine(value) {
   return shorten(visible(oneLine(words.join(", ").slice(0, 2000))), LENGTH);
 }
 
-/** On one line; JSON without its indentation and outer braces. */
-function oneLine(text) {
-  const line = text.replace(/\s+/g, " ").trim();
-  return /^\{ .* \}$/.test(line) ? line.slice(2, -2) : line;
+function resultLine(text) {
+  if (text.startsWith("{") && text.length < 4000) {
+    try {
+      return argumentsLine(parse(text));
+    } catch {
+      // It only looks like JSON.
+    }
+  }
+  return shorten(visible(oneLine(text.slice(0, 2000))), LENGTH);
 }
+
+const oneLine = (text) => text.replace(/\s+/g, " ").trim();
+
+/** How long a call took; what is too short for a tenth of a second in milliseconds. */
+export const took = (seconds) => (seconds < 0.05 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds));

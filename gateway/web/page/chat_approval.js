@@ -1,5 +1,6 @@
 // An approval in the flow of the chat: a pending one is a card at once, others become one when they come into view.
 
+import { approvalCard } from "./approval_card.js";
 import { h, icon } from "./dom.js";
 import { visible } from "./text.js";
 import { timeElement } from "./times.js";
@@ -8,20 +9,12 @@ const WORDS = { void: "Withdrawn", expired: "Expired" };
 
 export function approvalEntry(item, context, scroll) {
   const element = h("div", { class: "approval-entry" });
-  let card = null, seen = null, closed = false;
+  let card = null, seen = null;
 
-  async function show() {
-    if (card || closed) return;
-    card = {};
-    try {
-      const { approvalCard } = await import("./approval_card.js");
-      if (closed) return;
-      card = approvalCard(item.uuid, context, { inChat: true });
-      element.replaceChildren(card.element);
-    } catch (error) {
-      console.error(error);
-      element.replaceChildren(line(item, true));
-    }
+  function show() {
+    if (card) return;
+    card = approvalCard(item.uuid, context, { inChat: true });
+    element.replaceChildren(card.element);
   }
 
   if (item.state === "pending") show();
@@ -38,17 +31,15 @@ export function approvalEntry(item, context, scroll) {
     element,
     update: () => card?.refresh?.(),
     close() {
-      closed = true;
       seen?.disconnect();
       card?.close?.();
     },
   };
 }
 
-function line(item, link = false) {
+function line(item) {
   const yes = item.decision?.approved, action = item.decision?.action;
-  const word = WORDS[item.state] ?? (item.state === "pending" ? "Waits for you" : (action ?? (yes === false ? "Rejected" : "Approved")));
-  const name = h("code", {}, visible(item.tool || "a question"));
-  return h("p", { class: "ends" }, icon(item.state === "pending" ? "pause" : yes === false ? "x" : "check"), word, " ",
-    link ? h("a", { href: `#/approvals/${encodeURIComponent(item.uuid)}` }, name) : name, timeElement(item.at));
+  const word = WORDS[item.state] ?? action ?? (yes === false ? "Rejected" : "Approved");
+  return h("p", { class: "ends" }, icon(yes === false ? "x" : "check"), word, " ",
+    h("code", {}, visible(item.tool || "a question")), timeElement(item.at));
 }

@@ -25,6 +25,7 @@ export class ChatLog {
   #byUuid = new Map();
   #byCommand = new Map();
   #said = []; // texts of the current turn
+  #failed = null; // where it failed
   #changed = new Set();
 
   take({ events = [], deltas = [] }) {
@@ -72,6 +73,7 @@ export class ChatLog {
     this.run = { state: "running", at, ended: null, turn: body.turn, id: body.run };
     this.root = body.tree ?? this.root;
     this.#said = [];
+    this.#failed = null;
     const message = this.#byCommand.get(body.command);
     if (message?.queued) {
       message.queued = false;
@@ -101,6 +103,7 @@ export class ChatLog {
   #step(body, at) {
     const { key, kind, node } = body;
     if (body.usage) this.#use(body.usage);
+    if (body.error) this.#failed ??= key; // the innermost: those around it follow
     if (kind === "model") {
       const part = this.#text(key, node, at);
       Object.assign(part, { live: false, text: body.text ?? "", error: body.error ?? null, hops: body.hops ?? [], model: body.model });
@@ -188,8 +191,8 @@ export class ChatLog {
     const state = ENDS[event.type];
     if (this.run) Object.assign(this.run, { state, ended: event.at, code: body.code });
     this.#closeAuth();
-    this.#stopWriting();
-    if (state === "failed") this.#add({ id: `e${event.seq}`, kind: "failure", at: event.at, code: body.code, message: body.message });
+    this.#stopWriting(event.at);
+    if (state === "failed") this.#add({ id: `e${event.seq}`, kind: "failure", at: event.at, code: body.code, message: body.message, key: this.#failed });
     else if (state === "cancelled") this.#add({ id: `e${event.seq}`, kind: "cancelled", at: event.at });
     else if (body.text?.trim() && !this.#said.some((text) => body.text.includes(text))) {
       this.#add({ id: `e${event.seq}`, kind: "answer", at: event.at, text: body.text });
@@ -197,10 +200,11 @@ export class ChatLog {
     this.#nodes.clear();
   }
 
-  #stopWriting() {
+  #stopWriting(at) {
     for (const part of this.#texts.values()) {
       if (!part.live) continue;
       part.live = false;
+      this.#owners.get(part).at ??= at;
       this.#touch(part);
     }
     for (const [key, call] of this.#calls) {
@@ -230,6 +234,8 @@ export class ChatLog {
       if (part.attempt) this.#dropWriting(key, 0);
       Object.assign(part, { attempt, text: "" });
     }
+    // Pieces from before this client came are missing; a text that begins within a sentence shows it.
+    if (frame.text && !part.text) part.partial = /^[\s\p{Ll}\p{P}]/u.test(frame.text);
     if (frame.text) part.text += frame.text;
     if (frame.call) this.#call(`${key}.${frame.call.index}`, node, null, frame.call, "writing");
     this.#touch(part);

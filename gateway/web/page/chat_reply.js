@@ -2,9 +2,9 @@
 
 import { fillMarkdown } from "./chat_markdown.js";
 import { h, icon } from "./dom.js";
-import { callSummary, callState } from "./call_text.js";
+import { callState, callSummary, took } from "./call_text.js";
 import { visible } from "./text.js";
-import { duration, timeElement } from "./times.js";
+import { timeElement } from "./times.js";
 
 export function replyView(item, { select, name }) {
   const status = h("span", { class: "writing" });
@@ -34,7 +34,8 @@ export function replyView(item, { select, name }) {
 function textView(part, select) {
   const prose = h("div", { class: "prose" });
   const text = document.createTextNode("");
-  const live = h("p", { class: "plain" }, text, h("span", { class: "caret", "aria-hidden": "true" }));
+  const partial = h("span", { class: "faint", title: "The beginning comes with the whole text", hidden: true }, "… ");
+  const live = h("p", { class: "plain" }, partial, text, h("span", { class: "caret", "aria-hidden": "true" }));
   const error = h("button", { class: "call-failed", type: "button", hidden: true, onclick: () => select(part.id) });
   const element = h("div", {}, prose, error);
   let shown = null;
@@ -45,10 +46,12 @@ function textView(part, select) {
         if (!live.isConnected) prose.replaceChildren(live);
         if (part.text.startsWith(text.data)) text.appendData(part.text.slice(text.data.length)); // only what is new is laid out
         else text.data = part.text;
+        partial.hidden = !part.partial;
         return;
       }
       if (shown !== part.text) {
         shown = part.text;
+        partial.remove();
         live.querySelector(".caret")?.remove();
         fillMarkdown(prose, part.text);
       }
@@ -78,9 +81,9 @@ function callsView(part, select) {
 }
 
 function callRow(call, select) {
-  const sign = h("span", { class: "sign" }), name = h("span", { class: "name ellipsis" }), what = h("span", { class: "what ellipsis" });
-  const word = h("span", { class: "word" }), took = h("span", { class: "took" });
-  const element = h("button", { class: "call", type: "button", onclick: () => select(call.key) }, sign, name, what, word, took);
+  const sign = h("span", { class: "call-sign" }), name = h("span", { class: "call-name ellipsis" }), what = h("span", { class: "call-what ellipsis" });
+  const word = h("span", { class: "call-word" }), time = h("span", { class: "call-took" });
+  const element = h("button", { class: "call", type: "button", onclick: () => select(call.key) }, sign, name, what, word, time);
   let state = null;
   return {
     element,
@@ -90,11 +93,11 @@ function callRow(call, select) {
         state = now.word;
         sign.replaceChildren(icon(now.sign, `${now.tone}${now.moves ? " spin" : ""}`));
         word.textContent = now.word;
-        word.className = `word ${now.tone}${now.quiet ? " visually-hidden" : ""}`;
+        word.className = `call-word ${now.tone}${now.quiet ? " visually-hidden" : ""}`;
       }
       name.textContent = visible(call.tool || "tool");
       what.textContent = callSummary(call);
-      took.textContent = call.seconds === null ? "" : duration(call.seconds);
+      time.textContent = call.seconds === null ? "" : took(call.seconds);
     },
   };
 }

@@ -2,17 +2,18 @@
 
 import { post, remove } from "./api.js";
 import { pillOf } from "./conversation_state.js";
+import { took } from "./call_text.js";
 import { h, icon } from "./dom.js";
 import { plural } from "./text.js";
-import { count, duration, money } from "./times.js";
+import { count, money } from "./times.js";
 
 /** `element` is the header, `below` what asks or tells beneath it. */
 export function conversationHeader({ id, log, context }) {
   const path = `/conversations/${encodeURIComponent(id)}`;
   const title = h("h1", { class: "ellipsis" }), pill = h("span", { class: "pill", role: "status" });
   const time = h("span", { class: "time" }), tokens = h("span", {}), cost = h("span", {});
-  const stopWord = h("span", {}, "Stop");
-  const stop = h("button", { class: "btn quiet", type: "button", hidden: true, onclick: cancel }, icon("stop"), stopWord);
+  const stopWord = h("span", { class: "stop-word" }, "Stop");
+  const stop = h("button", { class: "btn quiet", type: "button", "aria-label": "Stop", hidden: true, onclick: cancel }, icon("stop"), stopWord);
   const below = h("div", { class: "below" });
   const complete = h("button", { type: "button", onclick: () => act(completeIt) }, icon("check"), "Complete");
   const menu = h("div", { class: "menu block", hidden: true },
@@ -134,7 +135,7 @@ export function conversationHeader({ id, log, context }) {
   }
 
   function tick() {
-    time.textContent = log.run ? duration((new Date(log.run.ended ?? Date.now()) - new Date(log.run.at)) / 1000) : "";
+    time.textContent = log.run ? took((new Date(log.run.ended ?? Date.now()) - new Date(log.run.at)) / 1000) : "";
     time.title = "Since the last message, waiting included";
   }
   const timer = setInterval(() => log.run && !log.run.ended && tick(), 1000);

@@ -9,6 +9,7 @@ import { h, icon } from "./dom.js";
 import { Feed } from "./feed.js";
 import { firstVisit } from "./first_visit.js";
 import * as outbox from "./outbox.js";
+import { panel as timelinePanel } from "./panel.js";
 
 export function show(main, route, context) {
   const id = route.path[0] === "conversations" ? route.path[1] : undefined;
@@ -26,10 +27,12 @@ function conversation(main, id, route, context) {
   const tabs = ["Chat", "Timeline"].map((word) =>
     h("button", { type: "button", role: "tab", "aria-selected": String(word === "Chat"), onclick: () => turnTo(word.toLowerCase()) }, word));
   const loading = h("div", { class: "skeleton", "aria-hidden": "true" }, Array.from({ length: 6 }, () => h("i")));
-  let panel = null, wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, closed = false, begun = false;
+  const panel = timelinePanel(feed, context);
+  let wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, closed = false, begun = false;
 
   talk.element.prepend(loading);
   talk.element.append(box.element);
+  side.append(panel.element);
   main.append(header.element, header.below, h("div", { class: "tabs narrow-tabs", role: "tablist", "aria-label": "View" }, tabs), views);
   header.update();
   box.update();
@@ -109,7 +112,6 @@ function conversation(main, id, route, context) {
       history.replaceState(null, "", `#/conversations/${encodeURIComponent(id)}?at=${encodeURIComponent(key)}`);
       if (matchMedia("(max-width: 1180px)").matches) turnTo("timeline");
     }
-    if (!panel) return void (wanted = key);
     wanted = null;
     panel.select(key);
   }
@@ -118,22 +120,9 @@ function conversation(main, id, route, context) {
     views.dataset.show = what;
     for (const tab of tabs) tab.setAttribute("aria-selected", String(tab.textContent.toLowerCase() === what));
     if (what === "chat") talk.toEnd();
-    else panel?.update?.();
+    else panel.update();
   }
 
-  async function addPanel() {
-    try {
-      const module = await import("./panel.js");
-      if (closed) return;
-      panel = module.panel(feed, context);
-      side.append(panel.element);
-      if (wanted) select(wanted, false);
-    } catch (error) {
-      console.error(error);
-      if (!closed) side.append(h("div", { class: "empty" }, h("h2", {}, "The timeline did not load"), h("p", {}, "The chat works without it.")));
-    }
-  }
-  addPanel();
   if (wanted && matchMedia("(max-width: 1180px)").matches) turnTo("timeline");
 
   return {
