@@ -10,6 +10,19 @@ from tests.e2e.chains import echo_server, written
 Json = dict[str, Any]
 
 
+def known_as(address: str) -> Json:
+    """Settings of an agent that browsers reach at this address."""
+    return {"server": {"allowed_origins": [address]}}
+
+
+def keeper(folder: Path, **settings: Any) -> Path:
+    """The agent that comes with the package, with other settings."""
+    args = ["mcp-resources", "--db", "${data_dir}/resources.db"]
+    resources = {"name": "resources", "command": "stopgo", "args": args}
+    config = {"name": "keeper", "llm": {"model": "offline:rules"}, "mcp_servers": [resources], **settings}
+    return written(folder, config)
+
+
 def busy_agent(folder: Path) -> Path:
     """A pipeline of three nodes: each message makes about a hundred events."""
     calls = [{"name": "echo", "arguments": {"text": f"part {number}"}} for number in range(8)]

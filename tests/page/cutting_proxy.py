@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 @attrs.define(eq=False)
 class CuttingProxy:
     url: str
-    _target: tuple[str, int]
+    _target: tuple[str, int] = ("", 0)
     _open: set[socket.socket] = attrs.field(factory=set)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _refuses: bool = False
@@ -24,6 +24,13 @@ class CuttingProxy:
 
     def __attrs_post_init__(self) -> None:
         self._flows.set()
+
+    def stand_before(self, url: str) -> None:
+        """Say where the server is, which may be told about the proxy when it starts."""
+        address = urlsplit(url)
+        assert address.hostname is not None
+        assert address.port is not None
+        self._target = (address.hostname, address.port)
 
     def hold(self) -> None:
         """Keep back what the server says, until `release`; what the client says goes on."""
@@ -75,14 +82,11 @@ def carry(source: socket.socket, target: socket.socket, flows: threading.Event |
 
 
 @contextmanager
-def cutting_proxy(url: str) -> Iterator[CuttingProxy]:
-    """In front of the server at `url`."""
-    address = urlsplit(url)
-    assert address.hostname is not None
-    assert address.port is not None
+def cutting_proxy() -> Iterator[CuttingProxy]:
+    """It listens, and waits for its server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        proxy = CuttingProxy(f"http://127.0.0.1:{port}", (address.hostname, address.port))
+        proxy = CuttingProxy(f"http://127.0.0.1:{port}")
 
         def accept() -> None:
             with suppress(OSError):

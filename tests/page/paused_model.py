@@ -31,8 +31,8 @@ class PausedModel:
 
 
 @contextmanager
-def paused_model(folder: Path, *pieces: str) -> Iterator[PausedModel]:
-    """The model, and the file of an agent that has it."""
+def paused_model(folder: Path, *pieces: str, **settings: Any) -> Iterator[PausedModel]:
+    """The model, and the file of an agent that has it and these settings."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -59,8 +59,9 @@ def paused_model(folder: Path, *pieces: str) -> Iterator[PausedModel]:
         server.daemon_threads = True
         address = f"http://127.0.0.1:{server.server_port}/v1"
         config = folder / "paused.yaml"
-        llm = {"model": "openai_compatible:paused", "base_url": address}
-        config.write_text(json.dumps({"name": "teller", "llm": llm}))
+        models = {"paused": {"provider": "openai_compatible", "model": "paused", "base_url": address}}
+        agent = {"name": "teller", "llm": {"model": "paused"}, "models": models, **settings}
+        config.write_text(json.dumps(agent))
         first, second = pieces
         model = PausedModel(address, (first, second), config)
         thread = threading.Thread(target=server.serve_forever)

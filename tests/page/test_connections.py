@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.chains import ended, eventually
 
+from .agents import keeper, known_as
 from .browser import EXPECTED_OF_A_LOST_SERVER, Browser, Tab
 from .cutting_proxy import cutting_proxy
 from .paused_model import paused_model
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.page
 
 FIRST, SECOND = "The light was green, ", "and so I went."
-LOST = re.compile("connection|connect|reach", re.I)
+LOST = re.compile("connecting|no agent", re.I)
 
 
 def shows_the_whole_story(tab: Tab, server: Server) -> None:
@@ -53,9 +54,10 @@ def test_a_reload_in_the_middle_of_a_reply(serve: Serve, browser: Browser, tmp_p
 
 
 def test_a_connection_that_is_cut_in_the_middle(serve: Serve, browser: Browser, tmp_path: Path) -> None:
-    with paused_model(tmp_path, FIRST, SECOND) as model:
-        server = serve(tmp_path / "data", config=model.config)
-        with cutting_proxy(server.run.url) as proxy:
+    with cutting_proxy() as proxy:
+        with paused_model(tmp_path, FIRST, SECOND, **known_as(proxy.url)) as model:
+            server = serve(tmp_path / "data", config=model.config)
+            proxy.stand_before(server.run.url)
             tab = browser.open(proxy.url)
             tab.allow(EXPECTED_OF_A_LOST_SERVER)
             say(tab, "tell me")
@@ -96,9 +98,10 @@ def test_a_question_outlives_the_server_and_is_answered_after(
 
 
 def test_a_decision_whose_answer_is_lost_counts_once(serve: Serve, browser: Browser, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data")
-    uuid = server.ask_for("add lamp with value 3")
-    with cutting_proxy(server.run.url) as proxy:
+    with cutting_proxy() as proxy:
+        server = serve(tmp_path / "data", config=keeper(tmp_path / "agent", **known_as(proxy.url)))
+        proxy.stand_before(server.run.url)
+        uuid = server.ask_for("add lamp with value 3")
         tab = browser.open(proxy.url, f"/#/approvals/{uuid}")
         tab.allow(EXPECTED_OF_A_LOST_SERVER)
         approve(tab).see()
@@ -111,4 +114,4 @@ def test_a_decision_whose_answer_is_lost_counts_once(serve: Serve, browser: Brow
         tab.main.text(re.compile("approved", re.I)).see()
         assert tab.main.text(re.compile("was first|already", re.I)).count == 0, "its own decision came first"
         tab.close_now()
-    eventually(lambda: server.resources() == {("lamp", "3"): 1})
+        eventually(lambda: server.resources() == {("lamp", "3"): 1})
