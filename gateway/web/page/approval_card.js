@@ -138,11 +138,12 @@ class Card {
     if (done) {
       this.head.replaceChildren(...doneHead(approval, this).lines(this.title, this.extra));
     } else {
-      this.clock = expiry(approval, () => this.refresh());
+      const by = waited(approval, this.extra, this.inChat);
+      this.clock = expiry(approval, () => this.refresh(), by.tick);
       const state = this.standing();
       this.title.replaceChildren(...pieces(heading(approval)));
       const kind = h("div", { class: "kind" }, icon(state.icon, state.spin ? "spin" : ""), h("span", {}, visible(state.text)), this.clock.element);
-      this.head.replaceChildren(kind, this.title, waited(approval, this.extra, this.inChat));
+      this.head.replaceChildren(kind, this.title, by.element);
     }
     if (focused) this.title.focus();
   }
@@ -279,9 +280,9 @@ class Card {
 
   /** A field for the name that goes into the record. */
   signature() {
-    const field = h("input", { placeholder: "optional", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
+    const field = h("input", { class: "sign", placeholder: "Your name", "aria-label": "Decide as", title: "Goes into the record of the decision", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
     field.value = decidedBy();
-    return h("label", { class: "sign" }, "Your name", field);
+    return field;
   }
 
   enter(mode) {

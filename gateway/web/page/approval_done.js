@@ -38,7 +38,8 @@ function ends(approval, second, at) {
   if (approval.state === "void") return visible(voidReason(approval));
   if (approval.state === "expired") return "Nobody decided in time.";
   if (!at) return "";
-  return `Waited ${duration((Date.parse(at) - Date.parse(approval.created_at)) / 1000)}.`;
+  const seconds = (Date.parse(at) - Date.parse(approval.created_at)) / 1000;
+  return seconds < 1 ? "Waited less than a second." : `Waited ${duration(seconds)}.`;
 }
 
 function place(approval, extra, inChat) {

@@ -12,9 +12,12 @@ export function pieces(parts) {
   return parts.map((part) => (typeof part === "string" ? visible(part) : h("code", {}, visible(part.code))));
 }
 
-/** The time left, counted down: `{element, stop()}`. `over` is called when it has run out. */
-export function expiry(approval, over) {
-  if (!approval.expires_at) return { element: h("span", { class: "expiry none" }, "does not expire"), stop() {} };
+/** The time left, counted down: `{element, stop()}`. `over` is called when it has run out, `second` each second. */
+export function expiry(approval, over, second) {
+  if (!approval.expires_at) {
+    const timer = setInterval(second, 1000);
+    return { element: h("span", { class: "expiry none" }, "does not expire"), stop: () => clearInterval(timer) };
+  }
   const end = Date.parse(approval.expires_at);
   const whole = Math.max(1, end - Date.parse(approval.created_at));
   const ring = svg("circle", { cx: 7, cy: 7, r: 5 });
@@ -22,6 +25,7 @@ export function expiry(approval, over) {
   const text = h("span", {});
   const element = h("span", { class: "expiry", title: `${approval.expires_at.slice(0, 19).replace("T", " ")} UTC` }, clock, text);
   const tick = () => {
+    second();
     const left = end - Date.now();
     text.textContent = left > 0 ? `expires in ${timeLeft(left)}` : "expires now";
     ring.setAttribute("stroke-dasharray", `${Math.max(0, Math.min(1, left / whole)) * AROUND} ${AROUND}`);
@@ -35,19 +39,23 @@ export function expiry(approval, over) {
   return { element, stop: () => clearInterval(timer) };
 }
 
-/** "Asked by NODE in CONVERSATION, TIME, waits 4 m". */
+/** "Asked by NODE in CONVERSATION, TIME, waits 4 m": `{element, tick()}`. */
 export function waited(approval, extra, inChat) {
   const address = `#/conversations/${encodeURIComponent(approval.conversation_id)}`;
-  const by = [];
-  if (approval.kind === "proxy") by.push(`Passed on by ${visible(askingAgent(approval))}`);
-  else by.push("Asked");
-  if (approval.node) by.push(" by ", h("b", {}, visible(approval.node)));
+  const by = ["Asked"];
+  if (approval.kind === "proxy") by.push(" by ", h("b", {}, visible(askingAgent(approval))));
+  if (approval.node) by.push(approval.kind === "proxy" ? ", called by " : " by ", h("b", {}, visible(approval.node)));
   if (approval.kind === "elicitation") by.push(" during ", h("code", {}, visible(approval.tool_name)));
   const title = extra?.conversation_title ? visible(shorten(extra.conversation_title, 60)) : "this conversation";
   if (inChat) by.push(", ");
   else by.push(" in ", h("a", { href: address }, title), ", ");
-  const since = h("span", {}, `waits ${duration(Math.max(0, (Date.now() - Date.parse(approval.created_at)) / 1000)).replace(/^0\.\d s$/, "1 s")}`);
+  const since = h("span", {});
+  const tick = () => {
+    const seconds = Math.floor((Date.now() - Date.parse(approval.created_at)) / 1000);
+    since.textContent = `waits ${seconds < 10 ? `${Math.max(1, seconds)} s` : duration(seconds)}`;
+  };
+  tick();
   by.push(timeElement(approval.created_at), ", ", since);
   if (inChat) by.push(" · ", h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "Open in the inbox"));
-  return h("p", { class: "by" }, by);
+  return { element: h("p", { class: "by" }, by), tick };
 }

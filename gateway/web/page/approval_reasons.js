@@ -8,13 +8,18 @@ import { timeElement } from "./times.js";
 
 /** The server's own hints. */
 export function hints(approval, extra) {
-  const chips = hintChips(extra?.hints, extra?.effect);
-  if (!chips.length) return null;
+  if (approval.kind === "elicitation" || approval.kind === "checkpoint") return null;
+  const chips = hintChips(extra?.hints);
+  const once = extra?.effect === "once" ? h("span", { class: "chip" }, "sent at most once") : null;
+  if (!chips.length && !once) return null;
   return h(
     "div",
     { class: "row wrap chips" },
     chips.map(({ text, bad }) => h("span", { class: bad ? "chip bad" : "chip" }, bad ? icon("alert") : null, text)),
-    approval.server ? h("span", { class: "faint small" }, "as server ", h("code", {}, visible(approval.server)), " says") : null,
+    chips.length && approval.server
+      ? h("span", { class: "faint small" }, "as server ", h("code", {}, visible(approval.server)), " says")
+      : null,
+    once,
   );
 }
 
@@ -58,7 +63,7 @@ function suggestion(yaml, above, announce) {
   const copy = h("button", { class: "btn quiet", type: "button", onclick: () => copyText(yaml, code, word, announce) }, icon("copy"));
   const word = h("span", {}, "Copy");
   copy.append(word);
-  const lead = above ? "To let calls like this run without asking, put above it:" : "To let calls like this run without asking, add a rule:";
+  const lead = `To let calls like this run without asking${above ? ", above that rule" : ""}:`;
   return [h("div", { class: "copyrow" }, h("span", { class: "small muted" }, lead), copy), code];
 }
 

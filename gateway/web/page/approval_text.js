@@ -144,7 +144,7 @@ export function addedDescription(approval) {
   const { description = "", tool_args: args = {} } = approval;
   const kind = decidedAs(approval);
   if (approval.kind === "elicitation") return "";
-  if (approval.kind === "checkpoint") return description.includes("\n") || /[*_`[#]/.test(description) ? description : "";
+  if (approval.kind === "checkpoint") return belowHeading(description);
   const names = new Set(["args", ...Object.keys(args).map((name) => name.toLowerCase())]);
   const told = (line) => {
     const label = /^([\w-]+): /.exec(line)?.[1].toLowerCase();
@@ -158,13 +158,19 @@ export function addedDescription(approval) {
   return paragraphs.join("\n\n").trim();
 }
 
+/** Markdown without its first line, if that is the heading of the card in full. */
+function belowHeading(description) {
+  const [first, ...rest] = description.trim().split("\n");
+  return first.length <= 140 && !/[[\]`<>]/.test(first) ? rest.join("\n").trim() : description;
+}
+
 /** Why nobody knows what became of a call: "the connection was lost", or undefined. */
 export function unknownReason(approval) {
   return /The call was sent, but (.+?)\. It may or may/s.exec(approval.description ?? "")?.[1];
 }
 
 /** The hints of a server as chips `{text, bad}`. */
-export function hintChips(hints, effect) {
+export function hintChips(hints) {
   const chips = [];
   const say = (value, yes, no, bad = false) => {
     if (value === true && yes) chips.push({ text: yes, bad });
@@ -174,7 +180,6 @@ export function hintChips(hints, effect) {
   say(hints?.readOnlyHint, "only reads", null);
   say(hints?.idempotentHint, "idempotent", "not idempotent");
   say(hints?.openWorldHint, "reaches beyond its server", null);
-  if (effect === "once") chips.push({ text: "sent at most once", bad: false });
   return chips;
 }
 

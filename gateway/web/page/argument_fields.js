@@ -11,8 +11,9 @@ const ODD = ["oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "prefi
  *
  * `{kind, path, name, value, schema, required, nullable, options?, fields?, item?}`; `kind` is "object" with `fields`,
  * "list" with `item` (the kind of its items), "choice" with `options` (`{value, label}`), "text", "integer", "number",
- * "boolean", or "json" for whatever the others cannot express. `value` is undefined where nothing is given. */
-export function fieldsOf(schema, value, { path = [], root = schema, required = true } = {}) {
+ * "boolean", or "json" for whatever the others cannot express. `value` is undefined where nothing is given. The fields
+ * have the order of the values, or with `asked` that of the schema. */
+export function fieldsOf(schema, value, { path = [], root = schema, required = true, asked = false } = {}) {
   const { type: shape, nullable } = simplified(schema, root);
   const base = { path, name: path.at(-1) ?? "", value, schema: shape ?? {}, required, nullable };
   const json = { ...base, kind: "json" };
@@ -29,12 +30,13 @@ export function fieldsOf(schema, value, { path = [], root = schema, required = t
       if (value !== undefined && !isObject(value)) return json;
       if (value === undefined && path.length) return json;
       const given = value ?? {};
-      const names = [...Object.keys(given), ...Object.keys(shape.properties).filter((name) => !Object.hasOwn(given, name))];
+      const known = Object.keys(shape.properties);
+      const names = [...new Set(asked ? [...known, ...Object.keys(given)] : [...Object.keys(given), ...known])];
       const must = Array.isArray(shape.required) ? shape.required : [];
       const fields = names.map((name) => {
         const inner = Object.hasOwn(shape.properties, name) ? shape.properties[name] : undefined;
         const own = Object.hasOwn(given, name) ? given[name] : undefined;
-        return fieldsOf(inner, own, { path: [...path, name], root, required: must.includes(name) });
+        return fieldsOf(inner, own, { path: [...path, name], root, required: must.includes(name), asked });
       });
       return { ...base, kind: "object", fields };
     }

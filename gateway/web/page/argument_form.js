@@ -14,7 +14,7 @@ let ids = 0;
  * path to texts; `show` puts the server's mistakes at their fields. `onchange` is called after each change. */
 export function argumentForm(schema, value, { onchange = () => {}, titles = false } = {}) {
   const id = `form-${++ids}`;
-  const general = h("div", { class: "err", role: "alert", id: `${id}-err`, hidden: true });
+  const general = h("div", { class: "err", id: `${id}-err`, hidden: true });
   const holder = h("div", {});
   const toggle = h("button", { class: "btn quiet small", type: "button", onclick: () => swap() }, "Edit as JSON");
   const element = h("div", { class: titles ? "form titled" : "form" }, general, holder, titles ? null : toggle);
@@ -23,7 +23,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
 
   function build(current, json) {
     asJson = json;
-    field = fieldsOf(schema, current);
+    field = fieldsOf(schema, current, { asked: titles });
     if (json || field.kind !== "object") field = { ...field, kind: "json", value: current, required: true };
     controls = [];
     holder.replaceChildren(...(field.kind === "json" ? [whole()] : [rowsOf(field)]));

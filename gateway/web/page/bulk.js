@@ -58,12 +58,12 @@ export function bulk(approvals, context, { titles, began, leave }) {
   }
 
   function choose() {
-    const field = h("input", { placeholder: "optional", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
+    const field = h("input", { class: "sign", placeholder: "Your name", "aria-label": "Decide as", title: "Goes into the record of the decision", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
     field.value = decidedBy();
     foot.replaceChildren(
       button(`Approve ${number}`, "primary", () => run({ approved: true }), "a"),
       button(`Reject ${number}`, "danger", () => reason(), "r"),
-      h("label", { class: "sign" }, "Your name", field),
+      field,
       h("span", { class: "note" }, note),
     );
   }
