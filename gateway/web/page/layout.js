@@ -4,6 +4,7 @@ export const ROW = 18, PAD = 10, AXIS = 28, BAR = 15;
 const FOLD = 76; // pixels of a folded wait
 const NARROW = 2; // pixels below which bars that touch become one
 const LEAST = 3; // pixels of any bar
+const WIDEST = 6; // times narrow: what bars that became one may measure together
 
 /** `x(t)` for times between `from` and `to`. With `fold`, pauses that are long beside the work get a fixed width. */
 export function scaleOf({ from, to, pauses, fold, left, width }) {
@@ -106,7 +107,7 @@ function rowBlocks(placed, bars, row, scale, narrow) {
     const a = Math.max(scale.x(bar.from), scale.left), end = Math.min(scale.x(bar.to), scale.right);
     if (bar.to < scale.from || bar.from > scale.to || end < a) continue;
     const before = blocks.at(-1), small = end - a < narrow;
-    if (before?.small && small && a - before.z < narrow / 2) {
+    if (before?.small && small && a - before.z < narrow / 2 && end - before.a <= narrow * WIDEST) {
       before.bars.push(bar);
       before.z = Math.max(before.z, end, before.a + LEAST);
       before.failed ||= bar.failed;

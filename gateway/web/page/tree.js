@@ -42,31 +42,38 @@ function picture(root, choose) {
     lines.push({ path, into: edge.into, choice: edge.choice });
     return path;
   });
+  const order = []; // as the tree is read; the arrow keys follow it, and Tab stops once
   const pressable = (lane, g) => {
     g.addEventListener("click", () => choose(lane.path));
     g.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (by) order[order.indexOf(g) + by]?.focus();
+      else if (event.key === "Enter" || event.key === " ") choose(lane.path);
+      else return;
       event.preventDefault();
-      choose(lane.path);
     });
+    g.addEventListener("focus", () => order.forEach((each) => each.setAttribute("tabindex", each === g ? 0 : -1)));
     nodes.set(lane, g);
     return g;
   };
-  const frames = groups.map(({ lane, x, y, w, h: tall }) => pressable(lane, svg("g", { role: "button", tabindex: 0 },
+  groups.forEach(({ lane, x, y, w, h: tall }) => pressable(lane, svg("g", { role: "button" },
     svg("rect", { x: x + 0.5, y: y + 0.5, width: w - 1, height: tall - 1, rx: 8 }),
     svg("text", { x: x + 10, y: y + 14, class: "caption" }))));
-  const leaves = boxes.map(({ lane, x, y, w, h: tall }) => {
+  boxes.forEach(({ lane, x, y, w, h: tall }) => {
     const round = lane.type === "router" || lane.type === "approval" ? 14 : 6;
-    return pressable(lane, svg("g", { role: "button", tabindex: 0 },
+    pressable(lane, svg("g", { role: "button" },
       svg("rect", { x: x - 3, y: y - 3, width: w + 6, height: tall + 6, rx: round + 3, class: "halo" }),
       svg("rect", { x: x + 0.5, y: y + 0.5, width: w - 1, height: tall - 1, rx: round, class: "box" }),
       lane.type === "a2a" && svg("rect", { x: x + 3.5, y: y + 3.5, width: w - 7, height: tall - 7, rx: 4, class: "remote" }),
       svg("path", { class: "glyph", transform: `translate(${x + 10} ${y + 8})` }),
       svg("text", { x: x + 27, y: y + 18 }, fitted(visible(lane.name), w - 34, 12))));
   });
+  const inOrder = (lane) => [nodes.get(lane), ...lane.kids.flatMap(inOrder)];
+  order.push(...inOrder(root));
+  order.forEach((each, index) => each.setAttribute("tabindex", index ? -1 : 0));
   const made = svg("svg", {
     width: width + 12, height: height + 12, viewBox: `-6 -6 ${width + 12} ${height + 12}`, role: "group", "aria-label": "The agent's tree",
-  }, svg("defs", {}, tip), ...frames, ...paths, ...leaves);
+  }, svg("defs", {}, tip), ...order, ...paths);
   return { root: made, nodes, edges: lines, width: width + 12, height: height + 12 };
 }
 

@@ -93,7 +93,8 @@ function plot(title, columns, width, valuesOf, tell, names) {
   const sums = columns.map((each) => valuesOf(each).reduce((a, b) => a + b, 0)), most = Math.max(...sums), ceiling = roundUp(most);
   const y = (value) => top + (tall - top - bottom) * (1 - value / ceiling), wide = Math.min(28, space / columns.length);
   const peak = columns[sums.indexOf(most)];
-  const told = `${title}: ${plural(columns.at(-1).last, "call")}. The most is ${tell(most)}, ${callText(peak)}.`;
+  const told = `${title.replace(" per model call", "")} by model call: ${plural(columns.at(-1).last, "call")}. The most is ${tell(most)}, ${callText(peak)}.`;
+  const each = columns[0].last, shown = each > 1 ? title.replace("model call", `${each} model calls`) : title;
   const picture = svg("svg", { width, height: tall, role: "img", "aria-label": told });
   for (const share of [0, 0.5, 1]) {
     picture.append(svg("line", { x1: left, x2: width, y1: y(ceiling * share), y2: y(ceiling * share), class: "axis" }),
@@ -112,7 +113,7 @@ function plot(title, columns, width, valuesOf, tell, names) {
   const ends = columns.length > 1 ? [[columns[0], left, "start"], [columns.at(-1), left + columns.length * wide, "end"]] : [[columns[0], left, "start"]];
   for (const [each, x, anchor] of ends) picture.append(svg("text", { x, y: tall - 4, "text-anchor": anchor }, `call ${each.first}`));
   const legend = names.map((name, layer) => h("span", {}, h("i", { class: `swatch layer${layer}` }), name));
-  return h("figure", { class: "plot" }, h("figcaption", { class: "row" }, h("h3", { class: "grow" }, title),
+  return h("figure", { class: "plot" }, h("figcaption", { class: "row" }, h("h3", { class: "grow" }, shown),
     h("span", { class: "legend", "aria-hidden": "true" }, legend)), picture);
 }
 

@@ -138,10 +138,11 @@ export function waterfall({ select }) {
       g.replaceChildren(svg("rect", { x: a, y: y + 6, width: z - a, height: 3, rx: 1.5 }));
       return;
     }
-    const kind = block.failed ? "failed" : bar.kind;
-    g.setAttribute("class", `bar ${kind}${bar.live ? " live" : ""}${block.bars.length > 1 ? " several" : ""}`);
+    const many = block.bars.length > 1, kind = block.failed && !many ? "failed" : bar.kind;
+    g.setAttribute("class", `bar ${kind}${bar.live ? " live" : ""}${many ? " several" : ""}`);
     g.replaceChildren(
       svg("rect", { x: a, y, width: z - a, height: BAR, rx: Math.min(3, (z - a) / 2), class: "body" }),
+      ...(many && block.failed ? [svg("rect", { x: a, y: y + BAR - 5, width: z - a, height: 5, rx: 1.5, class: "hurt" })] : []),
       ...labelOf(block, kind, y, room),
     );
   }
@@ -180,7 +181,8 @@ export function waterfall({ select }) {
     if (g) select(g.block.bars);
   });
   picture.addEventListener("keydown", step);
-  picture.addEventListener("focusin", (event) => (focused = event.target.block?.bars[0].id ?? focused));
+  // Not on the picture: Chromium makes SVG elements that listen for focus a stop of the Tab key.
+  element.addEventListener("focusin", (event) => (focused = event.target.block?.bars[0].id ?? focused));
   picture.addEventListener("pointerover", (event) => {
     const g = event.target.closest(".bar[role]"); // titles only of what is pointed at: thousands would be slow
     if (g && !g.querySelector("title")) g.append(svg("title", {}, g.getAttribute("aria-label")));
