@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -41,23 +41,28 @@ class AgentFile:
         return self.rules.get(reason.removesuffix(_UNDECIDED))
 
 
+_read_before: WeakKeyDictionary[Agent, AgentFile] = WeakKeyDictionary()
+"""Read and made once; from then on only the time of the last change is looked at."""
+
+
 def agent_file(agent: Agent) -> AgentFile:
-    """The file as it is now."""
-    config = agent.config
-    source = config.source
+    """The file as the agent has read it; without its text if it is another one by now."""
+    source = agent.config.source
     if source is None:
         return AgentFile(None, False, "", {})
     try:
-        changed = source.stat().st_mtime > agent.started
-        root = None if changed else _read(source, agent.started)
+        if source.stat().st_mtime <= agent.started:
+            if agent not in _read_before:
+                _read_before[agent] = _made(agent.config, source.name, _read(source))
+            return _read_before[agent]
     except (OSError, ValueError, ConfigError):
-        changed, root = True, None
-    if root is None:
-        return AgentFile(source.name, changed, "", {})
-    shown = Shown(
-        (*map(Secrets.of, config.mcp_servers), *map(Secrets.of, config.remote_agents)),
-    )
-    return AgentFile(source.name, False, shown.yaml(root), dict(_rules(config, root, shown)))
+        pass
+    return AgentFile(source.name, True, "", {})
+
+
+def _made(config: AgentConfig, name: str, root: Value) -> AgentFile:
+    shown = Shown((*map(Secrets.of, config.mcp_servers), *map(Secrets.of, config.remote_agents)))
+    return AgentFile(name, False, shown.yaml(root), dict(_rules(config, name, root, shown)))
 
 
 @attrs.frozen
@@ -74,16 +79,16 @@ class Shown:
         return text
 
 
-@lru_cache(maxsize=4)
-def _read(source: Path, started: float) -> Value | None:
-    """The file, which has not changed since `started`. Raises OSError, ValueError or `ConfigError`."""
+def _read(source: Path) -> Value:
+    """Raises OSError, ValueError or `ConfigError`."""
     with source.open("rb") as file:
         text = file.read(MAX_BYTES).decode("utf-8-sig")
     return compose(text, str(source))[0]
 
 
-def _rules(config: AgentConfig, root: Value, shown: Shown) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    assert config.source is not None
+def _rules(
+    config: AgentConfig, file: str, root: Value, shown: Shown
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     written = dict(_written(config, root))
     for _, place in places(config.agent, root_place(config)):
         for rule in place.policy.rules:
@@ -93,7 +98,7 @@ def _rules(config: AgentConfig, root: Value, shown: Shown) -> Iterator[tuple[str
                     say(rule),
                     {
                         "name": rule.name or rule.place,
-                        "file": config.source.name,
+                        "file": file,
                         "line": found.mark.line,
                         "yaml": shown.yaml(found),
                     },

@@ -23,8 +23,8 @@ from ..views import timestamp, tool_view
 from .agent_file import AgentFile, agent_file
 
 DISTRIBUTION = "agent-stop-and-go"
-MOST_VERDICTS = 2000
-"""Tools times nodes, above which it is not said what each of them does in each of these."""
+MOST_LOOKS = 20_000
+"""At rules: if it takes more, it is not said what each tool does in each node."""
 
 
 def agent_view(agent: Agent) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class _Tools:
             for node, place in places(config.agent, above)
             if isinstance(node, LlmNode | RemoteAgentNode)
         ]
-        many = len(listed) * len(callers) > MOST_VERDICTS
+        many = len(listed) * sum(1 + len(place.policy.rules) for place in callers) > MOST_LOOKS
         shelves = {shelf.facade: shelf for shelf in agent.catalogue.shelves if shelf.facade is not None}
         told = callers if config.has_tree and not many else None
         return cls(listed, shelves, descend(above, config.agent), told, file)

@@ -30,6 +30,8 @@ _USER = re.compile(r"[^\s/@:\"']+:[^\s/@\"']+@")
 _ASSIGNED = re.compile(r"([\w.-]+)(\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s;,&\"']+)")
 _NAMED = re.compile(r"\s*-*([\w.-]+)\s*[:=]\s*(.*)", re.DOTALL)
 _OPTION = re.compile(r"-+[\w.-]+")
+_SHORT_NAMES = frozenset({"-p", "-u", "--user", "--auth"})
+"""Options that are likely to be followed by a user or a password."""
 _WIDTH = 100
 
 
@@ -138,7 +140,11 @@ def _arguments(items: tuple[Value, ...]) -> Iterator[Value]:
     name = ""
     for item in items:
         text = item.value if isinstance(item, Scalar) else None
-        if name and says_secret(name) and not (isinstance(text, str) and _OPTION.fullmatch(text)):
+        if (
+            name
+            and (says_secret(name) or name in _SHORT_NAMES)
+            and not (isinstance(text, str) and _OPTION.fullmatch(text))
+        ):
             yield _hidden(item)
         elif isinstance(text, str) and (named := _NAMED.fullmatch(text)) and says_secret(named[1]):
             yield Scalar(f"{text[: named.start(2)]}{_hidden_text(named[2])}", item.mark)

@@ -49,7 +49,7 @@ function card(name, part, where, facts, note) {
   const off = tone === "bad" || (part.error && tone !== "good");
   return h("article", { class: `block agent-card ${off ? "off" : ""}` },
     h("h3", { class: "row" }, h("span", { class: `dot ${tone}` }), h("span", { class: "ellipsis grow" }, visible(name)),
-      h("span", { class: `small ${tone === "good" ? "faint" : `is-${tone}`}` }, word)),
+      h("span", { class: `small ${tone === "good" || tone === "ring" ? "faint" : `is-${tone}`}` }, word)),
     where && h("p", { class: "mono faint ellipsis", title: visible(where) }, visible(where)),
     part.error && h("pre", { class: "code wraps", tabindex: 0, "aria-label": `Error of ${visible(name)}` }, visible(part.error)),
     facts.length > 0 && h("dl", { class: "agent-facts" }, facts.map(([term, value]) =>

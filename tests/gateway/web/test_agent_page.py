@@ -13,6 +13,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.config.compose import compose
 from stopgo.config.load import load_config
 from stopgo.gateway.http.chunked_json import encode
+from stopgo.gateway.web import agent_page
 from stopgo.gateway.web.agent_page import agent_view
 from stopgo.gateway.web.shown_config import without_secrets, yaml_of
 from tests.canary import KEY, TOKEN
@@ -101,6 +102,15 @@ async def test_a_rule_of_a_node_says_where_it_stands(configured: Any) -> None:
     ]
 
 
+async def test_what_too_many_tools_do_in_each_node_is_left_out(
+    configured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_page, "MOST_LOOKS", 2)
+    tree = "agent: {type: sequential, name: s, agents: [{type: llm, name: one, prompt: p}]}\n"
+    view = await view_of(configured(BEGIN + SERVER + tree))
+    assert [tool["nodes"] for tool in view["tools"]] == [None, None, None]
+
+
 async def test_the_parts_of_the_agent(configured: Any) -> None:
     view = await view_of(configured(BEGIN + "description: d\n" + SERVER))
     assert (view["name"], view["description"], view["file"], view["file_changed"]) == (
@@ -174,8 +184,8 @@ mcp_servers:
   - name: two
     enabled: false
     command: tool
-    args: [--password, hush, '--api-key={TOKEN}', '-H', 'Authorization: Bearer {TOKEN}', --db, 'x.db', \
---dsn, 'pg://u:{TOKEN}@h/d', '{KEY}']
+    args: [--password, hush, '--api-key={TOKEN}', '-H', 'Authorization: Bearer {TOKEN}', \
+--db, 'x.db', -u, 'me:hush', --dsn, 'pg://u:{TOKEN}@h/d', '{KEY}']
     env: {{ANY: '{TOKEN}', SHORT: hush}}
   - name: three
     enabled: false

@@ -1,0 +1,118 @@
+// What the agent's page says of runs, use, tools and parts.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { stateOf, troubled } from "../../../gateway/web/page/agent_parts.js";
+import { days, dollars, runs, sums, ticks } from "../../../gateway/web/page/agent_runs.js";
+import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent_tools.js";
+import { parse } from "../../../gateway/web/page/exact_json.js";
+
+const conversation = (id, state, more = {}) => ({
+  id,
+  title: `title ${id}`,
+  created_at: "2026-11-21T10:00:00.000Z",
+  updated_at: `2026-11-21T10:0${id}:00.000Z`,
+  usage: { input_tokens: 10, output_tokens: 2 },
+  pending_approvals: [],
+  approvals: [],
+  run: state && { state, usage: {} },
+  ...more,
+});
+
+test("failures come first, then what needs a person, the newest first", () => {
+  const list = [
+    conversation(1, "finished"), conversation(2, "waiting"), conversation(3, "failed"), conversation(4, null),
+    conversation(5, "failed"), conversation(6, "running"), conversation(7, "auth_required"),
+  ];
+  assert.deepEqual(runs(list).map(({ id }) => id), [5, 3, 7, 2, 6, 1]);
+});
+
+test("sums over conversations", () => {
+  const asked = (seconds, decision) => ({
+    created_at: "2026-11-21T10:00:00.000Z",
+    state: decision ? "decided" : "expired",
+    decision: decision && { ...decision, decided_at: new Date(Date.UTC(2026, 10, 21, 10, 0, seconds)).toISOString() },
+  });
+  const approvals = [asked(10, { approved: true }), asked(30, { approved: false }), asked(20, { action: "retry" }), asked(0, null)];
+  const found = sums([
+    conversation(1, "failed", { approvals, usage: parse('{"input_tokens":10,"output_tokens":2,"cost_usd":0.10}') }),
+    conversation(2, "finished", { usage: { input_tokens: 1, output_tokens: 1, cost_usd: 0.2 } }),
+  ]);
+  assert.equal(found.wait, 20);
+  assert.deepEqual([found.runs, found.failed, found.approvals, found.rejected, found.expired], [2, 1, 4, 1, 1]);
+  assert.equal(found.cost.toFixed(2), "0.30");
+  assert.equal(found.tokens, 14);
+});
+
+test("nothing is known of the waits and the cost of no conversations", () => {
+  assert.deepEqual([sums([]).wait, sums([]).cost], [null, null]);
+});
+
+test("days end with today, and leave out what is older", () => {
+  const now = new Date(2026, 10, 21, 0, 30);
+  const at = (day) => new Date(2026, 10, day, 12).toISOString();
+  const made = days([
+    conversation(1, null, { created_at: at(21), usage: { input_tokens: 5, output_tokens: 1, cost_usd: 1 } }),
+    conversation(2, null, { created_at: at(21) }),
+    conversation(3, null, { created_at: at(1) }),
+  ], 14, now);
+  assert.equal(made.length, 14);
+  const { date, ...today } = made.at(-1);
+  assert.equal(date.toDateString(), now.toDateString());
+  assert.deepEqual(today, { cost: 1, input: 15, output: 3, conversations: 2 });
+  assert.equal(made.slice(0, -1).every((day) => day.conversations === 0), true);
+});
+
+test("each day is there once when the clocks change", () => {
+  const found = days([], 30, new Date(2026, 3, 10, 0, 5)).map(({ date }) => date.toDateString());
+  assert.equal(new Set(found).size, 30);
+});
+
+test("an axis has round steps and room for the most", () => {
+  assert.deepEqual(ticks(7), [0, 2, 4, 6, 8]);
+  assert.deepEqual(ticks(4), [0, 1, 2, 3, 4]);
+  assert.deepEqual(ticks(0), [0, 1]);
+  for (const most of [0.0003, 0.7, 1, 99, 12345, 1e9]) {
+    const marks = ticks(most);
+    assert.ok(marks.at(-1) >= most * (1 - 1e-9) && marks.length <= 6, `${most}: ${marks}`);
+  }
+});
+
+test("dollars are in cents, or as small as they are", () => {
+  assert.deepEqual([0, 12.345, 0.006, 0.0004].map(dollars), ["$0.00", "$12.35", "$0.01", "$0.0004"]);
+});
+
+test("a reason is the name of the rule, or the hint in words", () => {
+  assert.equal(reasonWords({ rule: { name: "branches\u202e stay" }, reason: "x" }), "branches\\u{202e} stay");
+  assert.equal(reasonWords({ rule: null, reason: "destructiveHint: true" }), "It says it may destroy something");
+  assert.equal(reasonWords({ rule: null, reason: "approval.in_loop: run" }), "approval.in_loop: run");
+});
+
+test("hints that matter", () => {
+  assert.deepEqual(hintWords({ readOnlyHint: true, destructiveHint: false, idempotentHint: true }), [["", "reads only"]]);
+  assert.deepEqual(hintWords({ destructiveHint: true, idempotentHint: true }), [["bad", "destructive"], ["", "idempotent"]]);
+  assert.deepEqual(hintWords({}), []);
+});
+
+test("in a tree the nodes say what becomes of a call", () => {
+  const run = { node: "a", policy: "run", reason: "r", rule: null }, ask = { node: "b", policy: "ask", reason: "s", rule: null };
+  assert.deepEqual(outcome({ policy: "run", reason: "r", rule: null }).policies, ["run"]);
+  assert.deepEqual(outcome({ policy: "run", reason: "x", nodes: [ask, { ...ask, node: "c" }] }).verdict, ask);
+  const both = outcome({ policy: "run", nodes: [run, ask] });
+  assert.deepEqual([both.policies, both.verdict, both.words], [["ask", "run"], null, "It depends on the node"]);
+  assert.deepEqual(outcome({ policy: "run", nodes: [] }).policies, ["unused"]);
+});
+
+test("tools stand under their servers in the order of the file", () => {
+  const tools = [{ name: "x", server: "two" }, { name: "all", server: "one", inside: [{ name: "in" }] }, { name: "a2a_b" }];
+  const found = groups(tools, [{ name: "one" }, { name: "two" }, { name: "empty" }]);
+  assert.deepEqual(found.map(([server, list]) => [server, list.map(({ name }) => name)]),
+    [["one", ["all", "in"]], ["two", ["x"]], ["", ["a2a_b"]]]);
+});
+
+test("parts that need attention", () => {
+  const parts = [{ state: "connected" }, { state: "unknown" }, { state: "disconnected" }, { state: "reached", error: "e" }];
+  assert.equal(troubled(parts).length, 2);
+  assert.deepEqual(stateOf("new\u200b"), ["ring", "new\\u{200b}"]);
+});
