@@ -14,7 +14,7 @@ from quart.wrappers.response import ResponseBody
 
 from ...actors.common.tls import trusted, why_unreached
 from ..http import sse
-from ..http.errors import RequestError
+from ..http.errors import NotFound, RequestError
 from ..http.request import SESSION_HEADER, Request
 from ..http.responses import Reply
 from .agent_address import AgentAddress
@@ -27,6 +27,8 @@ CONNECT_TIMEOUT = 10.0
 WRITE_TIMEOUT = 30.0
 """Seconds that the agent may leave bytes of a request unread. There is no such time for its answer: a turn
 takes as long as its tools and the model do."""
+SILENCE = 45.0
+"""Seconds without a byte after which a stream of events ends. The agent sends a comment after 15 seconds."""
 IDLE = 30.0
 """Seconds that a connection is kept for the next request; fewer than the agent keeps it."""
 MOST_IDLE = 100
@@ -66,14 +68,18 @@ class Upstream:
         headers = [*to_agent(request.headers, self.address), (b"Accept-Encoding", b"identity")]
         if content or method == "POST":
             headers.append((b"Content-Length", b"%d" % len(content)))
-        sent = httpx2.Request(
-            method, url, headers=headers, content=content or None, extensions={"timeout": _TIMEOUTS}
-        )
         try:
+            sent = httpx2.Request(
+                method, url, headers=headers, content=content or None, extensions={"timeout": _TIMEOUTS}
+            )
             response = await self._transport.handle_async_request(sent)
+        except httpx2.InvalidURL as error:  # it is too long, so there is nothing of that name
+            raise NotFound from error
         except httpx2.HTTPError as error:
             raise unreachable(self.address, error) from error
         opened.resources.push_async_callback(response.aclose)
+        if response.status_code < 200:  # it switches to another protocol
+            raise unreachable(self.address, httpx2.RemoteProtocolError("no answer"))
         return self._reply(request, response, opened)
 
     def _reply(self, request: Request, response: httpx2.Response, opened: OpenRequest) -> Reply:
@@ -118,7 +124,8 @@ class PassedBody(ResponseBody):
         try:
             if self._stopping is None:
                 return await anext(self._pieces)
-            with self._stopping.stream():
+            with self._stopping.stream() as wait:
+                wait.deadline = trio.current_time() + SILENCE
                 return await anext(self._pieces)
         except httpx2.HTTPError:
             log.warning("the agent broke off in the middle of an answer")

@@ -17,12 +17,10 @@ from ..http.errors import RequestError
 from ..http.web_socket import Socket
 from .agent_address import AgentAddress
 from .passed_headers import to_agent
-from .upstream import CONNECT_TIMEOUT, unreachable
+from .upstream import CONNECT_TIMEOUT, SILENCE, unreachable
 
 HANDSHAKE_TIMEOUT = 10.0
 """Seconds until the agent must have accepted the websocket, or refused it."""
-SILENCE = 45.0
-"""Seconds without a frame after which the agent counts as lost. It sends a heartbeat after 15 seconds."""
 MAX_FRAME = 64 * 2**20
 """Bytes."""
 QUEUE = 4

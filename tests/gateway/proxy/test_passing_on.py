@@ -9,6 +9,7 @@ import trio
 
 from stopgo.gateway import examples as ex
 from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.proxy import upstream
 from stopgo.gateway.proxy.proxy_app import passed_routes
 from tests.gateway.proxy.conftest import Proxied, Told, proxy_to
 from tests.waiting import PATIENCE
@@ -116,6 +117,18 @@ async def test_a_path_and_a_query_arrive_as_they_are_meant(told: Told, proxied: 
     assert told.lines[0] == "GET /conversations/a%20b%3Fc?limit=2&x=%26&x=&y=%C3%A4+b HTTP/1.1"
 
 
+async def test_a_path_that_is_too_long_for_a_request(told: Told, proxied: Proxied) -> None:
+    answer = await proxied.client.get(f"/conversations/{',' * 60_000}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert told.asked == []
+
+
+async def test_another_protocol_is_no_answer(told: Told, proxied: Proxied) -> None:
+    told.answer = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+    answer = await proxied.client.get("/tools")
+    assert (answer.status_code, answer.json()["code"]) == (502, "agent_unreachable")
+
+
 async def test_a_head_has_no_body(told: Told, proxied: Proxied) -> None:
     told.answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
     answer = await proxied.client.head("/tools")
@@ -209,6 +222,16 @@ async def test_an_agent_that_is_not_there() -> None:
             }
         assert (await proxied.client.get("/")).status_code == 200
     sock.close()
+
+
+async def test_a_stream_that_falls_silent_ends(
+    told: Told, proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream, "SILENCE", 0.05)
+    told.answer, told.stays = SSE + b"a\r\nretry: 1\n\n\r\n", True
+    with trio.fail_after(PATIENCE):
+        assert (await proxied.client.get("/events")).text == "retry: 1\n\n"
+        await told.left.wait()
 
 
 async def test_streams_end_when_the_proxy_stops(told: Told, proxied: Proxied) -> None:
