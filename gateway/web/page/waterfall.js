@@ -21,7 +21,8 @@ export const GLYPHS = {
 /** `select(block)` is called with the bars of what was chosen; `choose(lane)` when the name of a lane was. */
 export function waterfall({ select }) {
   const axis = svg("svg", { class: "fall-axis", height: AXIS, "aria-hidden": "true" });
-  const back = svg("g"), names = svg("g", { class: "names" }), bars = svg("g"), front = svg("g", { "aria-hidden": "true" });
+  const back = svg("g"), names = svg("g", { class: "names" }), bars = svg("g"), front = svg("g", { class: "front", "aria-hidden": "true" });
+  const rings = svg("g");
   const picture = svg("svg", { class: "fall-lanes", role: "group", "aria-label": "Timeline" }, hatch(), back, names, bars, front);
   const element = h("div", { class: "fall" }, axis, picture);
   const drawn = new Map(); // elements of blocks by key
@@ -78,7 +79,17 @@ export function waterfall({ select }) {
     }
     axis.replaceChildren(...head);
     back.replaceChildren(...body);
-    front.replaceChildren(...over);
+    front.replaceChildren(...over, rings);
+  }
+
+  /** Around the selected and the focused bar, above all others. */
+  function drawRings() {
+    const around = (block, style) => svg("rect", {
+      x: block.a - 2, y: block.placed.top + 4 + block.row * ROW, width: block.z - block.a + 4, height: BAR + 4, rx: 5, class: style,
+    });
+    const at = document.activeElement?.matches(":focus-visible") && picture.contains(document.activeElement) && document.activeElement.block;
+    const chosen = [...drawn.values()].find((g) => g.getAttribute("aria-pressed") === "true")?.block;
+    rings.replaceChildren(...[chosen && around(chosen, "ring"), at && around(at, "ring focus")].filter(Boolean));
   }
 
   function drawNames(shown, left, indent) {
@@ -120,6 +131,7 @@ export function waterfall({ select }) {
       g.remove();
       drawn.delete(key);
     }
+    drawRings();
   }
 
   function paint(g, block, stop) {
@@ -182,7 +194,11 @@ export function waterfall({ select }) {
   });
   picture.addEventListener("keydown", step);
   // Not on the picture: Chromium makes SVG elements that listen for focus a stop of the Tab key.
-  element.addEventListener("focusin", (event) => (focused = event.target.block?.bars[0].id ?? focused));
+  element.addEventListener("focusin", (event) => {
+    focused = event.target.block?.bars[0].id ?? focused;
+    drawRings();
+  });
+  element.addEventListener("focusout", drawRings);
   picture.addEventListener("pointerover", (event) => {
     const g = event.target.closest(".bar[role]"); // titles only of what is pointed at: thousands would be slow
     if (g && !g.querySelector("title")) g.append(svg("title", {}, g.getAttribute("aria-label")));
