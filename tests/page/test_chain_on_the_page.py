@@ -89,7 +89,7 @@ def test_ts_021_a_question_of_the_second_agent_is_answered_on_the_page(
 def test_the_inbox_of_a_page_elsewhere_follows(chain: Chain, browser: Browser, web: str) -> None:
     tab = browser.open(web, "/#/inbox")
     turn = chain.first.post("/conversations", {"message": "add resource shelf with value 7"}, status=201)
-    tab.main.text(re.compile("resources_add")).see()
+    tab.main.role("heading", re.compile("resources_add")).see()
     tab.becomes_titled(r"^\(1\)")
     decide(chain.first, turn["result"]["approval"], approved=False)
     tab.becomes_titled(r"^(?!\()")
