@@ -16,15 +16,23 @@ const STATES = {
 };
 
 const TYPES = {
-  llm: "asks a model", sequential: "one after the other", parallel: "at the same time", loop: "again and again",
-  router: "one of them", approval: "asks a person", a2a: "another agent",
+  llm: "asks a model",
+  sequential: "one after the other",
+  parallel: "at the same time",
+  loop: "again and again",
+  router: "one of them",
+  approval: "asks a person",
+  a2a: "another agent",
 };
+
+const ICONS = { llm: "chat", approval: "pause", a2a: "hop", router: "agent" };
 
 /** `[tone, word]` of a state; one that is not known is shown as it is. */
 export const stateOf = (state) => STATES[state] ?? ["ring", visible(state)];
 
 /** Parts that are not as they should be. */
-export const troubled = (parts) => parts.filter((part) => !["good", "ring"].includes(stateOf(part.state)[0]) || part.error);
+export const troubled = (parts) =>
+  parts.filter((part) => !["good", "ring"].includes(stateOf(part.state)[0]) || part.error);
 
 /** Cards of the servers in the order of the file; `health` has their states. */
 export function serverCards(servers, health) {
@@ -41,41 +49,58 @@ export function serverCards(servers, health) {
 
 export function agentCards(agents, tree) {
   const urls = new Map(remotes(tree));
-  return h("div", { class: "agent-cards" }, agents.map((part) => card(part.name, part, urls.get(part.name) ?? "", [], null)));
+  return h("div", { class: "agent-cards" },
+    agents.map((part) => card(part.name, part, urls.get(part.name) ?? "", [], null)));
 }
 
 function card(name, part, where, facts, note) {
   const [tone, word] = stateOf(part.state);
   const off = tone === "bad" || (part.error && tone !== "good");
+  const quiet = tone === "good" || tone === "ring";
   return h("article", { class: `block agent-card ${off ? "off" : ""}` },
-    h("h3", { class: "row" }, h("span", { class: `dot ${tone}` }), h("span", { class: "ellipsis grow" }, visible(name)),
-      h("span", { class: `small ${tone === "good" || tone === "ring" ? "faint" : `is-${tone}`}` }, word)),
+    h("h3", { class: "row" },
+      h("span", { class: `dot ${tone}` }),
+      h("span", { class: "ellipsis grow" }, visible(name)),
+      h("span", { class: `small ${quiet ? "faint" : `is-${tone}`}` }, word)),
     where && h("p", { class: "mono faint ellipsis", title: visible(where) }, visible(where)),
-    part.error && h("pre", { class: "code wraps", tabindex: 0, "aria-label": `Error of ${visible(name)}` }, visible(part.error)),
-    facts.length > 0 && h("dl", { class: "agent-facts" }, facts.map(([term, value]) =>
-      h("div", {}, h("dt", {}, term), h("dd", {}, String(value))))),
+    part.error && errorBlock(name, part.error),
+    facts.length > 0 && h("dl", { class: "agent-facts" },
+      facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value))))),
     note && h("p", { class: "small faint" }, note),
-    part.left_out?.length > 0 && h("details", { class: "small" },
-      h("summary", {}, `${plural(part.left_out.length, "tool")} left out`),
-      h("ul", { class: "stack" }, part.left_out.map((each) => h("li", {}, visible(each))))));
+    part.left_out?.length > 0 && leftOut(part.left_out));
 }
 
-/** `health`: states by name. */
+function errorBlock(name, text) {
+  const label = `Error of ${visible(name)}`;
+  return h("pre", { class: "code wraps", tabindex: 0, "aria-label": label }, visible(text));
+}
+
+function leftOut(tools) {
+  return h("details", { class: "small" },
+    h("summary", {}, `${plural(tools.length, "tool")} left out`),
+    h("ul", { class: "stack" }, tools.map((each) => h("li", {}, visible(each)))));
+}
+
+/** `health`: the models with their states, as far as they were used. */
 export function modelTable(models, health) {
   const states = new Map(health.map((part) => [part.name, part]));
-  const price = ({ prices }, key) => (prices ? `$${Number(prices[key])}` : "unknown");
+  const heads = [["Model", ""], ["State", ""], ["$ per M in", "num"], ["$ per M out", "num"]];
   return h("div", { class: "block agent-wrap" }, h("table", { class: "agent-table" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Model"), h("th", { scope: "col" }, "State"),
-      h("th", { scope: "col", class: "num" }, "$ per M in"), h("th", { scope: "col", class: "num" }, "$ per M out"))),
-    h("tbody", {}, models.map((model) => {
-      const part = states.get(model.name) ?? { state: "not used yet" };
-      const [tone, word] = stateOf(part.state), whole = `${model.provider}:${model.model}`;
-      return h("tr", {},
-        h("td", {}, h("code", {}, visible(model.name)), whole !== model.name && h("span", { class: "small faint block-line" }, visible(whole)),
-          part.error && h("span", { class: "small is-bad block-line" }, visible(part.error))),
-        h("td", { class: "nowrap" }, h("span", { class: "row" }, h("span", { class: `dot ${tone}` }), word)),
-        h("td", { class: "num" }, price(model, "input")), h("td", { class: "num" }, price(model, "output")));
-    }))));
+    h("thead", {}, h("tr", {}, heads.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
+    h("tbody", {}, models.map((model) => modelRow(model, states.get(model.name) ?? { state: "not used yet" })))));
+}
+
+function modelRow(model, part) {
+  const [tone, word] = stateOf(part.state), whole = `${model.provider}:${model.model}`;
+  const price = (key) => (model.prices ? `$${Number(model.prices[key])}` : "unknown");
+  return h("tr", {},
+    h("td", {},
+      h("code", {}, visible(model.name)),
+      whole !== model.name && h("span", { class: "small faint agent-line" }, visible(whole)),
+      part.error && h("span", { class: "small is-bad agent-line" }, visible(part.error))),
+    h("td", { class: "nowrap" }, h("span", { class: "row" }, h("span", { class: `dot ${tone}` }), word)),
+    h("td", { class: "num" }, price("input")),
+    h("td", { class: "num" }, price("output")));
 }
 
 /** The tree of nodes as nested lists. */
@@ -84,12 +109,12 @@ export function treeList(node) {
 }
 
 function treeItem(node) {
+  const facts = [TYPES[node.type], node.model, node.url].filter(Boolean).map(visible).join(", ");
   return h("li", {},
     h("span", { class: "agent-node" },
-      icon({ llm: "chat", approval: "pause", a2a: "hop", router: "agent" }[node.type] ?? "down"),
+      icon(ICONS[node.type] ?? "down"),
       h("code", {}, visible(node.name)), h("span", { class: "chip" }, visible(node.type)),
-      h("span", { class: "small faint" }, [TYPES[node.type], node.model && visible(node.model), node.url && visible(node.url)]
-        .filter(Boolean).join(", "))),
+      h("span", { class: "small faint" }, facts)),
     node.description && h("p", { class: "small muted" }, visible(node.description)),
     node.children && h("ul", {}, node.children.map(treeItem)));
 }

@@ -1,7 +1,7 @@
 // Use of models by day as bars, with the same numbers as a table for who does not see them.
 
-import { h, svg } from "./dom.js";
 import { dollars, ticks } from "./agent_runs.js";
+import { h, svg } from "./dom.js";
 import { count } from "./times.js";
 
 const HEIGHT = 208, BOTTOM = 20, TOP = 16;
@@ -10,8 +10,18 @@ const DATE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short"
 const SHORT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
 const MEASURES = {
-  cost: { name: "Cost", parts: [["cost", "b1", "Cost"]], axis: axisMoney, say: dollars },
-  tokens: { name: "Tokens", parts: [["input", "b1", "In"], ["output", "b2", "Out"]], axis: (value) => SHORT.format(value), say: count },
+  cost: {
+    name: "Cost",
+    parts: [["cost", "b1", "Cost"]], // field of a day, class of its bar, name
+    axis: (value) => `$${Number(value.toPrecision(6))}`,
+    say: dollars,
+  },
+  tokens: {
+    name: "Tokens",
+    parts: [["input", "b1", "In"], ["output", "b2", "Out"]],
+    axis: (value) => SHORT.format(value),
+    say: count,
+  },
 };
 
 /** `update(days)` draws; a measure that is chosen stays chosen. */
@@ -22,9 +32,9 @@ export function usagePlot() {
   const table = h("table", { class: "visually-hidden" });
   const buttons = Object.entries(MEASURES).map(([key, { name }]) =>
     h("button", { class: "btn quiet", type: "button", "aria-pressed": "false", onclick: () => choose(key) }, name));
-  const element = h("div", { class: "block agent-plot" },
-    h("div", { class: "row", role: "group", "aria-label": "What the bars show" }, buttons), drawing, legend, table);
-  new ResizeObserver(() => draw()).observe(drawing);
+  const group = h("div", { class: "row", role: "group", "aria-label": "What the bars show" }, buttons);
+  const watcher = new ResizeObserver(() => draw());
+  watcher.observe(drawing);
 
   function choose(key) {
     chosen = key;
@@ -32,30 +42,38 @@ export function usagePlot() {
   }
 
   function draw() {
-    const costs = days.some((day) => day.cost > 0);
-    const key = chosen ?? (costs ? "cost" : "tokens");
-    Object.keys(MEASURES).forEach((each, at) => buttons[at].setAttribute("aria-pressed", String(each === key)));
-    const measure = MEASURES[key];
-    const sums = measure.parts.map(([field, tone, name]) => [tone, name, days.reduce((sum, day) => sum + day[field], 0)]);
-    if (drawing.clientWidth) drawing.replaceChildren(picture(days, measure, drawing.clientWidth));
-    legend.replaceChildren(...sums.map(([tone, name, sum]) =>
-      h("span", {}, svg("svg", { viewBox: "0 0 16 8", "aria-hidden": "true" },
-        svg("rect", { class: tone, width: 16, height: 8, rx: 2 })), `${name} ${measure.say(sum)}`)));
-    table.replaceChildren(
-      h("caption", {}, `${measure.name} by day`),
-      h("tr", {}, h("th", { scope: "col" }, "Day"), measure.parts.map(([, , name]) => h("th", { scope: "col" }, name))),
-      ...days.filter((day) => day.conversations).map((day) =>
-        h("tr", {}, h("th", { scope: "row" }, DATE.format(day.date)),
-          measure.parts.map(([field]) => h("td", {}, measure.say(day[field]))))));
+    const key = chosen ?? (days.some((day) => day.cost > 0) ? "cost" : "tokens"), measure = MEASURES[key];
+    for (const [at, each] of Object.keys(MEASURES).entries()) {
+      buttons[at].setAttribute("aria-pressed", String(each === key));
+    }
+    if (drawing.clientWidth && days.length) drawing.replaceChildren(picture(days, measure, drawing.clientWidth));
+    legend.replaceChildren(...measure.parts.map((part) => legendOf(part, days, measure)));
+    table.replaceChildren(...tableOf(days, measure));
   }
 
   return {
-    element,
+    element: h("div", { class: "block agent-plot" }, group, drawing, legend, table),
     update(newer) {
       days = newer;
       draw();
     },
+    close: () => watcher.disconnect(),
   };
+}
+
+function legendOf([field, tone, name], days, { say }) {
+  const sum = days.reduce((all, day) => all + day[field], 0);
+  const sample = svg("svg", { viewBox: "0 0 16 8", "aria-hidden": "true" },
+    svg("rect", { class: tone, width: 16, height: 8, rx: 2 }));
+  return h("span", {}, sample, `${name} ${say(sum)}`);
+}
+
+function tableOf(days, { name, parts, say }) {
+  const heads = ["Day", ...parts.map(([, , part]) => part)].map((each) => h("th", { scope: "col" }, each));
+  const rows = days.filter((day) => day.conversations).map((day) =>
+    h("tr", {},
+      h("th", { scope: "row" }, DATE.format(day.date)), parts.map(([field]) => h("td", {}, say(day[field])))));
+  return [h("caption", {}, `${name} by day`), h("tr", {}, heads), ...rows];
 }
 
 function picture(days, { parts, axis, say, name }, width) {
@@ -64,35 +82,33 @@ function picture(days, { parts, axis, say, name }, width) {
   const y = (value) => TOP + (1 - value / marks.at(-1)) * (HEIGHT - TOP - BOTTOM);
   const left = 12 + LETTER * Math.max(...marks.map((mark) => axis(mark).length));
   const step = (width - left) / days.length, bar = Math.min(28, step * 0.64);
-  const skip = Math.ceil(52 / step);
   const peak = most > 0 ? days.findIndex((day) => total(day) === most) : -1;
+  const every = Math.ceil(52 / step); // days for each date that is written
+
+  /** In the middle of the bar, unless it would leave the picture. */
+  const written = (text, middle, attributes) => {
+    const over = middle + (LETTER * text.length) / 2 > width;
+    return svg("text", { x: over ? width : middle, "text-anchor": over ? "end" : "middle", ...attributes }, text);
+  };
   const lines = marks.map((mark) => [
     svg("line", { class: "axis", x1: left, x2: width, y1: y(mark), y2: y(mark) }),
     svg("text", { x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, axis(mark)),
   ]);
   const bars = days.map((day, at) => {
-    const middle = left + (at + 0.5) * step;
-    let from = 0;
+    const from = left + at * step, middle = from + step / 2, date = DATE.format(day.date);
+    let sum = 0;
     const pieces = parts.map(([field, tone]) => {
-      const low = y(from), high = y((from += day[field]));
-      return low - high < 0.1 ? null
-        : svg("rect", { class: tone, x: middle - bar / 2, y: high, width: bar, height: Math.max(1, low - high), rx: 1 });
+      const low = y(sum), high = y((sum += day[field])), height = low - high;
+      const place = { x: middle - bar / 2, y: high, width: bar, height: Math.max(1, height) };
+      return height > 0.1 && svg("rect", { class: tone, rx: 1, ...place });
     });
-    const late = (days.length - 1 - at) % skip === 0, date = DATE.format(day.date);
-    /** In the middle of the bar, unless it would leave the picture. */
-    const beside = (text, attributes) => svg("text", {
-      ...attributes, ...(middle + (LETTER * text.length) / 2 > width ? { x: width, "text-anchor": "end" } : { x: middle, "text-anchor": "middle" }),
-    }, text);
     return svg("g", {},
       svg("title", {}, `${date}: ${say(total(day))}`), pieces,
-      svg("rect", { class: "hit", x: middle - step / 2, y: TOP, width: step, height: HEIGHT - TOP - BOTTOM }),
-      late && beside(date, { y: HEIGHT - 4 }),
-      at === peak && beside(say(most), { class: "peak", y: y(most) - 5 }));
+      svg("rect", { class: "hit", x: from, y: TOP, width: step, height: HEIGHT - TOP - BOTTOM }),
+      (days.length - 1 - at) % every === 0 && written(date, middle, { y: HEIGHT - 4 }),
+      at === peak && written(say(most), middle, { class: "peak", y: y(most) - 5 }));
   });
-  const label = peak < 0 ? `${name} by day: none` : `${name} by day, most on ${DATE.format(days[peak].date)}: ${say(most)}`;
-  return svg("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label }, lines, bars);
-}
-
-function axisMoney(value) {
-  return `$${Number(value.toPrecision(6))}`;
+  const highest = peak < 0 ? "none" : `most on ${DATE.format(days[peak].date)}, ${say(most)}`;
+  const size = { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}` };
+  return svg("svg", { ...size, role: "img", "aria-label": `${name} by day: ${highest}` }, lines, bars);
 }

@@ -12,7 +12,7 @@ export const STATES = {
   finished: ["ring", "finished"],
 };
 
-/** The latest run of each conversation: failures first, then what needs a person, the newest first among equals. */
+/** The last run of each conversation: failures first, then what needs a person; the newest first among equals. */
 export function runs(conversations) {
   return conversations
     .filter((each) => each.run)
@@ -23,7 +23,7 @@ export function runs(conversations) {
       code: each.run.code,
       pending: each.pending_approvals.length,
       at: each.updated_at,
-      tokens: Number(each.usage.input_tokens) + Number(each.usage.output_tokens),
+      tokens: tokensOf(each),
       cost: each.usage.cost_usd,
     }))
     .sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state) || b.at.localeCompare(a.at));
@@ -46,7 +46,7 @@ export function sums(conversations) {
     expired: approvals.filter((each) => each.state === "expired").length,
     wait: waits.length ? waits[Math.floor((waits.length - 1) / 2)] : null,
     cost: costs.length ? costs.reduce((sum, each) => sum + Number(each), 0) : null,
-    tokens: conversations.reduce((sum, each) => sum + Number(each.usage.input_tokens) + Number(each.usage.output_tokens), 0),
+    tokens: conversations.reduce((sum, each) => sum + tokensOf(each), 0),
   };
 }
 
@@ -84,5 +84,7 @@ export function dollars(value) {
   const number = Number(value);
   return number === 0 || number >= 0.005 ? `$${number.toFixed(2)}` : `$${number.toPrecision(1)}`;
 }
+
+const tokensOf = ({ usage }) => Number(usage.input_tokens) + Number(usage.output_tokens);
 
 const known = (value) => value !== undefined && value !== null;

@@ -81,7 +81,8 @@ function rows(tool, opened) {
   const more = details(tool, verdict);
   const detail = h("tr", { class: "agent-detail", role: "row", hidden: !opened.has(key) },
     h("td", { colspan: COLUMNS.length, role: "cell" }, more));
-  const said = [words, verdict?.depends_on_arguments && h("span", { class: "faint" }, ", or a rule on its arguments")];
+  const or = verdict?.depends_on_arguments && h("span", { class: "faint" }, ", or a rule on its arguments");
+  const said = [words, or];
   const description = shorten(visible(firstParagraph(tool.description)), LONGEST);
   const hints = hintWords(tool).map(([tone, word]) => h("span", { class: `chip ${tone}` }, word));
   const cell = (name, ...content) => h("td", { class: name, role: "cell" }, content);
@@ -114,7 +115,8 @@ function details(tool, verdict) {
   return [h("ul", { class: "agent-nodes" }, nodes.map((each) =>
     h("li", { class: "stack" },
       h("span", { class: "row wrap" },
-        pill(each.policy), h("code", {}, visible(each.node)), h("span", { class: "muted" }, reasonWords(each))),
+        pill(each.policy), h("code", {}, visible(each.node)),
+        h("span", { class: "muted" }, reasonWords(each))),
       each.rule && ruleBlock(each.rule))))];
 }
 
