@@ -177,7 +177,7 @@ class Card {
     if (kind === "elicitation") {
       const [shown] = heading(approval);
       if (approval.message && approval.message.trim() !== shown) inner.push(h("p", { class: "asked" }, visible(approval.message)));
-      this.answer = answerForm(approval, (body) => this.send(decide(this.uuid, body)));
+      this.answer = answerForm(approval, (body) => this.go(body));
       inner.push(this.answer.body);
     } else if (this.mode === "edit") {
       this.form = argumentForm(approval.input_schema ?? {}, approval.tool_args, { onchange: () => this.renderChanges() });
@@ -221,7 +221,11 @@ class Card {
     else if (mode === "edit") inner.push(...this.editing());
     else inner.push(...this.choices(), this.signature());
     this.foot.replaceChildren(...inner);
-    for (const each of sending ? this.foot.querySelectorAll("button") : []) each.setAttribute("aria-disabled", "true");
+    if (mode === "edit" && this.form) this.renderChanges();
+    for (const each of this.foot.querySelectorAll("button")) {
+      if (sending) each.setAttribute("aria-disabled", "true");
+      else each.removeAttribute("aria-disabled");
+    }
     if (sending) this.foot.append(h("span", { class: "note" }, "You can reload or close the page: the decision is kept until the agent answers."));
   }
 
@@ -235,7 +239,7 @@ class Card {
   choices() {
     const { approval } = this;
     const kind = decidedAs(approval);
-    const send = (body) => this.send(decide(this.uuid, body));
+    const send = (body) => this.go(body);
     if (kind === "elicitation") return this.answer.buttons;
     if (kind === "outcome_unknown") return outcomeButtons(send, (mode) => this.enter(mode));
     return [
@@ -251,7 +255,7 @@ class Card {
     const field = h("textarea", { id, rows: 2, "aria-describedby": `${id}-help`, maxlength: this.mode === "done" ? null : 4000 });
     field.value = this.text ?? "";
     field.addEventListener("input", () => (this.text = field.value));
-    const go = () => this.send(decide(this.uuid, asideBody(this.mode, field.value.trim())));
+    const go = () => this.go(asideBody(this.mode, field.value.trim()));
     return [
       h("div", { class: "question grow full" }, h("label", { for: id }, label), field, h("span", { class: "hint", id: `${id}-help` }, help)),
       button(send, danger ? "danger" : "primary", go),
@@ -275,7 +279,7 @@ class Card {
     const { value, mistakes } = this.form.result();
     if (mistakes.size) return this.form.show(mistakes);
     const { tool_args } = this.approval;
-    this.send(decide(this.uuid, equal(value, tool_args) ? { approved: true } : { approved: true, arguments: value }));
+    this.go(equal(value, tool_args) ? { approved: true } : { approved: true, arguments: value });
   }
 
   /** A field for the name that goes into the record. */
@@ -309,7 +313,8 @@ class Card {
   takeBack() {
     forget(this.uuid);
     this.problem = null;
-    this.render();
+    this.renderHead();
+    this.renderFoot();
     this.focus();
     this.refresh();
   }
@@ -319,6 +324,10 @@ class Card {
       event.stopPropagation();
       this.leave();
     }
+  }
+
+  go(body) {
+    if (!this.sending) this.send(decide(this.uuid, body));
   }
 
   /** Shows what becomes of a decision that is being sent. */

@@ -176,7 +176,8 @@ export function placeMistakes(mistakes, paths) {
     const named = missing ? [missing[1], missing[2]].filter(Boolean).join(".") : "";
     const fits = (path) => path && (path === named || mistake.startsWith(`${path}:`) || mistake.startsWith(`${path}.`));
     const path = longest.find(fits) ?? "";
-    placed.set(path, [...(placed.get(path) ?? []), mistake]);
+    const text = missing && path === named ? "A value is needed here." : path ? mistake.replace(`${path}: `, "") : mistake;
+    placed.set(path, [...(placed.get(path) ?? []), text]);
   }
   return placed;
 }

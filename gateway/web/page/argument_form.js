@@ -90,7 +90,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
       const now = control.changed();
       const differs = now && (now.mistake || now.gone || !same(control.field.value, now.value));
       control.row.classList.toggle("changed", Boolean(differs) && !titles);
-      mark(control, now?.mistake && !document.activeElement?.isSameNode(control.input) ? now.mistake : "");
+      if (!now?.mistake) mark(control, ""); // a new one is told when it is sent: a row that grows would move the button
     }
     general.hidden = true;
     onchange();

@@ -71,7 +71,7 @@ export function failure({ code, status, message, hint, body = {} }) {
     case "void":
       return { is: code, approval: body.approval };
     case "invalid_arguments":
-      return { is: "refused", errors: body.errors ?? [message], text };
+      return refused(body.errors, message);
     case "denied_by_policy":
       return { is: "denied", text };
     case "unreachable":
@@ -84,6 +84,12 @@ export function failure({ code, status, message, hint, body = {} }) {
   return status >= 500 && code !== "conversation_broken" && code !== "internal_error"
     ? { is: "unreachable", text: message }
     : { is: "wrong", text };
+}
+
+function refused(errors, message) {
+  if (!errors?.length) return { is: "refused", errors: [message], text: message };
+  const what = errors.length === 1 ? "1 value does not fit." : `${errors.length} values do not fit.`;
+  return { is: "refused", errors, text: `${what} Nothing was decided.` };
 }
 
 /** The name that goes along with decisions, for the record. */

@@ -26,10 +26,10 @@ export function show(main, route, context) {
 
 class Inbox {
   constructor(main, route, context) {
-    Object.assign(this, { context, items: [], chosen: new Map(), closed: false, reading: 0 });
+    Object.assign(this, { context, items: [], chosen: new Map(), closed: false, reading: 0, place: 0 });
     this.titles = new Titles(() => this.queue.retitle());
     this.queue = new Queue({ open: (uuid) => this.open(uuid), toggle: (uuid, all) => this.toggle(uuid, all), titles: this.titles });
-    this.pane = h("section", { class: "ask-pane", "aria-label": "Selected approval" });
+    this.pane = h("section", { class: "ask-pane", "aria-label": "Selected approval", tabindex: "-1" });
     this.build(main);
     this.changed = () => this.filter.state === "pending" && this.list();
     context.approvals.addEventListener("change", this.changed);
@@ -63,7 +63,7 @@ class Inbox {
     return {
       j: () => this.move(1), k: () => this.move(-1), x: () => this.selected && this.toggle(this.selected),
       a: focus("approve"), e: focus("changes"), r: focus("reject"),
-      Enter: () => this.selected && this.open(this.selected),
+      Enter: () => !isControl(document.activeElement) && this.selected && this.open(this.selected),
       Escape: () => (this.chosen.size ? this.clear() : this.toList()),
     };
   }
@@ -199,6 +199,7 @@ class Inbox {
   select(uuid, push = false) {
     this.selected = uuid;
     this.address(push);
+    this.place = Math.max(0, this.shown.findIndex((each) => each.uuid === uuid));
     this.queue.mark(uuid, this.chosen);
     this.showCard();
   }
@@ -218,7 +219,8 @@ class Inbox {
   move(step) {
     if (!this.shown?.length) return;
     const at = this.shown.findIndex(({ uuid }) => uuid === this.selected);
-    const next = this.shown[Math.max(0, Math.min(this.shown.length - 1, at < 0 ? 0 : at + step))];
+    const gone = this.place + Math.min(0, step); // the one that was selected has left the list: the next took its place
+    const next = this.shown[Math.max(0, Math.min(this.shown.length - 1, at < 0 ? gone : at + step))];
     this.select(next.uuid);
     this.queue.focus(next.uuid);
   }
@@ -246,8 +248,13 @@ class Inbox {
   clear() {
     this.running = false;
     this.chosen.clear();
+    const there = this.shown.some(({ uuid }) => uuid === this.selected);
+    if (!there) this.selected = this.shown[0]?.uuid ?? null;
+    this.address();
+    this.body.dataset.show = "list";
     this.chosenChanged();
-    this.queue.focus(this.selected ?? this.shown[0]?.uuid);
+    this.queue.focus(this.selected);
+    if (!this.selected) this.pane.focus();
   }
 
   chosenChanged() {
@@ -321,6 +328,9 @@ export function sorted(items, sort) {
   };
   return [...items].sort(orders[sort] ?? oldest);
 }
+
+/** Whether Enter means something else there. */
+const isControl = (element) => element.matches("a, button, summary, input, select, textarea");
 
 function fillSelect(select, values, chosen = "") {
   const key = JSON.stringify(values);

@@ -70,9 +70,10 @@ export class Queue {
   }
 
   make(item) {
-    const box = h("input", { type: "checkbox", onclick: (event) => this.toggle(item.uuid, event.shiftKey && false) });
+    const box = h("input", { type: "checkbox", onclick: () => this.toggle(item.uuid) });
     const title = h("a", { class: "t", onclick: (event) => this.click(event, item.uuid) });
-    const what = h("span", { class: "s ellipsis" });
+    const what = h("span", { class: "s ellipsis", id: `what-${item.uuid}` });
+    box.setAttribute("aria-describedby", what.id);
     const where = h("span", { class: "s ellipsis" });
     const left = h("span", { class: "x" });
     const since = h("span", { class: "a" });
@@ -89,7 +90,7 @@ export class Queue {
     row.title.href = this.link(item.uuid);
     row.what.textContent = visible(summary(item));
     row.box.hidden = groupOf(item) === null;
-    row.box.setAttribute("aria-label", `Select ${visible(item.tool_name)}, ${visible(summary(item, 60))}`);
+    row.box.setAttribute("aria-label", `Select ${visible(item.tool_name)}`);
     this.retitleRow(row);
     this.tickRow(row);
     return row;
