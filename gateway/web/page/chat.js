@@ -29,6 +29,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   }, { passive: true });
   const grown = new ResizeObserver(() => follows && toEnd()); // Markdown and cards come later than their items
   grown.observe(flow);
+  grown.observe(scroll);
 
   function toEnd() {
     scroll.scrollTop = scroll.scrollHeight;

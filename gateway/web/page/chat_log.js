@@ -19,6 +19,7 @@ export class ChatLog {
   usage = { input: 0, output: 0, cost: null };
   approvals = 0;
   #nodes = new Map(); // where a node goes on writing
+  #delegated = new Set(); // nodes that are another agent, whose answer is the node's
   #texts = new Map(); // parts by key of the model call
   #calls = new Map();
   #owners = new Map(); // a part, or a call, to its item
@@ -90,8 +91,10 @@ export class ChatLog {
   #wants(event, body) {
     this.#state("auth_required");
     this.#closeAuth();
-    const { server, status, challenge } = body;
-    this.auth = this.#add({ id: `e${event.seq}`, kind: "auth", at: event.at, server, status, challenge, open: true });
+    const { run, server, status, challenge } = body;
+    const again = this.auth?.run === run && this.auth.server === server;
+    this.auth = this.#add({ id: `e${event.seq}`, kind: "auth", at: event.at, run, server, status, challenge, again, open: true });
+    this.#nodes.clear(); // what follows goes on below the card
   }
 
   #closeAuth() {
@@ -115,8 +118,8 @@ export class ChatLog {
       Object.assign(call, { state: body.outcome, result: body.content, ended: at });
       this.#touch(call);
     } else if (kind === "delegation") {
-      this.#reply(nodeOf(key), node, at).delegated = true;
-    } else if (kind === "node" && this.#nodes.get(key)?.delegated && body.end?.text) {
+      this.#delegated.add(nodeOf(key));
+    } else if (kind === "node" && this.#delegated.has(key) && body.end?.text) {
       const part = this.#text(`${key}:end`, node, at);
       Object.assign(part, { live: false, text: body.end.text });
       this.#said.push(body.end.text.trim());
@@ -198,6 +201,7 @@ export class ChatLog {
       this.#add({ id: `e${event.seq}`, kind: "answer", at: event.at, text: body.text });
     }
     this.#nodes.clear();
+    this.#delegated.clear();
   }
 
   #stopWriting(at) {

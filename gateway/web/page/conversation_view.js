@@ -22,7 +22,7 @@ function conversation(main, id, route, context) {
   const parts = { log, id, context, select, stop: header.cancel, outbox: () => outbox.entries(id), agentName };
   const talk = chat({ ...parts, retry: () => box.flush() });
   const box = composer({ ...parts, changed: () => talk.drawSending() });
-  const side = h("section", { class: "side-pane", "aria-label": "Timeline" });
+  const side = h("div", { class: "side-pane" });
   const views = h("div", { class: "conversation", "data-show": "chat" }, talk.element, side);
   const tabs = ["Chat", "Timeline"].map((word) =>
     h("button", { type: "button", role: "tab", "aria-selected": String(word === "Chat"), onclick: () => turnTo(word.toLowerCase()) }, word));
@@ -83,6 +83,7 @@ function conversation(main, id, route, context) {
   }
 
   async function changed(state) {
+    if (state === "live") box.flush();
     if (state === "deleted") return gone("This conversation was deleted", "Nothing of it is kept.");
     if (state !== "lost" || feed.events.length) return;
     try {

@@ -48,8 +48,9 @@ export function credentialCard(item, { conversation, tool, stop }) {
 }
 
 function why(item, tool) {
-  const call = tool ? [h("code", {}, visible(tool)), " "] : ["The call "];
+  const call = tool ? [h("code", {}, visible(tool)), " "] : ["the call "];
   const asked = item.challenge ? [" It asks for: ", h("code", {}, shorten(visible(item.challenge), 200)), "."] : [];
   if (item.status === undefined || item.status === null) return ["The token it had was lost in a restart.", asked];
-  return [call, `was refused with ${visible(item.status)}; it has not run.`, asked];
+  if (item.again) return [`That token was refused with ${visible(item.status)}. `, call, "has not run.", asked];
+  return [tool ? call : "The call ", `was refused with ${visible(item.status)}; it has not run.`, asked];
 }

@@ -40,7 +40,7 @@ export function sidebar(element, context) {
   const search = h("input", { type: "search", placeholder: "Search titles", "aria-label": "Search conversations" });
   const filter = h("select", { "aria-label": "Show conversations" }, FILTERS.map(([value, word]) => h("option", { value }, word)));
   const list = h("nav", { class: "conversations", "aria-label": "Conversations" });
-  const state = h("span", {}), dot = h("span", { class: "dot" });
+  const state = h("span", { class: "nowrap" }), dot = h("span", { class: "dot" });
   const items = new Map(); // by id, in the order of the agent
   const rows = new Map();
   let cursor = null, current = null, reading = null, again = null, failed = false;
