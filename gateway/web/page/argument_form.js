@@ -88,7 +88,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
   function changed() {
     for (const control of controls) {
       const now = control.changed();
-      const differs = now && (now.mistake || now.gone || !same(control.field.value, now.value));
+      const differs = now?.mistake || !same(at(value, control.field.path), now ? now.value : control.field.value);
       control.row.classList.toggle("changed", Boolean(differs) && !titles);
       if (!now?.mistake) mark(control, ""); // a new one is told when it is sent: a row that grows would move the button
     }
@@ -139,7 +139,8 @@ function mark(control, mistake) {
 }
 
 const inputsIn = (element) => element.querySelectorAll("input,select,textarea");
-const same = (a, b) => a !== undefined && b !== undefined && equal(a, b);
+const same = (a, b) => (a === undefined || b === undefined ? a === b : equal(a, b));
+const at = (value, path) => path.reduce((found, name) => (isObject(found) && Object.hasOwn(found, name) ? found[name] : undefined), value);
 const titleOf = (field) => (typeof field.schema.title === "string" ? field.schema.title : field.name);
 
 // A control: `{field, element, input?, note, changed(), focus()}`. `changed()` is undefined while nothing was touched,

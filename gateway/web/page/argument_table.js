@@ -81,19 +81,24 @@ function longText(text) {
   return box;
 }
 
+/** A value beside the one that it replaces; a text in quotes where the other is none. */
+function told(value, other) {
+  return typeof value === "string" && typeof other !== "string" && other !== undefined ? visible(stringify(value)) : valueElement(value);
+}
+
 /** Changed values, old and new, and how many there were besides. */
 export function changeTable(changes, unchanged = 0) {
   const lines = changes.map(({ path, before, after }) =>
     h(
       "div",
       { class: "arg changed" },
-      h("dt", { class: "k" }, visible(path.join("."))),
+      h("dt", { class: "k" }, path.map((name, index) => [index ? [".", h("wbr", {})] : null, visible(name)])),
       h(
         "dd",
         { class: "v" },
-        before === undefined ? null : [h("span", { class: "visually-hidden" }, "before: "), h("del", {}, valueElement(before))],
+        before === undefined ? null : [h("span", { class: "visually-hidden" }, "before: "), h("del", {}, told(before, after))],
         h("span", { class: "visually-hidden" }, " now: "),
-        h("ins", {}, after === undefined ? "removed" : valueElement(after)),
+        h("ins", {}, after === undefined ? "removed" : told(after, before)),
       ),
     ),
   );

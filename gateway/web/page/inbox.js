@@ -265,8 +265,8 @@ class Inbox {
 
   renderBar() {
     const size = this.chosen.size;
-    this.bar.hidden = !size;
-    if (!size || this.running) return;
+    this.bar.hidden = !size || this.running === true;
+    if (this.bar.hidden) return;
     const [first] = this.chosen.values();
     const alike = this.shown.filter((each) => groupOf(each) === groupOf(first)).length;
     const more = alike > size
@@ -286,7 +286,10 @@ class Inbox {
       this.severalKey = key;
       this.several = bulk([...this.chosen.values()], this.context, {
         titles: this.titles,
-        began: () => (this.running = true),
+        began: () => {
+          this.running = true;
+          this.bar.hidden = true;
+        },
         leave: () => this.clear(),
       });
       this.body.dataset.show = this.isWide() ? this.body.dataset.show : "one";

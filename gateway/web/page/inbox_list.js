@@ -1,7 +1,7 @@
 // The list of the inbox. Rows stay the same elements while the list changes, so the focus stays where it is; only as
 // many are made as somebody has scrolled to.
 
-import { groupOf, heading, iconOf, decisionText, summary, timeLeft } from "./approval_text.js";
+import { doneHeading, groupOf, heading, iconOf, decisionText, summary, timeLeft } from "./approval_text.js";
 import { pieces } from "./approval_head.js";
 import { h, icon } from "./dom.js";
 import { shorten, visible } from "./text.js";
@@ -86,7 +86,7 @@ export class Queue {
 
   refill(row, item) {
     row.item = item;
-    row.title.replaceChildren(icon(iconOf(item)), ...pieces(heading(item)));
+    row.title.replaceChildren(icon(iconOf(item)), ...pieces(item.state === "pending" ? heading(item) : doneHeading(item)));
     row.title.href = this.link(item.uuid);
     row.what.textContent = visible(summary(item));
     row.box.hidden = groupOf(item) === null;
