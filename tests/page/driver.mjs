@@ -102,10 +102,10 @@ async function follow(name, chain) {
 
 async function seen(name) {
   try {
-    const { page } = tabs.get(name);
+    const { page, complaints } = tabs.get(name);
     const shown = page.locator("main, #notices");
     const texts = await Promise.all((await shown.all()).map((each) => each.ariaSnapshot({ timeout: 2000 })));
-    return [page.url(), await page.title(), ...texts].join("\n");
+    return [page.url(), await page.title(), ...complaints, ...texts].join("\n");
   } catch (error) {
     return String(error);
   }

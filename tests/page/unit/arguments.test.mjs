@@ -5,7 +5,9 @@ import test from "node:test";
 
 const page = new URL("../../../gateway/web/page/", import.meta.url);
 const { compare, countValues, differences } = await import(new URL("argument_diff.js", page));
-const { fieldsOf, placeMistakes, read, rebuild, typeLabel } = await import(new URL("argument_fields.js", page));
+const { fieldsOf, placeMistakes, read, rebuild, typeLabel } = await import(
+  new URL("argument_fields.js", page)
+);
 const { equal, parse, stringify } = await import(new URL("exact_json.js", page));
 
 const SCHEMA = {
@@ -35,7 +37,8 @@ const TEXT =
   '"free":{"a":[1,{"b":2}]},"pair":["x",1],"either":3,"unknown":"kept"}';
 
 const kinds = (field) => Object.fromEntries(field.fields.map((each) => [each.name, each.kind]));
-const at = (field, ...path) => path.reduce((found, name) => found.fields.find((each) => each.name === name), field);
+const at = (field, ...path) =>
+  path.reduce((found, name) => found.fields.find((each) => each.name === name), field);
 const changing = (field, value) => (each) => (each === field ? value : undefined);
 
 test("a form has a field for what it can express, and JSON for the rest", () => {
@@ -57,7 +60,10 @@ test("a form has a field for what it can express, and JSON for the rest", () => 
 
 test("without a change, the result is the very same value", () => {
   const value = parse(TEXT);
-  assert.equal(rebuild(fieldsOf(SCHEMA, value), () => undefined), value);
+  assert.equal(
+    rebuild(fieldsOf(SCHEMA, value), () => undefined),
+    value,
+  );
   assert.equal(stringify(value), TEXT);
 });
 
@@ -66,7 +72,10 @@ test("a change leaves all other values as they were, byte for byte", () => {
   const form = fieldsOf(SCHEMA, value);
   const made = rebuild(form, changing(at(form, "strategy", "pause"), read("number", "250")));
   assert.equal(stringify(made), TEXT.replace("1e2", "250"));
-  assert.deepEqual(differences(value, made).map(({ path }) => path), [["strategy", "pause"]]);
+  assert.deepEqual(
+    differences(value, made).map(({ path }) => path),
+    [["strategy", "pause"]],
+  );
 });
 
 test("a typed whole number keeps all its digits", () => {
@@ -83,8 +92,12 @@ test("typing the same again is no change", () => {
 });
 
 test("a value that does not fit its schema is edited as JSON", () => {
-  const form = fieldsOf(SCHEMA, parse('{"service":5,"environment":"moon","steps":["x"],"strategy":null,"dry":"no"}'));
-  for (const name of ["service", "environment", "steps", "strategy", "dry"]) assert.equal(kinds(form)[name], "json", name);
+  const form = fieldsOf(
+    SCHEMA,
+    parse('{"service":5,"environment":"moon","steps":["x"],"strategy":null,"dry":"no"}'),
+  );
+  for (const name of ["service", "environment", "steps", "strategy", "dry"])
+    assert.equal(kinds(form)[name], "json", name);
 });
 
 test("objects that are nested deeply are edited as JSON", () => {
@@ -115,19 +128,29 @@ test("names that objects have anyway are only names", () => {
 test("a value can be left out, and one be added", () => {
   const form = fieldsOf(SCHEMA, parse('{"service":"a","ratio":2}'));
   assert.equal(stringify(rebuild(form, changing(at(form, "ratio"), { gone: true }))), '{"service":"a"}');
-  assert.equal(stringify(rebuild(form, changing(at(form, "dry"), { value: true }))), '{"service":"a","ratio":2,"dry":true}');
+  assert.equal(
+    stringify(rebuild(form, changing(at(form, "dry"), { value: true }))),
+    '{"service":"a","ratio":2,"dry":true}',
+  );
 });
 
 test("texts that are no numbers are told", () => {
-  for (const text of ["", "1.5", "0x10", "1e3", "01", "ten", "9 9"]) assert.ok(read("integer", text).mistake, text);
+  for (const text of ["", "1.5", "0x10", "1e3", "01", "ten", "9 9"])
+    assert.ok(read("integer", text).mistake, text);
   for (const text of ["", "1,5", ".5", "NaN", '"1"', "true"]) assert.ok(read("number", text).mistake, text);
   assert.equal(stringify(read("number", "1.50").value), "1.50");
   assert.ok(read("json", "{").mistake);
 });
 
 test("differences count new and lost values, and lists as a whole", () => {
-  const found = differences(parse('{"a":[1,2],"b":1,"c":{"d":1}}'), parse('{"a":[1,3],"c":{"d":1.0},"e":null}'));
-  assert.deepEqual(found.map(({ path }) => path.join(".")), ["a", "b", "c.d", "e"]);
+  const found = differences(
+    parse('{"a":[1,2],"b":1,"c":{"d":1}}'),
+    parse('{"a":[1,3],"c":{"d":1.0},"e":null}'),
+  );
+  assert.deepEqual(
+    found.map(({ path }) => path.join(".")),
+    ["a", "b", "c.d", "e"],
+  );
   assert.equal(found[1].after, undefined);
   assert.equal(countValues(parse('{"a":[1,2],"b":{"c":1,"d":{}}}')), 2);
 });
@@ -138,7 +161,11 @@ test("numbers beyond 2^53 differ when their digits do", () => {
 });
 
 test("several calls are compared by what differs", () => {
-  const calls = ['{"t":"A","r":"fixed","n":{"c":1}}', '{"t":"B","r":"fixed","n":{"c":1}}', '{"t":"C","r":"dup"}'].map(parse);
+  const calls = [
+    '{"t":"A","r":"fixed","n":{"c":1}}',
+    '{"t":"B","r":"fixed","n":{"c":1}}',
+    '{"t":"C","r":"dup"}',
+  ].map(parse);
   const { same, columns, rows, usual } = compare(calls);
   assert.deepEqual(same, []);
   assert.deepEqual(columns, ["t", "r", "n.c"]);
@@ -149,7 +176,12 @@ test("several calls are compared by what differs", () => {
 
 test("the server's mistakes are put where they belong", () => {
   const placed = placeMistakes(
-    ["strategy.pause: -5 is less than the minimum of 0", "'service' is a required property", "steps.1: 'x' is not of type 'integer'", "what?"],
+    [
+      "strategy.pause: -5 is less than the minimum of 0",
+      "'service' is a required property",
+      "steps.1: 'x' is not of type 'integer'",
+      "what?",
+    ],
     ["service", "strategy.pause", "steps"],
   );
   assert.deepEqual([...placed.keys()], ["strategy.pause", "service", "steps", ""]);

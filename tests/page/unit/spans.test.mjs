@@ -230,3 +230,12 @@ test("in a loop, a model is sent its earlier iterations", () => {
   assert.deepEqual(sent.map(({ role, text }) => [role, text]),
     [["system", "You are n."], ["user", "go"], ["assistant", "hm"], ["user", "Iteration 2."]]);
 });
+
+test("a call that waits for a person is found by its own key, and by that of its approval", () => {
+  const story = new Story(llm("one")).model(10, "1/:1", ["look"]).ask(20, "u1", "1/:1.0");
+  story.view();
+  for (const key of ["1/:1.0", "1/:1.0~0", "u1"]) assert.equal(story.spans.find(key).id, "1/:1.0~0");
+  story.add(30, "approval.resolved", { id: "u1", decision: { approved: true } }).tool(40, 50, "1/:1.0").view();
+  assert.equal(story.spans.find("1/:1.0").kind, "tool");
+  assert.equal(story.spans.find("nothing"), null);
+});

@@ -10,7 +10,7 @@ import { stateOf } from "../../../gateway/web/page/session_state.js";
 import { layTree } from "../../../gateway/web/page/tree_layout.js";
 import { callsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/usage.js";
 import { jsonText, prettyText } from "../../../gateway/web/page/value_block.js";
-import { neighbour, tellBlock } from "../../../gateway/web/page/waterfall.js";
+import { neighbour, tellBlock } from "../../../gateway/web/page/bar_text.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
 
 const bar = (from, to, more = {}) => ({ id: `${from}-${to}`, kind: "tool", label: "look", from, to, word: "finished", ...more });
