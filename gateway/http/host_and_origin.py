@@ -59,10 +59,12 @@ class Origin:
 
 @attrs.frozen
 class Allowed:
-    """What the agent file allows beside what is always allowed."""
+    """What the file of a server allows beside what is always allowed."""
 
     hosts: frozenset[str]
     origins: frozenset[Origin]
+    how: str = "agent file: `server: {{{}}}`"
+    """Where a setting stands in that file, for the hints; with a place for the setting."""
 
 
 def allowed_by(server: ServerConfig) -> Allowed:
@@ -79,13 +81,14 @@ def refuse_strangers(scope: WWWScope, allowed: Allowed) -> None:
     for text in _named_hosts(scope):
         host, _ = _host_and_port(text)
         if not host or not (host in allowed.hosts or host == "localhost" or _is_address(host)):
-            raise _wrong_host(text, host)
+            raise _wrong_host(text, host, allowed)
     if not {*_values(scope, b"sec-fetch-site")} <= {"same-origin", "none"} and not _follows_link(scope):
         raise _cross_site(_NO_LINKS)
     for text in _values(scope, b"origin"):
         origin = _origin(text)
         if origin is None or not (origin in allowed.origins or origin in _own_origins(scope)):
-            raise _cross_site(_how_to_allow(f"allowed_origins: ['{text[:_SHOWN]}']") if origin else None)
+            setting = f"allowed_origins: ['{text[:_SHOWN]}']"
+            raise _cross_site(_how_to_allow(setting, allowed) if origin else None)
 
 
 def _follows_link(scope: WWWScope) -> bool:
@@ -155,10 +158,10 @@ def _own_origins(scope: WWWScope) -> Iterator[Origin]:
         yield Origin("http", name, port)
 
 
-def _wrong_host(text: str, host: str) -> RequestError:
-    hint = "Use an IP address, `localhost`, or a name that the agent file allows."
+def _wrong_host(text: str, host: str, allowed: Allowed) -> RequestError:
+    hint = "Use an IP address, `localhost`, or a name that the server's file allows."
     if host:
-        line = _how_to_allow(f"allowed_hosts: [{host[:_SHOWN]}]")
+        line = _how_to_allow(f"allowed_hosts: [{host[:_SHOWN]}]", allowed)
         hint = f"{line} A proxy may send `Host: localhost` instead."
     return RequestError(421, "wrong_host", f"{text[:_SHOWN]!r} is not a host of this agent", hint=hint)
 
@@ -167,5 +170,5 @@ def _cross_site(hint: str | None) -> RequestError:
     return RequestError(403, "cross_site", "the request comes from a page of another site", hint=hint)
 
 
-def _how_to_allow(setting: str) -> str:
-    return f"If it is yours, add to the agent file: `server: {{{setting}}}`."
+def _how_to_allow(setting: str, allowed: Allowed) -> str:
+    return f"If it is yours, add to the {allowed.how.format(setting)}."

@@ -55,7 +55,7 @@ def passed_routes() -> Iterator[Route]:
 
 
 def make_proxy(config: WebConfig, upstream: Upstream) -> Application:
-    app = ProxyApplication(__name__, allowed_by(config.server))
+    app = ProxyApplication(__name__, attrs.evolve(allowed_by(config.server), how="web file: `{}`"))
     _add_page(app, read_page())
     for method, path, view in OlderRoutes(upstream).views():
         app.add(path, f"{method} {path}", view, [method])
