@@ -1,4 +1,4 @@
-// Under the waterfall: all about the selected bar. What came from models, tools and people is shown as plain text.
+// Under the waterfall: all about the selected bar. What came from models, tools and people is plain text.
 
 import { h, icon } from "./dom.js";
 import { factsOf, KIND_NAMES, stateWord } from "./facts.js";
@@ -7,27 +7,33 @@ import { bounded, codeBlock, field, jsonText, prettyText } from "./value_block.j
 import { duration } from "./times.js";
 import { visible } from "./text.js";
 
-/** `show(bars)` shows one bar, or lists several that were drawn as one. `link(key)` is the address of a bar. */
+/** `show(bars)` shows one bar, or lists several that were drawn as one. `link(key)`: the address of a bar. */
 export function detail({ feed, spans, link, select, close, zoom, announce }) {
-  const head = h("header", { class: "detail-head" }), body = h("div", { class: "detail-body" });
+  const head = h("header", { class: "detail-head" }),
+    body = h("div", { class: "detail-body" });
   const element = h("aside", { class: "detail", "aria-label": "Details", hidden: true }, head, body);
   let shown = null;
 
   /** Shows bars again only when they changed, so that what was opened or marked stays. */
   function show(bars) {
     const [bar] = bars;
-    const look = bars.length > 1
-      ? `${bars.length} ${bar.id} ${bars.at(-1).id}`
-      : `${bar.id} ${bar.word} ${bar.live} ${bar.stream?.attempt ?? ""} ${bar.progress?.progress ?? ""}`;
+    const look =
+      bars.length > 1
+        ? `${bars.length} ${bar.id} ${bars.at(-1).id}`
+        : `${bar.id} ${bar.word} ${bar.live} ${bar.stream?.attempt ?? ""} ${bar.progress?.progress ?? ""}`;
     element.hidden = false;
     if (look === shown) return live(bar);
     const again = shown?.startsWith(`${bar.id} `);
     shown = look;
-    const inside = element.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
+    const inside =
+      element.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
     head.replaceChildren(...(bars.length > 1 ? severalHead(bars) : oneHead(bar)));
     body.replaceChildren(...(bars.length > 1 ? [stepList(bars)] : contentOf(bar)));
     if (!again) body.scrollTop = 0;
-    if (inside) [...head.querySelectorAll("button")].find((each) => each.getAttribute("aria-label") === inside)?.focus();
+    if (inside)
+      [...head.querySelectorAll("button")]
+        .find((each) => each.getAttribute("aria-label") === inside)
+        ?.focus();
   }
 
   function live(bar) {
@@ -43,11 +49,19 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
     element.hidden = true;
   }
 
-  const closer = () => h("button", { class: "btn quiet icon", type: "button", "aria-label": "Close details", onclick: close }, icon("x"));
+  const closer = () =>
+    h(
+      "button",
+      { class: "btn quiet icon", type: "button", "aria-label": "Close details", onclick: close },
+      icon("x"),
+    );
 
   function oneHead(bar) {
-    const copy = h("button", { class: "btn quiet icon", type: "button", "aria-label": "Copy link to this step", onclick: copyLink },
-      icon("link"));
+    const copy = h(
+      "button",
+      { class: "btn quiet icon", type: "button", "aria-label": "Copy link to this step", onclick: copyLink },
+      icon("link"),
+    );
     async function copyLink() {
       const address = new URL(link(bar.id), location.href).href;
       try {
@@ -62,29 +76,47 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
     }
     const [tone, word] = stateWord(bar);
     return [
-      h("h2", { class: bar.kind === "wait" ? "ellipsis" : "ellipsis mono" }, titleOf(bar)), h("span", { class: `pill ${tone}` }, word),
-      h("span", { class: "faint small ellipsis" }, `${KIND_NAMES[bar.kind]} of ${visible(bar.node)}`), h("span", { class: "grow" }), copy, closer(),
+      h("h2", { class: bar.kind === "wait" ? "ellipsis" : "ellipsis mono" }, titleOf(bar)),
+      h("span", { class: `pill ${tone}` }, word),
+      h("span", { class: "faint small ellipsis" }, `${KIND_NAMES[bar.kind]} of ${visible(bar.node)}`),
+      h("span", { class: "grow" }),
+      copy,
+      closer(),
     ];
   }
 
   function severalHead(bars) {
     const around = () => zoom(bars[0].from, Math.max(...bars.map((bar) => bar.to)));
     return [
-      h("h2", {}, `${bars.length.toLocaleString()} steps`), h("span", { class: "faint small ellipsis" }, "too close together to draw apart"),
-      h("span", { class: "grow" }), h("button", { class: "btn", type: "button", onclick: around }, "Zoom in"), closer(),
+      h("h2", {}, `${bars.length.toLocaleString()} steps`),
+      h("span", { class: "faint small ellipsis" }, "too close together to draw apart"),
+      h("span", { class: "grow" }),
+      h("button", { class: "btn", type: "button", onclick: around }, "Zoom in"),
+      closer(),
     ];
   }
 
   function stepList(bars) {
-    const list = h("ol", { class: "steps" }), more = h("button", { class: "btn quiet", type: "button", onclick: add });
+    const list = h("ol", { class: "steps" }),
+      more = h("button", { class: "btn quiet", type: "button", onclick: add });
     let next = 0;
     function add() {
       for (const bar of bars.slice(next, next + 100)) {
         const [tone, word] = stateWord(bar);
-        list.append(h("li", {}, h("button", { class: "step", type: "button", onclick: () => select(bar.id) },
-          h("span", { class: `swatch ${bar.failed ? "failed" : bar.kind}` }), h("span", { class: "mono ellipsis grow" }, titleOf(bar)),
-          h("span", { class: `small ${tone === "bad" ? "is-bad" : "faint"}` }, word),
-          h("span", { class: "small faint num" }, duration((bar.to - bar.from) / 1000)))));
+        list.append(
+          h(
+            "li",
+            {},
+            h(
+              "button",
+              { class: "step", type: "button", onclick: () => select(bar.id) },
+              h("span", { class: `swatch ${bar.failed ? "failed" : bar.kind}` }),
+              h("span", { class: "mono ellipsis grow" }, titleOf(bar)),
+              h("span", { class: `small ${tone === "bad" ? "is-bad" : "faint"}` }, word),
+              h("span", { class: "small faint num" }, duration((bar.to - bar.from) / 1000)),
+            ),
+          ),
+        );
       }
       next += 100;
       more.hidden = next >= bars.length;
@@ -95,65 +127,139 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
   }
 
   function contentOf(bar) {
-    const facts = h("dl", { class: "facts" }, factsOf(bar).map(([name, value, mark]) => h("div", {},
-      h("dt", {}, name), h("dd", mark ? { [mark]: true } : {}, value))));
+    const facts = h(
+      "dl",
+      { class: "facts" },
+      factsOf(bar).map(([name, value, mark]) =>
+        h("div", {}, h("dt", {}, name), h("dd", mark ? { [mark]: true } : {}, value)),
+      ),
+    );
     const kinds = { model: modelContent, tool: toolContent, wait: waitContent };
     return [facts, ...kinds[bar.kind](bar)];
   }
 
   function modelContent(bar) {
-    const parts = [], reply = bar.frame?.body;
+    const parts = [],
+      reply = bar.frame?.body;
     for (const hop of bar.hops ?? []) {
       const status = hop.status ? ` (status ${hop.status})` : "";
-      parts.push(h("p", { class: "said bad" }, h("b", {}, visible(hop.model)), ` failed${status}: ${visible(hop.message)}`));
+      parts.push(
+        h(
+          "p",
+          { class: "said bad" },
+          h("b", {}, visible(hop.model)),
+          ` failed${status}: ${visible(hop.message)}`,
+        ),
+      );
     }
-    if (reply?.error && !bar.hops?.length) parts.push(h("p", { class: "said bad" }, visible(reply.error.message)));
-    if (bar.stream) parts.push(field("Reply so far", h("pre", { class: "code wrap", "data-stream": true }, visible(bar.stream.text))));
+    if (reply?.error && !bar.hops?.length)
+      parts.push(h("p", { class: "said bad" }, visible(reply.error.message)));
+    if (bar.stream)
+      parts.push(
+        field(
+          "Reply so far",
+          h("pre", { class: "code wrap", "data-stream": true }, visible(bar.stream.text)),
+        ),
+      );
     if (reply?.text) parts.push(field("Reply", bounded(visible(reply.text), true)));
-    const calls = (reply?.tool_calls ?? []).map((call, index) => h("div", { class: "stack" },
-      h("button", { class: "step", type: "button", onclick: () => select(`${bar.key}.${index}`) },
-        icon("tool"), h("span", { class: "mono" }, visible(call.name)), h("span", { class: "grow" }), h("span", { class: "small faint" }, "show the call")),
-      codeBlock(call.arguments)));
-    if (calls.length) parts.push(field(calls.length === 1 ? "Tool call" : `${calls.length} tool calls`, calls));
+    const calls = (reply?.tool_calls ?? []).map((call, index) =>
+      h(
+        "div",
+        { class: "stack" },
+        h(
+          "button",
+          { class: "step", type: "button", onclick: () => select(`${bar.key}.${index}`) },
+          icon("tool"),
+          h("span", { class: "mono" }, visible(call.name)),
+          h("span", { class: "grow" }),
+          h("span", { class: "small faint" }, "show the call"),
+        ),
+        codeBlock(call.arguments),
+      ),
+    );
+    if (calls.length)
+      parts.push(field(calls.length === 1 ? "Tool call" : `${calls.length} tool calls`, calls));
     parts.push(sent(bar));
     return parts;
   }
 
   /** Rebuilt only when it is opened: of a long conversation it is a lot. */
   function sent(bar) {
-    const made = h("details", { class: "sent" }, h("summary", {}, icon("chev", "chev"), "What the model was sent"));
+    const made = h(
+      "details",
+      { class: "sent" },
+      h("summary", {}, icon("chev", "chev"), "What the model was sent"),
+    );
     made.addEventListener("toggle", () => {
       if (!made.open || made.children.length > 1) return;
       const messages = sentMessages(feed.events, bar, spans.turns);
       made.append(
-        h("p", { class: "small muted" }, "Rebuilt from the events. The descriptions of tools, the values of variables in the " +
-          "prompt, and what was shortened to fit the model are not recorded."),
-        h("ol", { class: "messages" }, messages.map(messageItem)));
+        h(
+          "p",
+          { class: "small muted" },
+          "Rebuilt from the events. The descriptions of tools, the values of variables in the " +
+            "prompt, and what was shortened to fit the model are not recorded.",
+        ),
+        h("ol", { class: "messages" }, messages.map(messageItem)),
+      );
     });
     return made;
   }
 
   function messageItem({ role, text, name, calls }) {
-    return h("li", {}, h("span", { class: "label" }, name ? `${role}, ${visible(name)}` : role),
-      h("div", { class: "stack" }, text && bounded(visible(text), true),
-        (calls ?? []).map((call) => bounded(visible(`${call.name}(${jsonText(call.arguments)})`), true))));
+    return h(
+      "li",
+      {},
+      h("span", { class: "label" }, name ? `${role}, ${visible(name)}` : role),
+      h(
+        "div",
+        { class: "stack" },
+        text && bounded(visible(text), true),
+        (calls ?? []).map((call) => bounded(visible(`${call.name}(${jsonText(call.arguments)})`), true)),
+      ),
+    );
   }
 
   function toolContent(bar) {
-    const { started, ended } = bar, result = ended?.body.result, parts = [];
+    const { started, ended } = bar,
+      result = ended?.body.result,
+      parts = [];
     if (bar.progress) {
       const { progress, total, message } = bar.progress;
-      parts.push(h("p", { class: "small muted" }, `Progress: ${progress}${total ? ` of ${total}` : ""}${message ? `, ${visible(message)}` : ""}`));
+      parts.push(
+        h(
+          "p",
+          { class: "small muted" },
+          `Progress: ${progress}${total ? ` of ${total}` : ""}${message ? `, ${visible(message)}` : ""}`,
+        ),
+      );
     }
-    if (ended?.body.reason) parts.push(h("p", { class: "said bad" }, `Nobody knows what came of it: ${visible(ended.body.reason)}`));
-    const asked = feed.events.filter(({ type, body }) => type === "approval.requested" && body.key === bar.key);
+    if (ended?.body.reason)
+      parts.push(
+        h("p", { class: "said bad" }, `Nobody knows what came of it: ${visible(ended.body.reason)}`),
+      );
+    const asked = feed.events.filter(
+      ({ type, body }) => type === "approval.requested" && body.key === bar.key,
+    );
     for (const { body } of asked) parts.push(approvalLink(body.id, "A person was asked about this call."));
     const given = started ? started.body.arguments : bar.call?.arguments;
     const text = ended?.body.content ?? (result ? resultText(result) : null);
-    parts.push(h("div", { class: "two" },
-      given === undefined ? null : field("Arguments", codeBlock(given)),
-      text === null ? field("Result", h("p", { class: "small muted" }, bar.live ? "Not there yet." : "None is on record."))
-        : field(bar.failed ? "Result, an error" : "Result", typeof text === "string" ? bounded(visible(prettyText(text)), true) : codeBlock(text))));
+    parts.push(
+      h(
+        "div",
+        { class: "two" },
+        given === undefined ? null : field("Arguments", codeBlock(given)),
+        text === null
+          ? field(
+              "Result",
+              h("p", { class: "small muted" }, bar.live ? "Not there yet." : "None is on record."),
+            )
+          : field(
+              bar.failed ? "Result, an error" : "Result",
+              typeof text === "string" ? bounded(visible(prettyText(text)), true) : codeBlock(text),
+            ),
+      ),
+    );
     return parts;
   }
 
@@ -161,25 +267,41 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
     const { asked, answered, auth } = bar;
     if (auth) {
       const { server, status, challenge } = auth.body;
-      return [h("p", {}, `The server ${visible(server)} wants a bearer token${status ? ` (it answered ${status})` : ""}.`),
-        challenge && field("Challenge", bounded(visible(challenge), true))].filter(Boolean);
+      return [
+        h(
+          "p",
+          {},
+          `The server ${visible(server)} wants a bearer token${status ? ` (it answered ${status})` : ""}.`,
+        ),
+        challenge && field("Challenge", bounded(visible(challenge), true)),
+      ].filter(Boolean);
     }
-    const { body } = asked, decision = answered?.body.decision ?? {};
-    const parts = [field("Question", bounded(visible(body.message ?? body.description ?? ""), true)), approvalLink(body.id,
-      bar.live ? "It waits for a decision." : "")];
+    const { body } = asked,
+      decision = answered?.body.decision ?? {};
+    const parts = [
+      field("Question", bounded(visible(body.message ?? body.description ?? ""), true)),
+      approvalLink(body.id, bar.live ? "It waits for a decision." : ""),
+    ];
     if (decision.reason) parts.push(field("Reason", bounded(visible(decision.reason), true)));
-    if (answered?.body.reason) parts.push(field("Why it was withdrawn", bounded(visible(answered.body.reason), true)));
+    if (answered?.body.reason)
+      parts.push(field("Why it was withdrawn", bounded(visible(answered.body.reason), true)));
     const values = [];
     if (Object.keys(body.tool_args ?? {}).length) values.push(field("Arguments", codeBlock(body.tool_args)));
     const given = decision.arguments ?? decision.content;
     if (given) values.push(field(decision.arguments ? "Approved with" : "Answer", codeBlock(given)));
-    if (decision.result) values.push(field("Result, as a person told it", bounded(visible(decision.result), true)));
+    if (decision.result)
+      values.push(field("Result, as a person told it", bounded(visible(decision.result), true)));
     if (values.length) parts.push(h("div", { class: "two" }, values));
     return parts;
   }
 
-  const approvalLink = (id, text) => h("p", { class: "row wrap small" }, text,
-    h("a", { href: `#/approvals/${encodeURIComponent(id)}` }, "Open the approval"));
+  const approvalLink = (id, text) =>
+    h(
+      "p",
+      { class: "row wrap small" },
+      text,
+      h("a", { href: `#/approvals/${encodeURIComponent(id)}` }, "Open the approval"),
+    );
 
   return { element, show, hide };
 }

@@ -9,12 +9,17 @@ export const KIND_NAMES = { model: "Model call", tool: "Tool call", wait: "Wait"
 export function stateWord(bar) {
   if (bar.failed) return ["bad", bar.word];
   if (bar.live) return [bar.kind === "wait" ? "wait" : "live", bar.word];
-  return [["finished", "approved", "answered", "approved with changes"].includes(bar.word) ? "good" : "", bar.word];
+  return [
+    ["finished", "approved", "answered", "approved with changes"].includes(bar.word) ? "good" : "",
+    bar.word,
+  ];
 }
 
 /** Rows `[name, value]` of a bar; a third member marks the value that grows while the bar does. */
 export function factsOf(bar) {
-  const rows = [], add = (name, value, mark) => value !== undefined && value !== null && value !== "" && rows.push([name, value, mark]);
+  const rows = [],
+    add = (name, value, mark) =>
+      value !== undefined && value !== null && value !== "" && rows.push([name, value, mark]);
   const took = bar.live ? "So far" : bar.kind === "wait" ? "Waited" : "Took";
   if (bar.kind === "model") modelFacts(bar, add);
   if (bar.kind === "tool") add("Server", bar.server && visible(bar.server));
@@ -58,6 +63,8 @@ function waitFacts({ asked, answered, live, word }, add) {
 
 /** The time of day with milliseconds, in the reader's zone. */
 function clock(ms) {
-  const date = new Date(ms), two = (value, digits = 2) => String(value).padStart(digits, "0");
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${two(date.getMilliseconds(), 3)}`;
+  const date = new Date(ms),
+    two = (value, digits = 2) => String(value).padStart(digits, "0");
+  const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map((each) => two(each)).join(":");
+  return `${time}.${two(date.getMilliseconds(), 3)}`;
 }

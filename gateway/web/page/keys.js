@@ -1,14 +1,19 @@
-// Keys of events, taken apart: `1/.0.2@3.1!2:4.0` is the first tool call of the fourth reply of a node in turn 1.
+// Keys of events, taken apart: `1/.0.2@3.1!2:4.0` is the first tool call of a node's fourth reply in turn 1.
 
-/** `execution`: the key of the node's execution; `path`: its place in the tree ("0.2.1"); `call` and `index`: numbers
- * of the model call and of its tool call, or null; `attempt`: whether a whole attempt of the node failed here. */
+/** `execution`: the key of the node's execution; `path`: its place in the tree ("0.2.1"); `call` and `index`:
+ * numbers of the model call and of its tool call, or null; `attempt`: whether an attempt of the node failed. */
 export function parseKey(key) {
   const plain = key.replace(/~.*$/, "");
-  const [, turn, execution, mark, call, index] = /^(\d+)(\/[^:>]*?)([>!]?)(?::(\d+)(?:\.(\d+))?)?$/.exec(plain) ?? [];
+  const [, turn, execution, mark, call, index] =
+    /^(\d+)(\/[^:>]*?)([>!]?)(?::(\d+)(?:\.(\d+))?)?$/.exec(plain) ?? [];
   if (turn === undefined) return null;
   return {
-    turn: Number(turn), execution: turn + execution, path: pathOf(execution), attempt: mark === "!",
-    call: call === undefined ? null : Number(call), index: index === undefined ? null : Number(index),
+    turn: Number(turn),
+    execution: turn + execution,
+    path: pathOf(execution),
+    attempt: mark === "!",
+    call: call === undefined ? null : Number(call),
+    index: index === undefined ? null : Number(index),
   };
 }
 

@@ -1,7 +1,12 @@
 // The nodes of an agent's tree, in order, and the word for how far each is.
 
 export const WORDS = {
-  done: "done", working: "working", waits: "waits for a person", idle: "not yet", skipped: "not chosen", failed: "failed",
+  done: "done",
+  working: "working",
+  waits: "waits for a person",
+  idle: "not yet",
+  skipped: "not chosen",
+  failed: "failed",
   stopped: "stopped",
 };
 
@@ -10,11 +15,24 @@ export function lanesOf(tree) {
   const lanes = [];
   const visit = (spec, parent, path, depth) => {
     const lane = {
-      spec, parent, path, depth, name: String(spec.name ?? spec.type), type: spec.type, kids: [], bars: [], open: new Set(),
-      group: Boolean(spec.agents?.length), touched: false, active: false, end: null,
+      spec,
+      parent,
+      path,
+      depth,
+      name: String(spec.name ?? spec.type),
+      type: spec.type,
+      kids: [],
+      bars: [],
+      open: new Set(),
+      group: Boolean(spec.agents?.length),
+      touched: false,
+      active: false,
+      end: null,
     };
     lanes.push(lane);
-    lane.kids = (spec.agents ?? []).map((kid, index) => visit(kid, lane, path ? `${path}.${index}` : `${index}`, depth + 1));
+    lane.kids = (spec.agents ?? []).map((kid, index) =>
+      visit(kid, lane, path ? `${path}.${index}` : `${index}`, depth + 1),
+    );
     return lane;
   };
   visit(tree, null, "", 0);
@@ -28,7 +46,9 @@ export function stateOf(lane, { live, paused, chosen, turn }) {
     const asked = [...lane.open].find((bar) => bar.kind === "wait");
     const working = [...lane.open].some((bar) => bar.kind !== "wait");
     if (asked && !working) return as("waits", asked.word);
-    return paused && !working ? as("waits", turn.state === "auth" ? "waits for a token" : WORDS.waits) : as("working");
+    return paused && !working
+      ? as("waits", turn.state === "auth" ? "waits for a token" : WORDS.waits)
+      : as("working");
   }
   if (skips(lane, chosen)) return as("skipped");
   if (!lane.parent && !live) return rootState(turn, as);
@@ -49,7 +69,8 @@ function rootState(turn, as) {
 function skips(lane, chosen) {
   for (let each = lane; each.parent; each = each.parent) {
     const { parent } = each;
-    if (parent.type === "router" && chosen.has(parent.path) && parent.kids[chosen.get(parent.path)] !== each) return !lane.end;
+    if (parent.type === "router" && chosen.has(parent.path) && parent.kids[chosen.get(parent.path)] !== each)
+      return !lane.end;
   }
   return false;
 }

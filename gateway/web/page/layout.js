@@ -1,19 +1,23 @@
-// Where the bars of the waterfall stand: times to pixels, with long waits folded, and narrow bars merged. Pure.
+// Where the bars of the waterfall stand: times to pixels, long waits folded, narrow bars merged. Pure.
 
-export const ROW = 18, PAD = 10, AXIS = 28, BAR = 15;
+export const ROW = 18,
+  PAD = 10,
+  AXIS = 28,
+  BAR = 15;
 const FOLD = 76; // pixels of a folded wait
 const NARROW = 2; // pixels below which bars that touch become one
 const LEAST = 3; // pixels of any bar
 const WIDEST = 6; // times narrow: what bars that became one may measure together
 
-/** `x(t)` for times between `from` and `to`. With `fold`, pauses that are long beside the work get a fixed width. */
+/** `x(t)` for times between `from` and `to`. With `fold`, pauses long beside the work get a fixed width. */
 export function scaleOf({ from, to, pauses, fold, left, width }) {
   const long = fold ? longOnes(pauses, from, to) : [];
   const paused = long.reduce((sum, { from, to }) => sum + to - from, 0);
   const foldWidth = long.length ? Math.min(FOLD, (width * 0.45) / long.length) : 0;
   const work = Math.max(to - from - paused, 1);
   const perMs = (width - long.length * foldWidth) / work;
-  let x = left, at = from;
+  let x = left,
+    at = from;
   const folds = long.map((pause) => {
     const a = x + (pause.from - at) * perMs;
     [x, at] = [a + foldWidth, pause.to];
@@ -28,7 +32,15 @@ export function scaleOf({ from, to, pauses, fold, left, width }) {
     }
     return px + (t - start) * perMs;
   };
-  return { x: folds.length ? place : (t) => left + (t - from) * perMs, folds, perMs, from, to, left, right: left + width };
+  return {
+    x: folds.length ? place : (t) => left + (t - from) * perMs,
+    folds,
+    perMs,
+    from,
+    to,
+    left,
+    right: left + width,
+  };
 }
 
 function longOnes(pauses, from, to) {
@@ -40,16 +52,23 @@ function longOnes(pauses, from, to) {
   return inside.filter((pause) => pause.to - pause.from > Math.max(200, work * 0.15));
 }
 
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5,
-  864e5, 1728e5, 6048e5];
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5,
+  216e5, 864e5, 1728e5, 6048e5,
+];
 
 /** Ticks at round times since `zero`, none of them in a fold or close to another, or to `now`. */
 export function ticksOf(scale, zero, now = false, apart = 52) {
   const step = STEPS.find((each) => each * scale.perMs >= apart) ?? STEPS.at(-1);
   const ticks = [];
   let last = -Infinity;
-  for (let t = Math.ceil((scale.from - zero) / step) * step; zero + t <= scale.to && ticks.length < 200; t += step) {
-    const at = zero + t, fold = scale.folds.find((each) => at > each.from && at < each.to);
+  for (
+    let t = Math.ceil((scale.from - zero) / step) * step;
+    zero + t <= scale.to && ticks.length < 200;
+    t += step
+  ) {
+    const at = zero + t,
+      fold = scale.folds.find((each) => at > each.from && at < each.to);
     if (fold) {
       t = Math.floor((fold.to - zero) / step) * step;
       continue;
@@ -64,7 +83,8 @@ export function ticksOf(scale, zero, now = false, apart = 52) {
 }
 
 export function tickText(ms, step) {
-  const seconds = ms / 1000, two = (value) => String(Math.floor(value)).padStart(2, "0");
+  const seconds = ms / 1000,
+    two = (value) => String(Math.floor(value)).padStart(2, "0");
   if (step < 1000) return ms === 0 ? "0 s" : `${seconds.toFixed(step < 10 ? 3 : step < 100 ? 2 : 1)} s`;
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
@@ -77,7 +97,8 @@ export function stack(lanes) {
   return lanes.map((lane) => {
     const rows = [];
     const bars = lane.bars.every((bar, index) => !index || bar.from >= lane.bars[index - 1].from)
-      ? lane.bars : [...lane.bars].sort((a, b) => a.from - b.from);
+      ? lane.bars
+      : [...lane.bars].sort((a, b) => a.from - b.from);
     for (const bar of bars) {
       let row = rows.find((each) => each.end <= bar.from);
       if (!row && rows.length >= 12) row = rows.at(-1); // more at once are told by merging
@@ -92,11 +113,13 @@ export function stack(lanes) {
   });
 }
 
-/** What to draw of `placed` lanes: blocks of one bar, or of several that are too narrow and close to be told apart.
- * At most `most` of them: where there would be more, wider ones are merged, too. */
+/** What to draw of `placed` lanes: blocks of one bar, or of several that are too narrow and close to be told
+ * apart. At most `most` of them: where there would be more, wider ones are merged, too. */
 export function blocksOf(placed, scale, most = 1500) {
   for (let narrow = NARROW; ; narrow *= 2) {
-    const blocks = placed.flatMap((each) => each.rows.flatMap((bars, row) => rowBlocks(each, bars, row, scale, narrow)));
+    const blocks = placed.flatMap((each) =>
+      each.rows.flatMap((bars, row) => rowBlocks(each, bars, row, scale, narrow)),
+    );
     if (blocks.length <= most || narrow > 512) return blocks;
   }
 }
@@ -104,9 +127,11 @@ export function blocksOf(placed, scale, most = 1500) {
 function rowBlocks(placed, bars, row, scale, narrow) {
   const blocks = [];
   for (const bar of bars) {
-    const a = Math.max(scale.x(bar.from), scale.left), end = Math.min(scale.x(bar.to), scale.right);
+    const a = Math.max(scale.x(bar.from), scale.left),
+      end = Math.min(scale.x(bar.to), scale.right);
     if (bar.to < scale.from || bar.from > scale.to || end < a) continue;
-    const before = blocks.at(-1), small = end - a < narrow;
+    const before = blocks.at(-1),
+      small = end - a < narrow;
     if (before?.small && small && a - before.z < narrow / 2 && end - before.a <= narrow * WIDEST) {
       before.bars.push(bar);
       before.z = Math.max(before.z, end, before.a + LEAST);
@@ -114,7 +139,15 @@ function rowBlocks(placed, bars, row, scale, narrow) {
       continue;
     }
     const from = before && a < before.z ? Math.min(before.z, Math.max(a, end - LEAST)) : a;
-    blocks.push({ placed, row, bars: [bar], a: from, z: Math.max(end, from + LEAST), small, failed: Boolean(bar.failed) });
+    blocks.push({
+      placed,
+      row,
+      bars: [bar],
+      a: from,
+      z: Math.max(end, from + LEAST),
+      small,
+      failed: Boolean(bar.failed),
+    });
   }
   return blocks;
 }

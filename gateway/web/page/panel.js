@@ -2,6 +2,7 @@
 
 import { detail } from "./detail.js";
 import { h } from "./dom.js";
+import { parseKey } from "./keys.js";
 import { rawEvents } from "./raw_events.js";
 import { sessionState } from "./session_state.js";
 import { Spans } from "./spans.js";
@@ -15,56 +16,130 @@ const TICK = 500; // milliseconds between redraws while something is under way
 /** `{element, update(), select(key), close()}`. `key`: of an event, of a bar, or the id of an approval. */
 export function panel(feed, context = {}) {
   const spans = new Spans();
-  let taken = 0, asked = 0, tab = "timeline", which = null, fold = true, range = null, marked = null, closed = false;
-  let selected = null, several = null, wanted = null; // a key that is to be selected once its event is there
+  let taken = 0,
+    asked = 0,
+    tab = "timeline",
+    which = null,
+    fold = true,
+    range = null,
+    marked = null,
+    closed = false;
+  let selected = null,
+    several = null,
+    wanted = null; // a key that is to be selected once its event is there
 
   const fall = waterfall({ select: (bars) => (bars.length > 1 ? choose(null, bars) : choose(bars[0].id)) });
   const diagram = tree({ choose: mark });
   const about = detail({
-    feed, spans, link: (key) => `#/conversations/${encodeURIComponent(feed.id)}?at=${encodeURIComponent(key)}`,
-    select: choose, close: () => choose(null), zoom, announce: context.announce ?? (() => {}),
+    feed,
+    spans,
+    link: (key) => `#/conversations/${encodeURIComponent(feed.id)}?at=${encodeURIComponent(key)}`,
+    select: choose,
+    close: () => choose(null),
+    zoom,
+    announce: context.announce ?? (() => {}),
   });
   const views = { events: rawEvents(feed), state: sessionState(), usage: usage() };
 
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "About this conversation" });
   const counts = { events: h("span", { class: "count" }), state: h("span", { class: "count" }) };
-  for (const [name, text] of [["timeline", "Timeline"], ["events", "Events"], ["state", "State"], ["usage", "Usage"]]) {
-    tabs.append(h("button", {
-      role: "tab", type: "button", id: `tab-${name}`, "aria-controls": `pane-${name}`, onclick: () => open(name),
-    }, text, counts[name]));
+  for (const [name, text] of [
+    ["timeline", "Timeline"],
+    ["events", "Events"],
+    ["state", "State"],
+    ["usage", "Usage"],
+  ]) {
+    tabs.append(
+      h(
+        "button",
+        {
+          role: "tab",
+          type: "button",
+          id: `tab-${name}`,
+          "aria-controls": `pane-${name}`,
+          onclick: () => open(name),
+        },
+        text,
+        counts[name],
+      ),
+    );
   }
   tabs.addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
-    const all = [...tabs.children], at = all.indexOf(document.activeElement);
+    const all = [...tabs.children],
+      at = all.indexOf(document.activeElement);
     const next = all[(at + by + all.length) % all.length];
     next.focus();
     next.click();
   });
 
-  const axisButtons = [["Work", true, "Long waits are folded"], ["Clock", false, "All times to scale"]].map(([text, folds, title]) =>
-    h("button", { type: "button", title, "aria-pressed": String(folds === fold), onclick: () => setFold(folds) }, text));
-  const turns = h("select", { class: "field", "aria-label": "Turn", hidden: true, onchange: () => {
-    which = turns.value === "all" ? "all" : turns.value === "" ? null : Number(turns.value);
-    setRange(null);
-  } });
+  const axisButtons = [
+    ["Work", true, "Long waits are folded"],
+    ["Clock", false, "All times to scale"],
+  ].map(([text, folds, title]) =>
+    h(
+      "button",
+      { type: "button", title, "aria-pressed": String(folds === fold), onclick: () => setFold(folds) },
+      text,
+    ),
+  );
+  const turns = h("select", {
+    class: "field",
+    "aria-label": "Turn",
+    hidden: true,
+    onchange: () => {
+      which = turns.value === "all" ? "all" : turns.value === "" ? null : Number(turns.value);
+      setRange(null);
+    },
+  });
   const axis = h("div", { class: "seg", role: "group", "aria-label": "Time axis" }, axisButtons);
-  const whole = h("button", { class: "btn", type: "button", hidden: true, onclick: () => setRange(null) }, "Show all");
-  const legend = h("div", { class: "legend", "aria-hidden": "true" },
-    [["model", "model"], ["tool", "tool"], ["wait", "waits for a person"], ["failed", "failed"]].map(([style, text]) =>
-      h("span", {}, h("i", { class: `swatch ${style}` }), text)));
-  const empty = h("div", { class: "empty" }, h("h2", {}, "Nothing has run yet"),
-    h("p", {}, "What the agent does appears here while it does it."));
+  const whole = h(
+    "button",
+    { class: "btn", type: "button", hidden: true, onclick: () => setRange(null) },
+    "Show all",
+  );
+  const legend = h(
+    "div",
+    { class: "legend", "aria-hidden": "true" },
+    [
+      ["model", "model"],
+      ["tool", "tool"],
+      ["wait", "waits for a person"],
+      ["failed", "failed"],
+    ].map(([style, text]) => h("span", {}, h("i", { class: `swatch ${style}` }), text)),
+  );
+  const empty = h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, "Nothing has run yet"),
+    h("p", {}, "What the agent does appears here while it does it."),
+  );
   const panes = {
-    timeline: h("div", { class: "pane-timeline" }, diagram.element, fall.element, empty, legend, about.element),
-    events: views.events.element, state: views.state.element, usage: views.usage.element,
+    timeline: h(
+      "div",
+      { class: "pane-timeline" },
+      diagram.element,
+      fall.element,
+      empty,
+      legend,
+      about.element,
+    ),
+    events: views.events.element,
+    state: views.state.element,
+    usage: views.usage.element,
   };
   for (const [name, pane] of Object.entries(panes)) {
-    Object.entries({ role: "tabpanel", id: `pane-${name}`, "aria-labelledby": `tab-${name}` })
-      .forEach(([key, value]) => pane.setAttribute(key, value));
+    Object.entries({ role: "tabpanel", id: `pane-${name}`, "aria-labelledby": `tab-${name}` }).forEach(
+      ([key, value]) => pane.setAttribute(key, value),
+    );
   }
-  const element = h("section", { class: "panel", "aria-label": "Timeline" },
-    h("div", { class: "panel-bar" }, tabs, h("span", { class: "grow" }), whole, turns, axis), Object.values(panes));
+  const element = h(
+    "section",
+    { class: "panel", "aria-label": "Timeline" },
+    h("div", { class: "panel-bar" }, tabs, h("span", { class: "grow" }), whole, turns, axis),
+    Object.values(panes),
+  );
 
   function open(name) {
     tab = name;
@@ -80,7 +155,9 @@ export function panel(feed, context = {}) {
 
   function setFold(folds) {
     fold = folds;
-    axisButtons.forEach((button, index) => button.setAttribute("aria-pressed", String((index === 0) === folds)));
+    axisButtons.forEach((button, index) =>
+      button.setAttribute("aria-pressed", String((index === 0) === folds)),
+    );
     draw();
   }
 
@@ -95,10 +172,12 @@ export function panel(feed, context = {}) {
     setRange({ from: from - around, to: to + around });
   }
 
-  function mark(path) {
-    marked = marked === path ? null : path;
+  const mark = (path) => toNode(marked === path ? null : path);
+
+  function toNode(path) {
+    [marked, wanted] = [path, null];
     draw();
-    if (marked !== null) fall.toLane(marked);
+    if (path !== null) fall.toLane(path);
   }
 
   function choose(id, bars = null) {
@@ -113,9 +192,11 @@ export function panel(feed, context = {}) {
   /** Select what has this key, once its event is there. */
   function select(key) {
     if (!key) return choose(null);
-    const bar = spans.find(key);
+    const bar = spans.find(key),
+      place = parseKey(key);
     if (!bar) {
       wanted = key;
+      if (place?.call === null && spans.turns.at(-1)?.byPath.has(place.path)) toNode(place.path);
       return;
     }
     open("timeline");
@@ -151,9 +232,17 @@ export function panel(feed, context = {}) {
     if (turns.options.length === spans.turns.length + 1 || turns.hidden) return;
     const latest = spans.latest.number;
     turns.replaceChildren(
-      ...[...spans.turns].reverse().map(({ number, message }) => h("option", { value: number === latest ? "" : number },
-        `Turn ${number}: ${shorten(visible(message).replace(/\s+/g, " "), 28)}`)),
-      h("option", { value: "all" }, "All turns"));
+      ...[...spans.turns]
+        .reverse()
+        .map(({ number, message }) =>
+          h(
+            "option",
+            { value: number === latest ? "" : number },
+            `Turn ${number}: ${shorten(visible(message).replace(/\s+/g, " "), 28)}`,
+          ),
+        ),
+      h("option", { value: "all" }, "All turns"),
+    );
     turns.value = which === null || which === latest ? "" : String(which);
   }
 
@@ -166,7 +255,11 @@ export function panel(feed, context = {}) {
     if (none) return;
     diagram.draw(view, marked);
     fall.draw({ view, fold, range, selected, marked });
-    const bars = several ?? (selected === null ? [] : view.lanes.flatMap((lane) => lane.bars.filter((bar) => bar.id === selected)));
+    const bars =
+      several ??
+      (selected === null
+        ? []
+        : view.lanes.flatMap((lane) => lane.bars.filter((bar) => bar.id === selected)));
     if (bars.length) about.show(bars);
   }
 

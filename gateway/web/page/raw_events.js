@@ -1,4 +1,5 @@
-// All events as they are stored: a list of which only what is in view is in the page, a filter by type, and a download.
+// All events as they are stored: a list of which only what is in view is in the page, a filter by type,
+// and a download.
 
 import { h, icon } from "./dom.js";
 import { stringify } from "./exact_json.js";
@@ -10,13 +11,30 @@ const ROW = 28; // pixels; the same in timeline.css
 const MARGIN = 12; // rows drawn above and below
 
 export function rawEvents(feed) {
-  const filter = h("select", { "aria-label": "Type of event", class: "field" }), tally = h("span", { class: "small muted", role: "status" });
-  const save = h("button", { class: "btn", type: "button", onclick: () => download(feed) }, icon("down"), "Download");
-  const rows = h("div", { class: "event-rows", role: "list" }), list = h("div", { class: "event-list", tabindex: 0, "aria-label": "Events" }, rows);
+  const filter = h("select", { "aria-label": "Type of event", class: "field" }),
+    tally = h("span", { class: "small muted", role: "status" });
+  const save = h(
+    "button",
+    { class: "btn", type: "button", onclick: () => download(feed) },
+    icon("down"),
+    "Download",
+  );
+  const rows = h("div", { class: "event-rows", role: "list" }),
+    list = h("div", { class: "event-list", tabindex: 0, "aria-label": "Events" }, rows);
   const shown = h("div", { class: "event-shown", hidden: true });
-  const element = h("div", { class: "events" }, h("div", { class: "row events-bar" }, filter, tally, h("span", { class: "grow" }), save), list, shown);
+  const element = h(
+    "div",
+    { class: "events" },
+    h("div", { class: "row events-bar" }, filter, tally, h("span", { class: "grow" }), save),
+    list,
+    shown,
+  );
   const types = new Map();
-  let counted = 0, found = [], foundIn = 0, chosen = null, end = true;
+  let counted = 0,
+    found = [],
+    foundIn = 0,
+    chosen = null,
+    end = true;
 
   function draw() {
     for (; counted < feed.events.length; counted += 1) {
@@ -27,7 +45,9 @@ export function rawEvents(feed) {
     for (; foundIn < feed.events.length; foundIn += 1) {
       if (!filter.value || feed.events[foundIn].type === filter.value) found.push(feed.events[foundIn]);
     }
-    tally.textContent = filter.value ? `${found.length.toLocaleString()} of ${counted.toLocaleString()} events` : `${counted.toLocaleString()} events`;
+    tally.textContent = filter.value
+      ? `${found.length.toLocaleString()} of ${counted.toLocaleString()} events`
+      : `${counted.toLocaleString()} events`;
     rows.style.height = `${found.length * ROW}px`;
     if (end) list.scrollTop = list.scrollHeight;
     drawRows();
@@ -38,7 +58,8 @@ export function rawEvents(feed) {
     names.forEach((name, index) => {
       const text = name ? `${name} (${types.get(name).toLocaleString()})` : "All types";
       let option = filter.options[index];
-      if (option?.value !== name) filter.insertBefore((option = h("option", { value: name })), filter.options[index] ?? null);
+      if (option?.value !== name)
+        filter.insertBefore((option = h("option", { value: name })), filter.options[index] ?? null);
       if (option.textContent !== text) option.textContent = text;
     });
   }
@@ -48,32 +69,60 @@ export function rawEvents(feed) {
     const last = Math.min(found.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + MARGIN);
     const focused = document.activeElement?.dataset?.seq;
     const had = new Map([...rows.children].map((each) => [each.firstChild.dataset.seq, each]));
-    rows.replaceChildren(...found.slice(first, last).map((frame, index) => {
-      const row = had.get(String(frame.seq)) ?? rowOf(frame);
-      row.style.top = `${(first + index) * ROW}px`;
-      row.setAttribute("aria-posinset", first + index + 1);
-      row.setAttribute("aria-setsize", found.length);
-      row.firstChild.setAttribute("aria-expanded", String(chosen === frame.seq));
-      return row;
-    }));
-    if (focused && rows.contains(document.activeElement) === false) rows.querySelector(`[data-seq="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    rows.replaceChildren(
+      ...found.slice(first, last).map((frame, index) => {
+        const row = had.get(String(frame.seq)) ?? rowOf(frame);
+        row.style.top = `${(first + index) * ROW}px`;
+        row.setAttribute("aria-posinset", first + index + 1);
+        row.setAttribute("aria-setsize", found.length);
+        row.firstChild.setAttribute("aria-expanded", String(chosen === frame.seq));
+        return row;
+      }),
+    );
+    if (focused && rows.contains(document.activeElement) === false)
+      rows.querySelector(`[data-seq="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   function rowOf(frame) {
-    const text = shorten(stringify(Object.keys(frame.body ?? {}).length > 12 ? shortBody(frame.body) : frame.body ?? {}).slice(0, 400), 220);
-    return h("div", { role: "listitem", class: "event-row" },
-      h("button", { type: "button", class: "event", "data-seq": String(frame.seq), "aria-expanded": "false", onclick: () => choose(frame) },
-        h("span", { class: "num faint" }, String(frame.seq)), timeElement(frame.at),
-        h("span", { class: `mono ellipsis ${toneOf(frame)}` }, frame.type), h("span", { class: "mono faint ellipsis" }, visible(text))));
+    const text = shorten(
+      stringify(
+        Object.keys(frame.body ?? {}).length > 12 ? shortBody(frame.body) : (frame.body ?? {}),
+      ).slice(0, 400),
+      220,
+    );
+    return h(
+      "div",
+      { role: "listitem", class: "event-row" },
+      h(
+        "button",
+        {
+          type: "button",
+          class: "event",
+          "data-seq": String(frame.seq),
+          "aria-expanded": "false",
+          onclick: () => choose(frame),
+        },
+        h("span", { class: "num faint" }, String(frame.seq)),
+        timeElement(frame.at),
+        h("span", { class: `mono ellipsis ${toneOf(frame)}` }, frame.type),
+        h("span", { class: "mono faint ellipsis" }, visible(text)),
+      ),
+    );
   }
 
   function choose(frame) {
     chosen = chosen === frame.seq ? null : frame.seq;
     shown.hidden = chosen === null;
-    const shut = h("button", { class: "btn quiet icon", type: "button", "aria-label": "Close event", onclick: () => choose(frame) }, icon("x"));
+    const shut = h(
+      "button",
+      { class: "btn quiet icon", type: "button", "aria-label": "Close event", onclick: () => choose(frame) },
+      icon("x"),
+    );
     if (chosen !== null) {
-      shown.replaceChildren(h("div", { class: "row" }, h("h2", { class: "mono grow" }, `${frame.seq} ${frame.type}`), shut),
-        bounded(visible(jsonText(frame, 2)), true));
+      shown.replaceChildren(
+        h("div", { class: "row" }, h("h2", { class: "mono grow" }, `${frame.seq} ${frame.type}`), shut),
+        bounded(visible(jsonText(frame, 2)), true),
+      );
     }
     drawRows();
   }
@@ -83,10 +132,14 @@ export function rawEvents(feed) {
     list.scrollTop = 0;
     draw();
   });
-  list.addEventListener("scroll", () => {
-    end = list.scrollTop + list.clientHeight >= list.scrollHeight - ROW;
-    drawRows();
-  }, { passive: true });
+  list.addEventListener(
+    "scroll",
+    () => {
+      end = list.scrollTop + list.clientHeight >= list.scrollHeight - ROW;
+      drawRows();
+    },
+    { passive: true },
+  );
   return { element, draw };
 }
 
@@ -95,7 +148,8 @@ function shortBody(body) {
 }
 
 function toneOf({ type, body }) {
-  if (body?.error || body?.result?.is_error || ["run.failed", "tool.unknown"].includes(type)) return "is-bad";
+  if (body?.error || body?.result?.is_error || ["run.failed", "tool.unknown"].includes(type))
+    return "is-bad";
   return type === "approval.requested" || type === "run.waiting" ? "is-wait" : "";
 }
 

@@ -1,19 +1,24 @@
-// What a model was sent, rebuilt from the events before its call. Pure. It is a reconstruction: descriptions of tools,
-// values of variables, and what was cut to fit the model's context, are in no event.
+// What a model was sent, rebuilt from the events before its call. Pure. It is a reconstruction: descriptions
+// of tools, values of variables, and what was cut to fit the model's context, are in no event.
 
 import { parseKey } from "./keys.js";
 
 const PLACEHOLDER = /(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}/g;
 
-/** Messages as `{role, text, calls?, name?}`, in order, for the model call `bar`; `events` are all of the conversation. */
+/** Messages as `{role, text, calls?, name?}`, in order, for the model call `bar`, of all `events`. */
 export function sentMessages(events, bar, turns) {
-  const key = parseKey(bar.key), turn = turns.find((each) => each.number === key.turn);
+  const key = parseKey(bar.key),
+    turn = turns.find((each) => each.number === key.turn);
   const lane = turn?.byPath.get(key.path);
   if (!lane) return [];
-  const before = upTo(events, bar), calls = callsOf(before), messages = [];
+  const before = upTo(events, bar),
+    calls = callsOf(before),
+    messages = [];
   const iteration = /.*@(\d+)/.exec(key.execution)?.[1];
   const values = { ...sessionOf(before, turn), user_message: turn.message, ...(iteration && { iteration }) };
-  const prompt = String(lane.spec.prompt ?? "").replace(PLACEHOLDER, (whole, name) => (Object.hasOwn(values, name) ? values[name] : whole));
+  const prompt = String(lane.spec.prompt ?? "").replace(PLACEHOLDER, (whole, name) =>
+    Object.hasOwn(values, name) ? values[name] : whole,
+  );
   if (prompt) messages.push({ role: "system", text: prompt });
   if (lane.type === "llm" && lane.spec.history !== "turn") {
     for (const each of turns.filter(({ number }) => number < turn.number)) {
@@ -22,7 +27,9 @@ export function sentMessages(events, bar, turns) {
     }
   }
   messages.push({ role: "user", text: turn.message });
-  const replies = before.filter(({ type, body }) => type === "step.finished" && body.kind === "model" && !body.error);
+  const replies = before.filter(
+    ({ type, body }) => type === "step.finished" && body.kind === "model" && !body.error,
+  );
   if (Number(iteration) > 1) {
     const loop = key.execution.slice(0, key.execution.lastIndexOf("@"));
     const now = `${loop}@${iteration}.`;
@@ -63,7 +70,9 @@ function exchange(reply, calls) {
     results.push({ role: "tool", name: call.name, text: text ?? "(no result is on record)" });
     return { name: call.name, arguments: started && !started.facade ? started.arguments : call.arguments };
   });
-  return reply.text || sent.length ? [{ role: "assistant", text: reply.text ?? "", calls: sent }, ...results] : [];
+  return reply.text || sent.length
+    ? [{ role: "assistant", text: reply.text ?? "", calls: sent }, ...results]
+    : [];
 }
 
 /** By key: how each tool call was sent last, and the text that came of it. */

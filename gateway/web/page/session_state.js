@@ -35,19 +35,56 @@ export function sessionState() {
 }
 
 function entry([key, values], open) {
-  const { value, node, at, turn } = values.at(-1), earlier = values.slice(0, -1).reverse();
-  return h("section", { class: "kept" },
-    h("div", { class: "row" }, h("h3", { class: "mono grow ellipsis" }, visible(key)),
-      h("span", { class: "small muted nowrap" }, `by ${visible(node)}, turn ${turn}, `, timeElement(at))),
+  const { value, node, at, turn } = values.at(-1),
+    earlier = values.slice(0, -1).reverse();
+  return h(
+    "section",
+    { class: "kept" },
+    h(
+      "div",
+      { class: "row" },
+      h("h3", { class: "mono grow ellipsis" }, visible(key)),
+      h("span", { class: "small muted nowrap" }, `by ${visible(node)}, turn ${turn}, `, timeElement(at)),
+    ),
     bounded(visible(prettyText(value)), true),
-    earlier.length ? h("details", { "data-key": key, open: open.has(key) },
-      h("summary", { class: "small muted" }, earlier.length === 1 ? "1 earlier value" : `${earlier.length} earlier values`),
-      h("div", { class: "stack" }, earlier.slice(0, 50).map((each) => h("div", { class: "part" },
-        h("span", { class: "small muted" }, `by ${visible(each.node)}, turn ${each.turn}, `, timeElement(each.at)),
-        bounded(visible(prettyText(each.value)), true))))) : null);
+    earlier.length
+      ? h(
+          "details",
+          { "data-key": key, open: open.has(key) },
+          h(
+            "summary",
+            { class: "small muted" },
+            earlier.length === 1 ? "1 earlier value" : `${earlier.length} earlier values`,
+          ),
+          h(
+            "div",
+            { class: "stack" },
+            earlier
+              .slice(0, 50)
+              .map((each) =>
+                h(
+                  "div",
+                  { class: "part" },
+                  h(
+                    "span",
+                    { class: "small muted" },
+                    `by ${visible(each.node)}, turn ${each.turn}, `,
+                    timeElement(each.at),
+                  ),
+                  bounded(visible(prettyText(each.value)), true),
+                ),
+              ),
+          ),
+        )
+      : null,
+  );
 }
 
 function empty() {
-  return h("div", { class: "empty" }, h("h2", {}, "Nothing is kept yet"),
-    h("p", {}, "A node with an output_key keeps its answer here, for the prompts of the nodes after it."));
+  return h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, "Nothing is kept yet"),
+    h("p", {}, "A node with an output_key keeps its answer here, for the prompts of the nodes after it."),
+  );
 }

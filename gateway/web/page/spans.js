@@ -1,4 +1,4 @@
-// What happened when, by node: a fold of events, taken one by one, into turns with lanes of bars. Pure: no clock, no DOM.
+// What happened when, by node: a fold of events, one by one, into turns with lanes of bars. Pure: no clock.
 // Events say when work ended; when it began follows from what had to end before (`turn.js`).
 
 import { parseKey } from "./keys.js";
@@ -65,20 +65,31 @@ export class Spans {
 
   /** The bar with this key, or of this approval; null if there is none. */
   find(key) {
-    const found = this.#approvals.get(key) ?? this.#turn(parseKey(key))?.bars.get(key.replace(/#1$/, ""));
-    if (found) return found;
+    const bars = this.#turn(parseKey(key))?.bars;
+    const found =
+      this.#approvals.get(key) ??
+      bars?.get(key) ??
+      [...(bars?.values() ?? [])].findLast((bar) => bar.key === key);
+    if (found) return found; // of a call that was not sent yet: its approval
     // A model call that is still under way has a bar only in a view.
-    return this.latest?.view(this.last).lanes.flatMap((lane) => lane.bars).find((bar) => bar.id === key) ?? null;
+    return (
+      this.latest
+        ?.view(this.last)
+        .lanes.flatMap((lane) => lane.bars)
+        .find((bar) => bar.id === key) ?? null
+    );
   }
 
-  /** Lanes with bars for one turn (its number), the latest (null) or "all". `pauses` are the times in which nothing but
-   * people was waited for, and those between turns. */
+  /** Lanes with bars for one turn (its number), the latest (null) or "all". `pauses` are the times in which
+   * nothing but people was waited for, and those between turns. */
   view(which, now) {
-    const shown = which === "all" ? this.turns : [this.turns.find((turn) => turn.number === which) ?? this.latest];
+    const shown =
+      which === "all" ? this.turns : [this.turns.find((turn) => turn.number === which) ?? this.latest];
     if (!shown[0]) return { from: now, to: now, live: false, lanes: [], pauses: [], turns: [] };
     const views = shown.map((turn) => turn.view(now));
     if (views.length === 1) return { ...views[0], turns: shown };
-    const lanes = new Map(), pauses = [];
+    const lanes = new Map(),
+      pauses = [];
     views.forEach((view, index) => {
       if (index) pauses.push({ from: views[index - 1].to, to: view.from, why: "between turns" });
       pauses.push(...view.pauses);
@@ -89,6 +100,14 @@ export class Spans {
       }
     });
     const last = views.at(-1);
-    return { from: views[0].from, to: last.to, live: last.live, lanes: [...lanes.values()], pauses, turns: shown, tree: last.tree };
+    return {
+      from: views[0].from,
+      to: last.to,
+      live: last.live,
+      lanes: [...lanes.values()],
+      pauses,
+      turns: shown,
+      tree: last.tree,
+    };
   }
 }

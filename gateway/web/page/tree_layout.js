@@ -1,11 +1,16 @@
 // Where the nodes of an agent's tree stand in its diagram. Pure: widths of texts are given.
 
-const TALL = 28, ACROSS = 26, BETWEEN = 8, INSIDE = 10, CAPTION = 20;
+const TALL = 28,
+  ACROSS = 26,
+  BETWEEN = 8,
+  INSIDE = 10,
+  CAPTION = 20;
 
-/** `{width, height, boxes, groups, edges}` for lanes as `lanesOf` made them. Sequences and loops run from left to right,
- * parallel nodes are stacked, routers stand before their choices. */
+/** `{width, height, boxes, groups, edges}` for lanes as `lanesOf` made them. Sequences and loops run from left
+ * to right, parallel nodes are stacked, routers stand before their choices. */
 export function layTree(root, widthOf) {
-  const sizes = new Map(), out = { boxes: [], groups: [], edges: [] };
+  const sizes = new Map(),
+    out = { boxes: [], groups: [], edges: [] };
   measure(root, sizes, widthOf);
   put(root, 0, 0, sizes, out);
   const { w, h } = sizes.get(root);
@@ -17,10 +22,12 @@ const isBox = (lane) => !lane.kids.length || lane.type === "router";
 function measure(lane, sizes, widthOf) {
   lane.kids.forEach((kid) => measure(kid, sizes, widthOf));
   const kids = lane.kids.map((kid) => sizes.get(kid));
-  const sum = (side, gap) => kids.reduce((all, each) => all + each[side], 0) + gap * Math.max(kids.length - 1, 0);
+  const sum = (side, gap) =>
+    kids.reduce((all, each) => all + each[side], 0) + gap * Math.max(kids.length - 1, 0);
   const most = (side) => Math.max(0, ...kids.map((each) => each[side]));
   const box = isBox(lane) ? Math.ceil(widthOf(lane.name, 12)) + 40 : 0;
-  let w = box, h = TALL;
+  let w = box,
+    h = TALL;
   if (lane.type === "router" && kids.length) [w, h] = [box + ACROSS + most("w"), sum("h", BETWEEN)];
   else if (kids.length) {
     const stacked = lane.type === "parallel";
@@ -64,16 +71,26 @@ function put(lane, x, y, sizes, out) {
     }
     return;
   }
-  const content = lane.kids.reduce((all, kid) => all + sizes.get(kid).w, 0) + ACROSS * (lane.kids.length - 1);
+  const content =
+    lane.kids.reduce((all, kid) => all + sizes.get(kid).w, 0) + ACROSS * (lane.kids.length - 1);
   left = x + (w - content) / 2; // a long caption makes the group wider than what is in it
-  const tall = h - CAPTION - INSIDE - (lane.type === "loop" ? 10 : 0), middle = y + CAPTION + tall / 2, first = left;
+  const tall = h - CAPTION - INSIDE - (lane.type === "loop" ? 10 : 0),
+    middle = y + CAPTION + tall / 2,
+    first = left;
   lane.kids.forEach((kid, index) => {
     const size = sizes.get(kid);
     put(kid, left, middle - size.h / 2, sizes, out);
     if (index) out.edges.push({ from: [left - ACROSS, middle], to: [left, middle], into: kid });
     left += size.w + ACROSS;
   });
-  if (lane.type === "loop") out.edges.push({ back: true, from: [left - ACROSS, middle], to: [first, middle], low: y + h - 6, into: lane });
+  if (lane.type === "loop")
+    out.edges.push({
+      back: true,
+      from: [left - ACROSS, middle],
+      to: [first, middle],
+      low: y + h - 6,
+      into: lane,
+    });
 }
 
 /** Leaves of a parallel node are as wide as it is. */

@@ -1,8 +1,8 @@
-// One turn of a conversation as lanes of bars. Model calls have no event at their beginning: they begin when the step
-// before them ended, so this keeps when each execution of a node could go on.
+// One turn of a conversation as lanes of bars. Model calls have no event at their beginning (`pace.js`).
 
-import { lastStep, parseKey, pathOf, withoutAttempt } from "./keys.js";
+import { parseKey } from "./keys.js";
 import { lanesOf, stateOf } from "./lanes.js";
+import { Pace } from "./pace.js";
 
 export class Turn {
   bars = new Map(); // by key
@@ -10,19 +10,13 @@ export class Turn {
   state = "working"; // then "waits", "auth", "finished", "failed" or "cancelled"
   pauses = [];
   values = {}; // the session state so far
-  #ends = new Map(); // when executions ended
-  #failures = new Map(); // how often an execution failed and was tried again, and when
-  #iterationEnds = new Map();
-  #iterations = new Map(); // the highest iteration of loops
-  #routes = new Map(); // the choices of routers
-  #replies = new Map(); // the latest reply of each execution
   #streams = new Map(); // model calls under way, by key
-  #resumed = 0;
 
   constructor(body, tree, message, at) {
     Object.assign(this, { number: body.turn, run: body.run, treeId: body.tree_id, message, from: at });
     this.lanes = lanesOf(tree ?? { type: "llm", name: "agent" });
     this.byPath = new Map(this.lanes.map((lane) => [lane.path, lane]));
+    this.pace = new Pace(this.byPath, at);
   }
 
   // ------------------------------------------------------------------------------------------------- events
@@ -33,27 +27,20 @@ export class Turn {
     const lane = this.#touch(key);
     if (type === "tool.started") this.#toolStarted(lane, frame, at);
     else if (type === "tool.finished" || type === "tool.unknown") this.#toolEnded(frame, at);
-    else if (type === "batch.finished") this.#replied(key.execution, key.call, at, false, true);
+    else if (type === "batch.finished")
+      this.pace.replied(key.execution, { call: key.call, at, open: false, more: true });
     else if (type !== "step.finished") return;
     else if (body.kind === "model") this.#model(lane, frame, key, at);
     else if (body.kind === "call") this.#unsent(lane, frame, key, at);
-    else if (body.kind === "route") this.#routes.set(key.execution, { choice: body.choice, at });
+    else if (body.kind === "route") this.pace.routes.set(key.execution, { choice: body.choice, at });
     else if (body.kind === "attempt") {
-      const base = withoutAttempt(key.execution);
-      this.#failures.set(base, { count: (this.#failures.get(base)?.count ?? 0) + 1, at });
-      this.#failures.set(key.execution + "!", { at });
+      this.pace.attemptFailed(key.execution, at);
       if (lane) lane.attempts = (lane.attempts ?? 1) + 1;
     } else if (body.kind === "node") this.#ended(lane, body, key.execution, at);
   }
 
   #touch(key) {
-    for (const found of key.execution.matchAll(/@(\d+)/g)) {
-      const above = key.execution.slice(0, found.index), number = Number(found[1]);
-      if (number <= (this.#iterations.get(above) ?? 0)) continue;
-      this.#iterations.set(above, number);
-      const loop = this.byPath.get(pathOf(above));
-      if (loop) loop.round = number; // of nested loops, that of the latest execution
-    }
+    this.pace.iterate(key.execution);
     const lane = this.byPath.get(key.path);
     for (let each = lane; each && !each.touched; each = each.parent) each.touched = true;
     return lane;
@@ -76,28 +63,49 @@ export class Turn {
   }
 
   #model(lane, frame, key, at) {
-    const { body } = frame, stream = this.#streams.get(body.key);
+    const { body } = frame,
+      stream = this.#streams.get(body.key);
     this.#streams.delete(body.key);
     const hops = body.hops ?? [];
     this.#add(lane, {
-      id: body.key, key: body.key, kind: "model", from: Math.min(at, this.#modelFrom(key.execution, key.call)), to: at,
-      label: body.model ?? hops.at(-1)?.model ?? "model", usage: body.usage, hops, frame, first: stream?.first ?? null,
-      attempts: Math.max(stream?.attempt ?? 1, hops.length + (body.error ? 0 : 1)), failed: Boolean(body.error),
+      id: body.key,
+      key: body.key,
+      kind: "model",
+      from: Math.min(at, this.pace.modelFrom(key.execution, key.call)),
+      to: at,
+      label: body.model ?? hops.at(-1)?.model ?? "model",
+      usage: body.usage,
+      hops,
+      frame,
+      first: stream?.first ?? null,
+      attempts: Math.max(stream?.attempt ?? 1, hops.length + (body.error ? 0 : 1)),
+      failed: Boolean(body.error),
       word: body.error ? "failed" : "finished",
     });
-    this.#replied(key.execution, key.call, at, (body.tool_calls ?? []).length > 0);
-  }
-
-  /** `open`: its tool calls are not settled; `more`: they are, so the model is asked again. */
-  #replied(execution, call, at, open, more = false) {
-    this.#replies.set(execution, { call, at, open, more });
+    this.pace.replied(key.execution, {
+      call: key.call,
+      at,
+      open: (body.tool_calls ?? []).length > 0,
+      more: false,
+    });
   }
 
   #toolStarted(lane, frame, at) {
     const { key, attempt, tool, server, effect, facade } = frame.body;
     this.#add(lane, {
-      id: attempt > 1 ? `${key}#${attempt}` : key, key, kind: "tool", from: at, to: null, label: tool, server, effect,
-      facade, attempt, started: frame, word: "under way", failed: false,
+      id: attempt > 1 ? `${key}#${attempt}` : key,
+      key,
+      kind: "tool",
+      from: at,
+      to: null,
+      label: tool,
+      server,
+      effect,
+      facade,
+      attempt,
+      started: frame,
+      word: "under way",
+      failed: false,
     });
   }
 
@@ -112,14 +120,27 @@ export class Turn {
   }
 
   #unsent(lane, frame, key, at) {
-    const { outcome } = frame.body, call = this.#callOf(key);
+    const { outcome } = frame.body,
+      call = this.#callOf(key);
     const words = {
-      denied: "denied", not_found: "no such tool", invalid: "invalid arguments", declined: "declined",
-      unknown: "outcome unknown", exit_loop: "ends the loop",
+      denied: "denied",
+      not_found: "no such tool",
+      invalid: "invalid arguments",
+      declined: "declined",
+      unknown: "outcome unknown",
+      exit_loop: "ends the loop",
     };
     this.#add(lane, {
-      id: this.bars.has(frame.body.key) ? `${frame.body.key}#end` : frame.body.key, key: frame.body.key, kind: "tool",
-      from: at, to: at, label: call?.name ?? "call", call, ended: frame, attempt: 0, word: words[outcome] ?? outcome,
+      id: this.bars.has(frame.body.key) ? `${frame.body.key}#end` : frame.body.key,
+      key: frame.body.key,
+      kind: "tool",
+      from: at,
+      to: at,
+      label: call?.name ?? "call",
+      call,
+      ended: frame,
+      attempt: 0,
+      word: words[outcome] ?? outcome,
       failed: outcome !== "exit_loop",
     });
   }
@@ -129,17 +150,30 @@ export class Turn {
   }
 
   #ended(lane, body, execution, at) {
-    this.#ends.set(execution, at);
-    const step = lastStep(execution);
-    if (step?.mark === "." && /@\d+$/.test(step.above)) this.#iterationEnds.set(step.above, at);
-    if (lane) lane.end = { at, failed: Boolean(body.error || body.continued), rejected: Boolean(body.end?.rejected), body };
+    this.pace.ended(execution, at);
+    if (lane)
+      lane.end = {
+        at,
+        failed: Boolean(body.error || body.continued),
+        rejected: Boolean(body.end?.rejected),
+        body,
+      };
   }
 
   asked(frame, key, at) {
-    const { body } = frame, lane = this.#touch(key);
+    const { body } = frame,
+      lane = this.#touch(key);
     return this.#add(lane, {
-      id: body.question ?? body.id, key: body.key, kind: "wait", from: at, to: null, label: "waits for a person",
-      approval: body.id, asked: frame, word: "waits for a person", failed: false,
+      id: body.question ?? body.id,
+      key: body.key,
+      kind: "wait",
+      from: at,
+      to: null,
+      label: "waits for a person",
+      approval: body.id,
+      asked: frame,
+      word: "waits for a person",
+      failed: false,
     });
   }
 
@@ -163,14 +197,21 @@ export class Turn {
       if (what === "auth_required" && !this.lanes[0].open.has(this.auth)) {
         const id = `${this.number}/auth/${frame.seq}`;
         this.auth = this.#add(this.lanes[0], {
-          id, key: id, kind: "wait", from: at, to: null, label: "waits for a token", auth: frame, word: "waits for a token",
+          id,
+          key: id,
+          kind: "wait",
+          from: at,
+          to: null,
+          label: "waits for a token",
+          auth: frame,
+          word: "waits for a token",
           failed: false,
         });
       }
       return;
     }
     this.#goOn(at);
-    if (what === "resumed") this.#resumed = at;
+    if (what === "resumed") this.pace.resumed = at;
     else if (["finished", "failed", "cancelled"].includes(what)) {
       Object.assign(this, { state: what, to: at, end: frame });
       for (const lane of this.lanes) for (const bar of lane.open) this.#close(bar, at, "cut off");
@@ -195,7 +236,9 @@ export class Turn {
     } else if (frame.type === "model.delta" && !this.bars.has(frame.key) && this.to === null) {
       const before = this.#streams.get(frame.key);
       const again = !before || before.attempt < frame.attempt;
-      const stream = again ? { first: at, attempt: frame.attempt, text: "", length: 0, model: frame.model } : before;
+      const stream = again
+        ? { first: at, attempt: frame.attempt, text: "", length: 0, model: frame.model }
+        : before;
       stream.text += frame.text ?? "";
       stream.length += (frame.text ?? frame.call?.json ?? "").length;
       this.#streams.set(frame.key, stream);
@@ -205,93 +248,61 @@ export class Turn {
 
   // ------------------------------------------------------------------------------------------ what follows
 
-  #modelFrom(execution, call) {
-    const before = this.#replies.get(execution);
-    const unblocked = before && before.call === call - 1 ? before.at : this.#startOf(execution);
-    return Math.max(unblocked, this.#resumed);
-  }
-
-  #startOf(execution) {
-    const step = lastStep(execution);
-    if (!step) return this.from;
-    const { above, mark, number } = step, parent = () => this.#startOf(above);
-    if (mark === "!") return this.#failures.get(number === 2 ? `${above}!` : `${above}!${number - 1}!`)?.at ?? parent();
-    if (mark === "@") return number === 1 ? parent() : (this.#iterationEnds.get(`${above}@${number - 1}`) ?? parent());
-    const lane = this.byPath.get(parseKey(above)?.path);
-    if (lane?.type === "router") return this.#routes.get(above)?.at ?? parent();
-    const most = lane?.spec.max_concurrency;
-    if (lane?.type === "parallel") {
-      if (!most || number < most) return parent();
-      const ends = lane.kids.map((_, index) => this.#ends.get(`${above}.${index}`)).filter(Boolean).sort((a, b) => a - b);
-      return ends[number - most] ?? parent();
-    }
-    return number === 0 ? parent() : (this.#ends.get(`${above}.${number - 1}`) ?? parent());
-  }
-
-  #current(base) {
-    const failed = this.#failures.get(base)?.count ?? 0;
-    return failed ? `${base}!${failed + 1}` : base;
-  }
-
-  /** Calls `found(lane, execution)` for each node that can be working now, from `lane` down. */
-  #active(lane, base, found) {
-    if (this.#ends.has(base)) return;
-    const at = this.#current(base);
-    lane.active = true;
-    if (lane.type === "sequential") this.#next(lane, at, found);
-    else if (lane.type === "loop") {
-      let round = this.#iterations.get(at) ?? 1;
-      if (lane.kids.every((_, index) => this.#ends.has(`${at}@${round}.${index}`))) round += 1;
-      lane.round = round;
-      this.#next(lane, `${at}@${round}`, found);
-    } else if (lane.type === "parallel") {
-      const open = lane.kids.map((kid, index) => [kid, `${at}.${index}`]).filter(([, key]) => !this.#ends.has(key));
-      for (const [kid, key] of open.slice(0, lane.spec.max_concurrency ?? Infinity)) this.#active(kid, key, found);
-    } else if (lane.type === "router" && this.#routes.has(at)) {
-      const { choice } = this.#routes.get(at);
-      if (lane.kids[choice]) this.#active(lane.kids[choice], `${at}.${choice}`, found);
-    } else found(lane, at);
-  }
-
-  #next(lane, at, found) {
-    const index = lane.kids.findIndex((_, each) => !this.#ends.has(`${at}.${each}`));
-    if (index >= 0) this.#active(lane.kids[index], `${at}.${index}`, found);
-  }
-
   /** The lanes as they are at `now`. Bars under way end there, and have `live`. */
   view(now) {
-    const live = this.to === null, to = Math.max(this.to ?? now, this.from), extra = new Map();
+    const live = this.to === null,
+      to = Math.max(this.to ?? now, this.from),
+      extra = new Map();
     for (const lane of this.lanes) lane.active = false;
     if (live) {
-      this.#active(this.lanes[0], `${this.number}/`, (lane, at) => {
+      this.pace.active(this.lanes[0], `${this.number}/`, (lane, at) => {
         const bar = this.state === "working" && this.#underWay(lane, at, to);
         if (bar) extra.set(lane, bar);
       });
     }
     const chosen = new Map();
-    for (const [execution, { choice }] of this.#routes) chosen.set(parseKey(execution).path, choice);
+    for (const [execution, { choice }] of this.pace.routes) chosen.set(parseKey(execution).path, choice);
     const paused = live && this.state !== "working";
     const lanes = this.lanes.map((lane) => ({
-      ...lane, ...stateOf(lane, { live, paused, chosen, turn: this, writing: extra.has(lane) }), lane, id: lane.path,
+      ...lane,
+      ...stateOf(lane, { live, paused, chosen, turn: this, writing: extra.has(lane) }),
+      lane,
+      id: lane.path,
       bars: this.#shown(lane, extra.get(lane), to, live),
     }));
     for (const lane of [...lanes].reverse()) if (lane.group && live && lane.lane.active) raise(lane, lanes);
-    for (const lane of lanes) if (lane.type === "router" && chosen.has(lane.path)) decided(lane, chosen.get(lane.path));
+    for (const lane of lanes)
+      if (lane.type === "router" && chosen.has(lane.path)) decided(lane, chosen.get(lane.path));
     const pauses = this.pauses.map((pause) => ({ ...pause, to: pause.to ?? to, live: pause.to === null }));
     return { from: this.from, to, live, paused, lanes, pauses, tree: this.lanes[0] };
   }
 
   #underWay(lane, at, to) {
-    const before = this.#replies.get(at);
+    const before = this.pace.replies.get(at);
     const asks = lane.type === "llm" || (lane.type === "router" && !lane.spec.routes);
     if (!asks || (before && !before.more)) return null;
-    const call = (before?.call ?? 0) + 1, id = `${at}:${call}`, stream = this.#streams.get(id);
+    const call = (before?.call ?? 0) + 1,
+      id = `${at}:${call}`,
+      stream = this.#streams.get(id);
     if (lane.open.size && !stream) return null;
     const written = stream ? `${stream.length.toLocaleString()} characters so far` : "model";
     return {
-      id, key: id, kind: "model", from: Math.min(this.#modelFrom(at, call), to), to, live: true, turn: this.number,
-      path: lane.path, node: lane.name, label: written, stream, attempts: stream?.attempt ?? 1, hops: [],
-      word: stream ? "writing" : "under way", failed: false, first: stream?.first ?? null,
+      id,
+      key: id,
+      kind: "model",
+      from: Math.min(this.pace.modelFrom(at, call), to),
+      to,
+      live: true,
+      turn: this.number,
+      path: lane.path,
+      node: lane.name,
+      label: written,
+      stream,
+      attempts: stream?.attempt ?? 1,
+      hops: [],
+      word: stream ? "writing" : "under way",
+      failed: false,
+      first: stream?.first ?? null,
     };
   }
 
@@ -305,7 +316,8 @@ export class Turn {
 
   #span(lane, to, live) {
     const inside = (each) => each.kids.flatMap((kid) => [kid, ...inside(kid)]);
-    let from = Infinity, last = 0;
+    let from = Infinity,
+      last = 0;
     for (const each of inside(lane)) {
       for (const bar of each.bars) {
         from = Math.min(from, bar.from);
@@ -314,7 +326,12 @@ export class Turn {
     }
     if (live && lane.active) [from, last] = [Math.min(from, to), to];
     if (from === Infinity || (lane.type === "router" && !lane.spec.routes)) return null;
-    return { id: `${this.number}/${lane.path} span`, kind: "span", from, to: Math.max(last, lane.active ? 0 : (lane.end?.at ?? 0)) };
+    return {
+      id: `${this.number}/${lane.path} span`,
+      kind: "span",
+      from,
+      to: Math.max(last, lane.active ? 0 : (lane.end?.at ?? 0)),
+    };
   }
 }
 
@@ -337,6 +354,14 @@ function decided(lane, choice) {
 function decisionWord({ approved, action, arguments: changed }) {
   if (approved === true) return changed ? "approved with changes" : "approved";
   if (approved === false) return "rejected";
-  return { retry: "sent again", done: "marked done", failed: "marked failed", accept: "answered", decline: "declined",
-    cancel: "cancelled" }[action] ?? "decided";
+  return (
+    {
+      retry: "sent again",
+      done: "marked done",
+      failed: "marked failed",
+      accept: "answered",
+      decline: "declined",
+      cancel: "cancelled",
+    }[action] ?? "decided"
+  );
 }

@@ -11,17 +11,23 @@ export function callsOf(events) {
   const calls = [];
   for (const { type, at, body } of events) {
     if (type !== "step.finished" || body.kind !== "model") continue;
-    const usage = body.usage ?? {}, number = (value) => Number(value ?? 0);
+    const usage = body.usage ?? {},
+      number = (value) => Number(value ?? 0);
     calls.push({
-      at, node: body.node, model: body.model ?? body.hops?.at(-1)?.model ?? "unknown", failed: Boolean(body.error),
-      input: number(usage.input_tokens), cached: number(usage.cached_tokens), output: number(usage.output_tokens),
+      at,
+      node: body.node,
+      model: body.model ?? body.hops?.at(-1)?.model ?? "unknown",
+      failed: Boolean(body.error),
+      input: number(usage.input_tokens),
+      cached: number(usage.cached_tokens),
+      output: number(usage.output_tokens),
       cost: usage.cost_usd === undefined || usage.cost_usd === null ? null : Number(usage.cost_usd),
     });
   }
   return calls;
 }
 
-/** Sums of calls; `cost` is null while none is known, and `unpriced` counts calls with tokens and no price. Pure. */
+/** Sums of calls; `cost` is null while none is known; `unpriced` counts calls with tokens and no price. Pure. */
 export function sumOf(calls) {
   const sum = { calls: calls.length, failed: 0, input: 0, cached: 0, output: 0, cost: null, unpriced: 0 };
   for (const call of calls) {
@@ -35,9 +41,15 @@ export function sumOf(calls) {
 
 /** At most `most` columns, each the sum of as many calls in a row. Pure. */
 export function columnsOf(calls, most = MOST) {
-  const each = Math.ceil(calls.length / most) || 1, columns = [];
+  const each = Math.ceil(calls.length / most) || 1,
+    columns = [];
   for (let at = 0; at < calls.length; at += each) {
-    columns.push({ ...sumOf(calls.slice(at, at + each)), first: at + 1, last: Math.min(at + each, calls.length), call: calls[at] });
+    columns.push({
+      ...sumOf(calls.slice(at, at + each)),
+      first: at + 1,
+      last: Math.min(at + each, calls.length),
+      call: calls[at],
+    });
   }
   return columns;
 }
@@ -59,23 +71,47 @@ export function usage() {
     seen = look;
     const calls = callsOf(events);
     if (!calls.length) {
-      element.replaceChildren(h("div", { class: "empty" }, h("h2", {}, "No model was called yet"),
-        h("p", {}, "Tokens and cost of each call appear here.")));
+      element.replaceChildren(
+        h(
+          "div",
+          { class: "empty" },
+          h("h2", {}, "No model was called yet"),
+          h("p", {}, "Tokens and cost of each call appear here."),
+        ),
+      );
       return;
     }
-    const sum = sumOf(calls), columns = columnsOf(calls), width = element.clientWidth - 32;
+    const sum = sumOf(calls),
+      columns = columnsOf(calls),
+      width = element.clientWidth - 32;
     element.replaceChildren(
       totals(sum),
-      plot("Tokens per model call", columns, width, (each) => [each.input, each.output], count, ["in", "out"]),
-      sum.cost ? plot("Cost per model call", columns, width, (each) => [each.cost ?? 0], money, []) : noCost(sum), byModel(calls));
+      plot("Tokens per model call", columns, width, (each) => [each.input, each.output], count, [
+        "in",
+        "out",
+      ]),
+      sum.cost
+        ? plot("Cost per model call", columns, width, (each) => [each.cost ?? 0], money, [])
+        : noCost(sum),
+      byModel(calls),
+    );
   }
   return { element, draw };
 }
 
 function totals(sum) {
-  const rows = [["Model calls", count(sum.calls)], ["Tokens in", count(sum.input)], ["of them cached", count(sum.cached)],
-    ["Tokens out", count(sum.output)], ["Cost", costText(sum)]];
-  return h("dl", { class: "facts big" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  const rows = [
+    ["Model calls", count(sum.calls)],
+    ["Tokens in", count(sum.input)],
+    ["of them cached", count(sum.cached)],
+    ["Tokens out", count(sum.output)],
+    ["Cost", costText(sum)],
+  ];
+  return h(
+    "dl",
+    { class: "facts big" },
+    rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+  );
 }
 
 function costText({ cost, unpriced }) {
@@ -84,41 +120,88 @@ function costText({ cost, unpriced }) {
 }
 
 function noCost(sum) {
-  return h("p", { class: "small muted" }, sum.cost === null
-    ? "The cost is not known: the agent file has no prices for these models." : "These calls cost nothing.");
+  return h(
+    "p",
+    { class: "small muted" },
+    sum.cost === null
+      ? "The cost is not known: the agent file has no prices for these models."
+      : "These calls cost nothing.",
+  );
 }
 
 function plot(title, columns, width, valuesOf, tell, names) {
-  const tall = 132, left = 56, top = 12, bottom = 20, space = width - left;
-  const sums = columns.map((each) => valuesOf(each).reduce((a, b) => a + b, 0)), most = Math.max(...sums), ceiling = roundUp(most);
-  const y = (value) => top + (tall - top - bottom) * (1 - value / ceiling), wide = Math.min(28, space / columns.length);
+  const tall = 132,
+    left = 56,
+    top = 12,
+    bottom = 20,
+    space = width - left;
+  const sums = columns.map((each) => valuesOf(each).reduce((a, b) => a + b, 0)),
+    most = Math.max(...sums),
+    ceiling = roundUp(most);
+  const y = (value) => top + (tall - top - bottom) * (1 - value / ceiling),
+    wide = Math.min(28, space / columns.length);
   const peak = columns[sums.indexOf(most)];
-  const told = `${title.replace(" per model call", "")} by model call: ${plural(columns.at(-1).last, "call")}. The most is ${tell(most)}, ${callText(peak)}.`;
-  const each = columns[0].last, shown = each > 1 ? title.replace("model call", `${each} model calls`) : title;
+  const told = [
+    `${title}: ${plural(columns.at(-1).last, "call")}`,
+    `the most is ${tell(most)}, ${callText(peak)}`,
+  ].join("; ");
+  const each = columns[0].last,
+    shown = each > 1 ? title.replace("model call", `${each} model calls`) : title;
   const picture = svg("svg", { width, height: tall, role: "img", "aria-label": told });
   for (const share of [0, 0.5, 1]) {
-    picture.append(svg("line", { x1: left, x2: width, y1: y(ceiling * share), y2: y(ceiling * share), class: "axis" }),
-      svg("text", { x: left - 8, y: y(ceiling * share) + 4, "text-anchor": "end" }, tell(ceiling * share)));
+    picture.append(
+      svg("line", { x1: left, x2: width, y1: y(ceiling * share), y2: y(ceiling * share), class: "axis" }),
+      svg("text", { x: left - 8, y: y(ceiling * share) + 4, "text-anchor": "end" }, tell(ceiling * share)),
+    );
   }
   columns.forEach((each, index) => {
     let at = 0;
-    const x = left + index * wide + wide * 0.15, w = Math.max(1, wide * 0.7);
+    const x = left + index * wide + wide * 0.15,
+      w = Math.max(1, wide * 0.7);
     const group = svg("g", {}, svg("title", {}, `${callText(each)}: ${tell(sums[index])}`));
     valuesOf(each).forEach((value, layer) => {
-      const from = y(at), to = y((at += value));
-      if (value) group.append(svg("rect", { x, y: to, width: w, height: Math.max(1, from - to - (layer ? 1 : 0)), class: `layer${layer}` }));
+      const from = y(at),
+        to = y((at += value));
+      if (value)
+        group.append(
+          svg("rect", {
+            x,
+            y: to,
+            width: w,
+            height: Math.max(1, from - to - (layer ? 1 : 0)),
+            class: `layer${layer}`,
+          }),
+        );
     });
     picture.append(group);
   });
-  const ends = columns.length > 1 ? [[columns[0], left, "start"], [columns.at(-1), left + columns.length * wide, "end"]] : [[columns[0], left, "start"]];
-  for (const [each, x, anchor] of ends) picture.append(svg("text", { x, y: tall - 4, "text-anchor": anchor }, `call ${each.first}`));
+  const ends =
+    columns.length > 1
+      ? [
+          [columns[0], left, "start"],
+          [columns.at(-1), left + columns.length * wide, "end"],
+        ]
+      : [[columns[0], left, "start"]];
+  for (const [each, x, anchor] of ends)
+    picture.append(svg("text", { x, y: tall - 4, "text-anchor": anchor }, `call ${each.first}`));
   const legend = names.map((name, layer) => h("span", {}, h("i", { class: `swatch layer${layer}` }), name));
-  return h("figure", { class: "plot" }, h("figcaption", { class: "row" }, h("h3", { class: "grow" }, shown),
-    h("span", { class: "legend", "aria-hidden": "true" }, legend)), picture);
+  return h(
+    "figure",
+    { class: "plot" },
+    h(
+      "figcaption",
+      { class: "row" },
+      h("h3", { class: "grow" }, shown),
+      h("span", { class: "legend", "aria-hidden": "true" }, legend),
+    ),
+    picture,
+  );
 }
 
 function callText({ first, last, call }) {
-  return first === last ? `call ${first}, ${visible(call.node)} with ${visible(call.model)}` : `calls ${first} to ${last}`;
+  return first === last
+    ? `call ${first}, ${visible(call.node)} with ${visible(call.model)}`
+    : `calls ${first} to ${last}`;
 }
 
 function byModel(calls) {
@@ -127,12 +210,46 @@ function byModel(calls) {
     if (!models.has(call.model)) models.set(call.model, []);
     models.get(call.model).push(call);
   }
-  return h("div", { class: "table" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Totals by model"),
-    h("thead", {}, h("tr", {}, ["Model", "Calls", "Failed", "In", "Cached", "Out", "Cost"].map((name, index) => h("th", { scope: "col", class: index ? "num" : null }, name)))),
-    h("tbody", {}, [...models].map(([model, own]) => {
-      const sum = sumOf(own);
-      return h("tr", {}, h("th", { scope: "row", class: "mono" }, visible(model)),
-        [count(sum.calls), sum.failed ? count(sum.failed) : "0", count(sum.input), count(sum.cached), count(sum.output), costText(sum)]
-          .map((text, index) => h("td", { class: `num${index === 1 && sum.failed ? " is-bad" : ""}` }, text)));
-    }))));
+  return h(
+    "div",
+    { class: "table" },
+    h(
+      "table",
+      {},
+      h("caption", { class: "visually-hidden" }, "Totals by model"),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["Model", "Calls", "Failed", "In", "Cached", "Out", "Cost"].map((name, index) =>
+            h("th", { scope: "col", class: index ? "num" : null }, name),
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        [...models].map(([model, own]) => {
+          const sum = sumOf(own);
+          return h(
+            "tr",
+            {},
+            h("th", { scope: "row", class: "mono" }, visible(model)),
+            [
+              count(sum.calls),
+              sum.failed ? count(sum.failed) : "0",
+              count(sum.input),
+              count(sum.cached),
+              count(sum.output),
+              costText(sum),
+            ].map((text, index) =>
+              h("td", { class: `num${index === 1 && sum.failed ? " is-bad" : ""}` }, text),
+            ),
+          );
+        }),
+      ),
+    ),
+  );
 }

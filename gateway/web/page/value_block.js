@@ -1,4 +1,4 @@
-// Values as text blocks: JSON with exact numbers, at most 64 KiB until somebody asks for all of it, never Markdown.
+// Values as text blocks: JSON with exact numbers, at most 64 KiB until somebody asks for all, never Markdown.
 
 import { h } from "./dom.js";
 import { Exact, parse, stringify } from "./exact_json.js";
@@ -18,7 +18,11 @@ export function bounded(text, wrap = false) {
     return pre;
   }
   pre.textContent = `${text.slice(0, MOST)}…`;
-  const all = h("button", { class: "btn", type: "button", onclick: showAll }, `Show all ${text.length.toLocaleString()} characters`);
+  const all = h(
+    "button",
+    { class: "btn", type: "button", onclick: showAll },
+    `Show all ${text.length.toLocaleString()} characters`,
+  );
   function showAll() {
     pre.textContent = text;
     all.remove();
@@ -34,16 +38,24 @@ export function codeBlock(value) {
 
 /** Like `stringify`, but lists and objects that fit into a line stay on one. */
 export function jsonText(value, indent = 0, depth = 0) {
-  if (!indent || value === null || typeof value !== "object" || value instanceof Exact) return stringify(value);
+  if (!indent || value === null || typeof value !== "object" || value instanceof Exact)
+    return stringify(value);
   const plain = stringify(value);
   const list = Array.isArray(value);
-  if (list && plain.length < 64 && value.every((each) => each === null || typeof each !== "object" || each instanceof Exact)) {
+  if (
+    list &&
+    plain.length < 64 &&
+    value.every((each) => each === null || typeof each !== "object" || each instanceof Exact)
+  ) {
     return `[${value.map((each) => stringify(each)).join(", ")}]`;
   }
-  const pad = " ".repeat(indent * (depth + 1)), end = " ".repeat(indent * depth);
+  const pad = " ".repeat(indent * (depth + 1)),
+    end = " ".repeat(indent * depth);
   const parts = list
     ? value.map((each) => jsonText(each, indent, depth + 1))
-    : Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${jsonText(each, indent, depth + 1)}`);
+    : Object.entries(value).map(
+        ([name, each]) => `${JSON.stringify(name)}: ${jsonText(each, indent, depth + 1)}`,
+      );
   if (!parts.length) return list ? "[]" : "{}";
   return `${list ? "[" : "{"}\n${pad}${parts.join(`,\n${pad}`)}\n${end}${list ? "]" : "}"}`;
 }

@@ -1,47 +1,74 @@
 // The waterfall: a lane per node, bars for model calls, tool calls and waits.
 //
-// 10,000 events stay usable because little of them is ever in the page: only lanes in and near the scroll window are
-// drawn; bars narrower than 2 pixels that touch become one, and so do wider ones where more than 1,500 would be drawn
-// (`layout.js`). Bars that did not change keep their elements, so a redraw touches only what moved, and focus stays.
+// 10,000 events stay usable because little of them is ever in the page: only lanes in and near the scroll window
+// are drawn; bars narrower than 2 pixels that touch become one, and so do wider ones where more than 1,500 would
+// be drawn (`layout.js`). Bars that did not change keep their elements: a redraw touches what moved, and focus
+// stays where it is.
 
+import { fitted, label, labelOf, neighbour, tellBlock } from "./bar_text.js";
 import { h, svg } from "./dom.js";
 import { AXIS, BAR, blocksOf, ROW, scaleOf, stack, ticksOf } from "./layout.js";
 import { WORDS } from "./lanes.js";
-import { count, duration, money } from "./times.js";
+import { duration } from "./times.js";
 import { visible } from "./text.js";
 
 const MARGIN = 240; // pixels drawn above and below the scroll window
 
 /** Glyphs of states, 12 by 12: a state is never told by colour alone. */
 export const GLYPHS = {
-  done: "M2.5 6.5 5 9l4.5-6", working: "M4 2.5v7l5.5-3.5z", waits: "M4 2.5v7M8 2.5v7", idle: "M3 6h6", skipped: "M3 6h6",
-  failed: "M3 3l6 6M9 3l-6 6", stopped: "M3 3h6v6H3z",
+  done: "M2.5 6.5 5 9l4.5-6",
+  working: "M4 2.5v7l5.5-3.5z",
+  waits: "M4 2.5v7M8 2.5v7",
+  idle: "M3 6h6",
+  skipped: "M3 6h6",
+  failed: "M3 3l6 6M9 3l-6 6",
+  stopped: "M3 3h6v6H3z",
 };
 
-/** `select(block)` is called with the bars of what was chosen; `choose(lane)` when the name of a lane was. */
+/** `select(bars)` is called with what was chosen: one bar, or several that were drawn as one. */
 export function waterfall({ select }) {
   const axis = svg("svg", { class: "fall-axis", height: AXIS, "aria-hidden": "true" });
-  const back = svg("g"), names = svg("g", { class: "names" }), bars = svg("g"), front = svg("g", { class: "front", "aria-hidden": "true" });
+  const back = svg("g"),
+    names = svg("g", { class: "names" }),
+    bars = svg("g"),
+    front = svg("g", { class: "front", "aria-hidden": "true" });
   const rings = svg("g");
-  const picture = svg("svg", { class: "fall-lanes", role: "group", "aria-label": "Timeline" }, hatch(), back, names, bars, front);
+  const picture = svg(
+    "svg",
+    { class: "fall-lanes", role: "group", "aria-label": "Timeline" },
+    hatch(),
+    back,
+    names,
+    bars,
+    front,
+  );
   const element = h("div", { class: "fall" }, axis, picture);
   const drawn = new Map(); // elements of blocks by key
-  let model = null, focused = null;
+  let model = null,
+    focused = null;
 
   function draw(next = model) {
     if (!next) return;
     model = { ...next };
     const width = element.clientWidth;
     if (!width) return;
-    const narrow = width < 560, left = narrow ? 128 : 148;
+    const narrow = width < 560,
+      left = narrow ? 128 : 148;
     const { view, fold, range } = model;
     const end = Math.max(range?.to ?? view.to, (range?.from ?? view.from) + 1);
     const scale = scaleOf({
-      from: range?.from ?? view.from, to: end, pauses: view.pauses, fold, left, width: width - left - 16,
+      from: range?.from ?? view.from,
+      to: end,
+      pauses: view.pauses,
+      fold,
+      left,
+      width: width - left - 16,
     });
-    const placed = stack(view.lanes), last = placed.at(-1);
+    const placed = stack(view.lanes),
+      last = placed.at(-1);
     const height = last ? last.top + last.height : 0;
-    const top = element.scrollTop - MARGIN, bottom = element.scrollTop + element.clientHeight + MARGIN;
+    const top = element.scrollTop - MARGIN,
+      bottom = element.scrollTop + element.clientHeight + MARGIN;
     const shown = placed.filter((each) => each.top + each.height >= top && each.top <= bottom);
     Object.assign(model, { scale, placed, width, top: element.scrollTop, height: element.clientHeight });
     for (const each of [axis, picture]) each.setAttribute("width", width);
@@ -53,29 +80,41 @@ export function waterfall({ select }) {
 
   function drawBack(scale, shown, height) {
     const { view, width } = model;
-    const zero = view.from, head = [], body = [];
+    const zero = view.from,
+      head = [],
+      body = [];
     for (const { a, z } of scale.folds) {
       head.push(svg("rect", { x: a, y: 0, width: z - a, height: AXIS, class: "fold" }));
       body.push(svg("rect", { x: a, y: 0, width: z - a, height, class: "fold" }));
     }
     for (const { x, text } of ticksOf(scale, zero, view.live && !model.range)) {
-      head.push(svg("line", { x1: x, x2: x, y1: AXIS - 6, y2: AXIS, class: "grid" }), label(text, x + 3, 17, "tick"));
+      head.push(
+        svg("line", { x1: x, x2: x, y1: AXIS - 6, y2: AXIS, class: "grid" }),
+        label(text, x + 3, 17, "tick"),
+      );
       body.push(svg("line", { x1: x, x2: x, y1: 0, y2: height, class: "grid" }));
     }
-    for (const { a, z, from, to, why } of scale.folds) {
+    const still = scale.folds.at(-1)?.live; // the wait goes on, and says "now" itself
+    for (const { a, z, from, to, why, live } of scale.folds) {
       head.push(svg("path", { d: `M${a} 0V${AXIS}M${z} 0V${AXIS}`, class: "fold-edge" }));
       body.push(svg("path", { d: `M${a} 0V${height}M${z} 0V${height}`, class: "fold-edge" }));
       if (z - a < 56) continue;
-      head.push(label(duration((to - from) / 1000), (a + z) / 2, 12, "fold-text"), label(why, (a + z) / 2, 24, "tick middle"));
+      head.push(
+        label(duration((to - from) / 1000), (a + z) / 2, 12, "fold-text"),
+        label(live ? "waiting now" : why, (a + z) / 2, 24, "tick middle"),
+      );
     }
     for (const { top, height: tall, lane } of shown) {
-      if (model.marked === lane.path) body.push(svg("rect", { x: 0, y: top, width, height: tall, class: "marked" }));
-      body.push(svg("line", { x1: 0, x2: width, y1: top + tall - 0.5, y2: top + tall - 0.5, class: "lane-line" }));
+      if (model.marked === lane.path)
+        body.push(svg("rect", { x: 0, y: top, width, height: tall, class: "marked" }));
+      body.push(
+        svg("line", { x1: 0, x2: width, y1: top + tall - 0.5, y2: top + tall - 0.5, class: "lane-line" }),
+      );
     }
     const over = [];
     if (view.live && !model.range) {
       over.push(svg("line", { x1: scale.right, x2: scale.right, y1: 0, y2: height, class: "now-line" }));
-      head.push(label("now", scale.right, 17, "now-text"));
+      if (!still) head.push(label("now", scale.right, 17, "now-text"));
     }
     axis.replaceChildren(...head);
     back.replaceChildren(...body);
@@ -84,42 +123,67 @@ export function waterfall({ select }) {
 
   /** Around the selected and the focused bar, above all others. */
   function drawRings() {
-    const around = (block, style) => svg("rect", {
-      x: block.a - 2, y: block.placed.top + 4 + block.row * ROW, width: block.z - block.a + 4, height: BAR + 4, rx: 5, class: style,
-    });
-    const at = document.activeElement?.matches(":focus-visible") && picture.contains(document.activeElement) && document.activeElement.block;
+    const around = (block, style) =>
+      svg("rect", {
+        x: block.a - 2,
+        y: block.placed.top + 4 + block.row * ROW,
+        width: block.z - block.a + 4,
+        height: BAR + 4,
+        rx: 5,
+        class: style,
+      });
+    const at =
+      document.activeElement?.matches(":focus-visible") &&
+      picture.contains(document.activeElement) &&
+      document.activeElement.block;
     const chosen = [...drawn.values()].find((g) => g.getAttribute("aria-pressed") === "true")?.block;
-    rings.replaceChildren(...[chosen && around(chosen, "ring"), at && around(at, "ring focus")].filter(Boolean));
+    rings.replaceChildren(
+      ...[chosen && around(chosen, "ring"), at && around(at, "ring focus")].filter(Boolean),
+    );
   }
 
   function drawNames(shown, left, indent) {
-    names.replaceChildren(...shown.map(({ lane, top }) => {
-      const x = 14 + Math.min(lane.depth, 6) * indent;
-      const round = lane.lane?.round > 1 && lane.type === "loop" ? `, iteration ${lane.lane.round}` : "";
-      const told = `${visible(lane.name)}, ${lane.type}, ${lane.word ?? WORDS[lane.state]}${round}`;
-      return svg("g", { class: `lane-name ${lane.state}${lane.group ? " group" : ""}` },
-        svg("title", {}, told),
-        svg("path", { d: GLYPHS[lane.state], class: "glyph", transform: `translate(${x - 2} ${top + 8})` }),
-        label(fitted(visible(lane.name), left - x - 22, 13), x + 15, top + 18, ""));
-    }));
+    names.replaceChildren(
+      ...shown.map(({ lane, top }) => {
+        const x = 14 + Math.min(lane.depth, 6) * indent;
+        const round = lane.lane?.round > 1 && lane.type === "loop" ? `, iteration ${lane.lane.round}` : "";
+        const told = `${visible(lane.name)}, ${lane.type}, ${lane.word ?? WORDS[lane.state]}${round}`;
+        return svg(
+          "g",
+          { class: `lane-name ${lane.state}${lane.group ? " group" : ""}` },
+          svg("title", {}, told),
+          svg("path", {
+            d: GLYPHS[lane.state],
+            class: "glyph",
+            transform: `translate(${x - 2} ${top + 8})`,
+          }),
+          label(fitted(visible(lane.name), left - x - 22, 13), x + 15, top + 18, ""),
+        );
+      }),
+    );
   }
 
   function drawBars(blocks) {
-    const keep = new Set(), byRow = new Map();
+    const keep = new Set(),
+      byRow = new Map();
     for (const block of blocks) {
       const row = `${block.placed.top}/${block.row}`;
       const before = byRow.get(row);
       if (before) before.next = block;
       byRow.set(row, block);
     }
-    const stop = blocks.find((block) => block.bars.some((bar) => bar.id === (focused ?? model.selected))) ??
+    const stop =
+      blocks.find((block) => block.bars.some((bar) => bar.id === (focused ?? model.selected))) ??
       blocks.find((block) => block.bars[0].kind !== "span");
     for (const block of blocks) {
       const key = block.bars[0].id;
       keep.add(key);
       let g = drawn.get(key);
       if (!g) {
-        g = block.bars[0].kind === "span" ? svg("g", { class: "bar span" }) : svg("g", { class: "bar", role: "button", "data-id": key });
+        g =
+          block.bars[0].kind === "span"
+            ? svg("g", { class: "bar span" })
+            : svg("g", { class: "bar", role: "button", "data-id": key });
         drawn.set(key, g);
         bars.append(g);
       }
@@ -135,10 +199,15 @@ export function waterfall({ select }) {
   }
 
   function paint(g, block, stop) {
-    const { a, z, row, placed } = block, bar = block.bars[0], y = placed.top + 6 + row * ROW;
+    const { a, z, row, placed } = block,
+      bar = block.bars[0],
+      y = placed.top + 6 + row * ROW;
     const selected = block.bars.some((each) => each.id === model.selected);
-    const room = (block.next?.a ?? model.scale.folds.find((fold) => fold.a >= z)?.a ?? model.scale.right) - z;
-    const look = `${a.toFixed(1)} ${z.toFixed(1)} ${y} ${block.bars.length} ${block.failed} ${bar.label} ${bar.word} ${Math.round(room)}`;
+    const room =
+      (block.next?.a ?? model.scale.folds.find((fold) => fold.a >= z)?.a ?? model.scale.right) - z;
+    const { length } = block.bars,
+      space = Math.round(room);
+    const look = [a.toFixed(1), z.toFixed(1), y, length, block.failed, bar.label, bar.word, space].join(" ");
     if (bar.kind !== "span") {
       g.setAttribute("aria-pressed", String(selected));
       g.setAttribute("tabindex", stop ? "0" : "-1");
@@ -150,11 +219,14 @@ export function waterfall({ select }) {
       g.replaceChildren(svg("rect", { x: a, y: y + 6, width: z - a, height: 3, rx: 1.5 }));
       return;
     }
-    const many = block.bars.length > 1, kind = block.failed && !many ? "failed" : bar.kind;
+    const many = block.bars.length > 1,
+      kind = block.failed && !many ? "failed" : bar.kind;
     g.setAttribute("class", `bar ${kind}${bar.live ? " live" : ""}${many ? " several" : ""}`);
     g.replaceChildren(
       svg("rect", { x: a, y, width: z - a, height: BAR, rx: Math.min(3, (z - a) / 2), class: "body" }),
-      ...(many && block.failed ? [svg("rect", { x: a, y: y + BAR - 5, width: z - a, height: 5, rx: 1.5, class: "hurt" })] : []),
+      ...(many && block.failed
+        ? [svg("rect", { x: a, y: y + BAR - 5, width: z - a, height: 5, rx: 1.5, class: "hurt" })]
+        : []),
       ...labelOf(block, kind, y, room),
     );
   }
@@ -200,12 +272,16 @@ export function waterfall({ select }) {
   });
   element.addEventListener("focusout", drawRings);
   picture.addEventListener("pointerover", (event) => {
-    const g = event.target.closest(".bar[role]"); // titles only of what is pointed at: thousands would be slow
+    const g = event.target.closest(".bar[role]"); // titles of what is pointed at alone: thousands are slow
     if (g && !g.querySelector("title")) g.append(svg("title", {}, g.getAttribute("aria-label")));
   });
-  element.addEventListener("scroll", () => {
-    if (model && Math.abs(element.scrollTop - model.top) > MARGIN / 2) draw();
-  }, { passive: true });
+  element.addEventListener(
+    "scroll",
+    () => {
+      if (model && Math.abs(element.scrollTop - model.top) > MARGIN / 2) draw();
+    },
+    { passive: true },
+  );
   const resized = new ResizeObserver(() => {
     if (model && (element.clientWidth !== model.width || element.clientHeight !== model.height)) draw();
   });
@@ -221,91 +297,21 @@ export function waterfall({ select }) {
   return { element, draw, reveal, toLane, close: () => resized.disconnect() };
 }
 
-/** The bar that an arrow key leads to: before or after in its lane, or the nearest in the lane above or below. */
-export function neighbour(placed, block, key) {
-  const lanes = placed.map((each) => each.rows.flat().filter((bar) => bar.kind !== "span").sort((a, b) => a.from - b.from));
-  const at = placed.findIndex((each) => each.lane.path === block.placed.lane.path && each.top === block.placed.top);
-  const lane = lanes[at] ?? [], first = block.bars[0];
-  if (key === "ArrowRight") return lane[lane.findIndex((bar) => bar.id === block.bars.at(-1).id) + 1] ?? null;
-  if (key === "ArrowLeft") return lane[lane.findIndex((bar) => bar.id === first.id) - 1] ?? null;
-  if (key === "Home") return lane[0] ?? null;
-  if (key === "End") return lane.at(-1) ?? null;
-  if (key !== "ArrowUp" && key !== "ArrowDown") return null;
-  const by = key === "ArrowUp" ? -1 : 1;
-  for (let each = at + by; each >= 0 && each < lanes.length; each += by) {
-    if (!lanes[each].length) continue;
-    const far = (bar) => Math.abs(bar.from - first.from);
-    return lanes[each].reduce((best, bar) => (far(bar) < far(best) ? bar : best));
-  }
-  return null;
-}
-
-const KINDS = { model: "model call", tool: "tool call", wait: "wait" };
-
-/** The accessible name of a block. */
-export function tellBlock({ bars, placed }) {
-  const [bar] = bars, name = visible(placed.lane.name);
-  if (bars.length > 1) {
-    const failed = bars.filter((each) => each.failed).length;
-    return `${name}: ${count(bars.length)} steps close together${failed ? `, ${count(failed)} failed` : ""}`;
-  }
-  const parts = [`${name}: ${KINDS[bar.kind]} ${visible(bar.label)}`];
-  if (bar.word && bar.word !== bar.label) parts.push(bar.word);
-  parts.push(duration((bar.to - bar.from) / 1000));
-  if (bar.usage) parts.push(`${count(bar.usage.input_tokens)} tokens in, ${count(bar.usage.output_tokens)} out`);
-  if (bar.usage?.cost_usd !== undefined) parts.push(money(bar.usage.cost_usd));
-  if (bar.attempts > 1) parts.push(`${bar.attempts} attempts`);
-  if (bar.server) parts.push(`server ${visible(bar.server)}`);
-  return parts.join(", ");
-}
-
-function labelOf(block, kind, y, room) {
-  const { a, z, bars } = block, [bar] = bars;
-  const text = bars.length > 1 ? "" : visible(bar.label ?? "");
-  const width = text ? textWidth(text, 11, bar.kind === "wait" ? 600 : 500) : 0, inside = width + 12 <= z - a;
-  const made = [];
-  if (kind === "failed" && z - a > 12 && !inside) {
-    made.push(svg("path", { d: "M0 0l5 5M5 0l-5 5", class: "cross", transform: `translate(${(a + z) / 2 - 2.5} ${y + 5})` }));
-  }
-  if (kind === "model" && bar.attempts > 1) {
-    made.push(svg("path", { d: `M${a} ${y}h7l-7 7z`, class: "retried" })); // a corner: it was tried more than once
-  }
-  if (text && inside) {
-    if (kind === "wait") made.push(svg("rect", { x: a + 4, y: y + 1, width: width + 8, height: BAR - 2, rx: 2, class: "plate" }));
-    made.push(label(text, a + (kind === "wait" ? 8 : 6), y + 11, "in"));
-  } else if (text && bar.kind !== "model" && width + 10 < room) made.push(label(text, z + 4, y + 11, "beside"));
-  return made;
-}
-
-function label(text, x, y, style) {
-  return svg("text", { x, y, class: style || null }, text);
-}
-
 function hatch() {
-  return svg("defs", {}, svg("pattern", {
-    id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)",
-  }, svg("rect", { width: 6, height: 6, class: "hatch-back" }), svg("path", { d: "M1 0v6", class: "hatch-line" })));
-}
-
-const widths = new Map();
-let ruler = null;
-
-/** Pixels of a text in the page's font. */
-export function textWidth(text, size, weight = 500) {
-  const key = `${weight} ${size} ${text}`;
-  if (!widths.has(key)) {
-    ruler ??= document.createElement("canvas").getContext("2d");
-    ruler.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
-    if (widths.size > 5000) widths.clear();
-    widths.set(key, ruler.measureText(text).width);
-  }
-  return widths.get(key);
-}
-
-/** As much of a text as fits into so many pixels. */
-export function fitted(text, room, size) {
-  if (textWidth(text, size) <= room) return text;
-  let length = text.length;
-  while (length > 1 && textWidth(`${text.slice(0, length)}…`, size) > room) length -= 1;
-  return `${text.slice(0, length)}…`;
+  return svg(
+    "defs",
+    {},
+    svg(
+      "pattern",
+      {
+        id: "hatch",
+        width: 6,
+        height: 6,
+        patternUnits: "userSpaceOnUse",
+        patternTransform: "rotate(45)",
+      },
+      svg("rect", { width: 6, height: 6, class: "hatch-back" }),
+      svg("path", { d: "M1 0v6", class: "hatch-line" }),
+    ),
+  );
 }

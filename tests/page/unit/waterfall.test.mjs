@@ -13,7 +13,15 @@ import { jsonText, prettyText } from "../../../gateway/web/page/value_block.js";
 import { neighbour, tellBlock } from "../../../gateway/web/page/bar_text.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
 
-const bar = (from, to, more = {}) => ({ id: `${from}-${to}`, kind: "tool", label: "look", from, to, word: "finished", ...more });
+const bar = (from, to, more = {}) => ({
+  id: `${from}-${to}`,
+  kind: "tool",
+  label: "look",
+  from,
+  to,
+  word: "finished",
+  ...more,
+});
 const lane = (...bars) => ({ path: "", name: "a", bars });
 const wide = { from: 0, to: 1000, pauses: [], fold: true, left: 100, width: 500 };
 
@@ -49,39 +57,66 @@ test("ticks stand at round times, apart from each other, none in a fold", () => 
     assert.ok(!(x > scale.folds[0].a && x < scale.folds[0].z));
     if (index) assert.ok(x - ticks[index - 1].x > 40);
   }
-  assert.deepEqual([tickText(65_000, 5000), tickText(3_600_000, 60_000), tickText(30, 10)], ["1:05", "1:00:00", "0.03 s"]);
+  assert.deepEqual(
+    [tickText(65_000, 5000), tickText(3_600_000, 60_000), tickText(30, 10)],
+    ["1:05", "1:00:00", "0.03 s"],
+  );
 });
 
 test("bars that overlap in time stand in rows", () => {
   const [placed] = stack([lane(bar(0, 10), bar(5, 20), bar(10, 12))]);
-  assert.deepEqual(placed.rows.map((row) => row.map(({ id }) => id)), [["0-10", "10-12"], ["5-20"]]);
+  assert.deepEqual(
+    placed.rows.map((row) => row.map(({ id }) => id)),
+    [["0-10", "10-12"], ["5-20"]],
+  );
   assert.equal(placed.height, 46);
 });
 
 test("bars too narrow to be told apart become one, others do not", () => {
   const bars = [bar(0, 1), bar(1, 2, { failed: true }), bar(2, 3), bar(500, 600), bar(600, 700)];
   const blocks = blocksOf(stack([lane(...bars)]), scaleOf(wide));
-  assert.deepEqual(blocks.map((block) => [block.bars.length, block.failed]), [[3, true], [1, false], [1, false]]);
+  assert.deepEqual(
+    blocks.map((block) => [block.bars.length, block.failed]),
+    [
+      [3, true],
+      [1, false],
+      [1, false],
+    ],
+  );
   assert.match(tellBlock(blocks[0]), /^a: 3 steps close together, 1 failed$/);
 });
 
 test("10,000 bars are at most 1,500 blocks, with none lost, quickly", () => {
   const lanes = Array.from({ length: 30 }, (_, index) => ({ ...lane(), path: `${index}` }));
-  for (let index = 0; index < 10_000; index += 1) lanes[index % 30].bars.push(bar(index * 10, index * 10 + 200));
+  for (let index = 0; index < 10_000; index += 1)
+    lanes[index % 30].bars.push(bar(index * 10, index * 10 + 200));
   const began = performance.now();
   const blocks = blocksOf(stack(lanes), scaleOf({ ...wide, to: 100_200 }), 1500);
   assert.ok(performance.now() - began < 500);
   assert.ok(blocks.length <= 1500);
-  assert.equal(blocks.reduce((sum, block) => sum + block.bars.length, 0), 10_000);
+  assert.equal(
+    blocks.reduce((sum, block) => sum + block.bars.length, 0),
+    10_000,
+  );
 });
 
 test("a range shows what is in it alone", () => {
-  const blocks = blocksOf(stack([lane(bar(0, 10), bar(400, 600), bar(900, 950))]), scaleOf({ ...wide, from: 300, to: 500 }));
-  assert.deepEqual(blocks.map((block) => [block.bars[0].id, block.a, block.z]), [["400-600", 350, 600]]);
+  const blocks = blocksOf(
+    stack([lane(bar(0, 10), bar(400, 600), bar(900, 950))]),
+    scaleOf({ ...wide, from: 300, to: 500 }),
+  );
+  assert.deepEqual(
+    blocks.map((block) => [block.bars[0].id, block.a, block.z]),
+    [["400-600", 350, 600]],
+  );
 });
 
 test("arrow keys walk along a lane, and to the nearest bar of the next lane that has one", () => {
-  const placed = stack([lane(bar(0, 10), bar(20, 30)), { ...lane(), path: "0" }, { ...lane(bar(1, 2), bar(19, 25)), path: "1" }]);
+  const placed = stack([
+    lane(bar(0, 10), bar(20, 30)),
+    { ...lane(), path: "0" },
+    { ...lane(bar(1, 2), bar(19, 25)), path: "1" },
+  ]);
   const at = (place, index) => ({ placed: place, bars: [place.rows[0][index]] });
   assert.equal(neighbour(placed, at(placed[0], 0), "ArrowRight").id, "20-30");
   assert.equal(neighbour(placed, at(placed[0], 0), "ArrowLeft"), null);
@@ -91,15 +126,31 @@ test("arrow keys walk along a lane, and to the nearest bar of the next lane that
 });
 
 test("the accessible name of a bar has all that its colour and size say", () => {
-  const one = { ...bar(0, 1500), kind: "model", label: "m", usage: { input_tokens: 1200, output_tokens: 3, cost_usd: 0.5 }, attempts: 2 };
-  assert.equal(tellBlock({ bars: [one], placed: { lane: lane() } }),
-    "a: model call m, finished, 1.5 s, 1,200 tokens in, 3 out, $0.5000, 2 attempts");
+  const one = {
+    ...bar(0, 1500),
+    kind: "model",
+    label: "m",
+    usage: { input_tokens: 1200, output_tokens: 3, cost_usd: 0.5 },
+    attempts: 2,
+  };
+  assert.equal(
+    tellBlock({ bars: [one], placed: { lane: lane() } }),
+    "a: model call m, finished, 1.5 s, 1,200 tokens in, 3 out, $0.5000, 2 attempts",
+  );
 });
 
 test("sequences run to the right, parallel nodes are stacked, a router stands before its choices", () => {
   const leaf = (name) => ({ type: "llm", name });
-  const [root] = lanesOf({ type: "sequential", name: "s", agents: [leaf("a"), { type: "parallel", name: "p", agents: [leaf("b"), leaf("c")] },
-    { type: "router", name: "r", agents: [leaf("d"), leaf("e")] }, { type: "loop", name: "l", agents: [leaf("f")] }] });
+  const [root] = lanesOf({
+    type: "sequential",
+    name: "s",
+    agents: [
+      leaf("a"),
+      { type: "parallel", name: "p", agents: [leaf("b"), leaf("c")] },
+      { type: "router", name: "r", agents: [leaf("d"), leaf("e")] },
+      { type: "loop", name: "l", agents: [leaf("f")] },
+    ],
+  });
   const { boxes, edges, width, height } = layTree(root, (text) => text.length * 7);
   const at = Object.fromEntries(boxes.map((box) => [box.lane.name, box]));
   assert.ok(at.a.x + at.a.w < at.b.x);
@@ -111,17 +162,54 @@ test("sequences run to the right, parallel nodes are stacked, a router stands be
 });
 
 test("the session state has the latest value of each key and the earlier ones", () => {
-  const set = (seq, key, value) => ({ seq, type: "state.set", at: "2026-01-01T00:00:00Z", body: { key, value, node: "n" } });
-  const keys = stateOf([{ type: "run.started", body: { turn: 2 } }, set(1, "a", "1"), set(2, "b", "2"), set(3, "a", "3")]);
-  assert.deepEqual([...keys].map(([key, values]) => [key, values.map(({ value, turn }) => [value, turn])]),
-    [["a", [["1", 2], ["3", 2]]], ["b", [["2", 2]]]]);
+  const set = (seq, key, value) => ({
+    seq,
+    type: "state.set",
+    at: "2026-01-01T00:00:00Z",
+    body: { key, value, node: "n" },
+  });
+  const keys = stateOf([
+    { type: "run.started", body: { turn: 2 } },
+    set(1, "a", "1"),
+    set(2, "b", "2"),
+    set(3, "a", "3"),
+  ]);
+  assert.deepEqual(
+    [...keys].map(([key, values]) => [key, values.map(({ value, turn }) => [value, turn])]),
+    [
+      [
+        "a",
+        [
+          ["1", 2],
+          ["3", 2],
+        ],
+      ],
+      ["b", [["2", 2]]],
+    ],
+  );
 });
 
 test("usage is summed, and a cost that is not known of all calls says so", () => {
-  const step = (usage, more) => ({ type: "step.finished", at: "", body: { kind: "model", node: "n", model: "m", usage, ...more } });
-  const calls = callsOf([step({ input_tokens: 5, output_tokens: 1, cost_usd: 0.5 }), step({ input_tokens: 7, output_tokens: 2 }, { error: {} }),
-    step(undefined), { type: "step.finished", body: { kind: "node" } }]);
-  assert.deepEqual(sumOf(calls), { calls: 3, failed: 1, input: 12, cached: 0, output: 3, cost: 0.5, unpriced: 1 });
+  const step = (usage, more) => ({
+    type: "step.finished",
+    at: "",
+    body: { kind: "model", node: "n", model: "m", usage, ...more },
+  });
+  const calls = callsOf([
+    step({ input_tokens: 5, output_tokens: 1, cost_usd: 0.5 }),
+    step({ input_tokens: 7, output_tokens: 2 }, { error: {} }),
+    step(undefined),
+    { type: "step.finished", body: { kind: "node" } },
+  ]);
+  assert.deepEqual(sumOf(calls), {
+    calls: 3,
+    failed: 1,
+    input: 12,
+    cached: 0,
+    output: 3,
+    cost: 0.5,
+    unpriced: 1,
+  });
   assert.equal(columnsOf(Array(1000).fill(calls[0])).length, 112);
   assert.deepEqual([0, 3, 12, 0.0141, 1000].map(roundUp), [1, 5, 20, 0.02, 1000]);
 });
@@ -129,7 +217,10 @@ test("usage is summed, and a cost that is not known of all calls says so", () =>
 test("values keep their digits, in details and in the download", () => {
   const text = '{"seq":1,"body":{"n":9007199254740993,"f":1.0}}';
   assert.equal(jsonLines([parse(text)]), `${text}\n`);
-  assert.equal(jsonText(parse('{"n": [9007199254740993, 1.0], "o": {}}'), 2), '{\n  "n": [9007199254740993, 1.0],\n  "o": {}\n}');
+  assert.equal(
+    jsonText(parse('{"n": [9007199254740993, 1.0], "o": {}}'), 2),
+    '{\n  "n": [9007199254740993, 1.0],\n  "o": {}\n}',
+  );
   assert.equal(prettyText('{"a":1}'), '{\n  "a": 1\n}');
   assert.equal(prettyText("[not json"), "[not json");
 });
