@@ -18,6 +18,7 @@ export class ChatLog {
   root = null; // the tree of the last run
   usage = { input: 0, output: 0, cost: null };
   approvals = 0;
+  auth = null; // the last item of that kind
   #nodes = new Map(); // where a node goes on writing
   #delegated = new Set(); // nodes that are another agent, whose answer is the node's
   #texts = new Map(); // parts by key of the model call
@@ -92,7 +93,7 @@ export class ChatLog {
     this.#state("auth_required");
     this.#closeAuth();
     const { run, server, status, challenge } = body;
-    const again = this.auth?.run === run && this.auth.server === server;
+    const again = Boolean(this.auth && this.auth.run === run && this.auth.server === server);
     this.auth = this.#add({ id: `e${event.seq}`, kind: "auth", at: event.at, run, server, status, challenge, again, open: true });
     this.#nodes.clear(); // what follows goes on below the card
   }

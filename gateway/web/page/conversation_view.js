@@ -16,6 +16,17 @@ export function show(main, route, context) {
   return id === undefined ? firstVisit(main, context) : conversation(main, id, route, context);
 }
 
+/** The chat must work even if the picture beside it does not. */
+function safePanel(feed, context) {
+  try {
+    return timelinePanel(feed, context);
+  } catch (error) {
+    console.error(error);
+    const element = h("div", { class: "empty" }, h("h2", {}, "The timeline cannot be shown"), h("p", {}, "The chat works without it."));
+    return { element, update() {}, select() {}, close() {} };
+  }
+}
+
 function conversation(main, id, route, context) {
   const feed = new Feed(id), log = new ChatLog();
   const header = conversationHeader({ id, log, context });
@@ -27,7 +38,7 @@ function conversation(main, id, route, context) {
   const tabs = ["Chat", "Timeline"].map((word) =>
     h("button", { type: "button", role: "tab", "aria-selected": String(word === "Chat"), onclick: () => turnTo(word.toLowerCase()) }, word));
   const loading = h("div", { class: "skeleton", "aria-hidden": "true" }, Array.from({ length: 6 }, () => h("i")));
-  const panel = timelinePanel(feed, context);
+  const panel = safePanel(feed, context);
   let wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, closed = false, begun = false;
 
   talk.element.prepend(loading);

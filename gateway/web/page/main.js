@@ -70,15 +70,16 @@ async function route() {
   main.className = "main";
   setTitle(TITLES[place] ?? "Not found");
   if (!Object.hasOwn(VIEWS, place)) return void main.append(unknown());
-  let module;
+  let made;
   try {
-    module = await VIEWS[place]();
-  } catch {
-    if (turn === shown) main.append(unloaded());
+    const module = await VIEWS[place]();
+    if (turn !== shown) return; // the address has changed meanwhile
+    made = await module.show(main, wanted, context);
+  } catch (error) {
+    console.error(error);
+    if (turn === shown) main.replaceChildren(unloaded());
     return;
   }
-  if (turn !== shown) return; // the address has changed meanwhile
-  const made = await module.show(main, wanted, context);
   if (turn !== shown) return void made?.close?.();
   view = Object.assign(made ?? {}, { place });
   if (document.activeElement === document.body) main.focus({ preventScroll: true });
