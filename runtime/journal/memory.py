@@ -90,11 +90,8 @@ class _Stream:
         if key not in self.inbox:
             return None
         first = self.inbox[key]
-        if first.command.kind == kind and json_text.same(
-            json_text.dump(first.command.body), json_text.dump(body)
-        ):
-            return Repeated(first.reply)
-        return KeyReused()
+        same = json_text.same(json_text.dump(first.command.body), json_text.dump(body))
+        return Repeated(first.reply) if same and first.command.kind == kind else KeyReused()
 
 
 @asynccontextmanager
@@ -354,10 +351,8 @@ class MemoryJournal:
                 and (streams is None or asked.stream in streams)
             ]
             page = found[: max(1, limit)]
-            return QuestionPage(
-                questions=tuple(asked for _, asked in page),
-                next_cursor=cursors.write("questions", page[-1][0]) if len(found) > len(page) else None,
-            )
+            following = cursors.write("questions", page[-1][0]) if len(found) > len(page) else None
+            return QuestionPage(tuple(asked for _, asked in page), following)
 
     async def decided(self, limit: int) -> QuestionPage:
         async with _handed_over():

@@ -121,7 +121,7 @@ class AgentPage {
       await post(`/tools/${encodeURIComponent(tool.name)}/accept`, { hash: held.hash });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      text = visible([error.message, error.hint].filter(Boolean).join(" "));
+      text = visible([error.message, error.hint].filter(Boolean).map(sentence).join(" "));
       line.replaceChildren(text);
     }
     this.#context.announce(text);
@@ -265,6 +265,8 @@ function yamlLines(text) {
     return [at ? "\n" : "", key && h("span", { class: "key" }, key), rest];
   });
 }
+
+const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1).replace(/(?<![.!?])$/, ".");
 
 function attentionWords(parts) {
   const number = troubled(parts).length;
