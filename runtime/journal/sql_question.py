@@ -162,13 +162,15 @@ def page(
 def decided(db: sqlite3.Connection, limit: int) -> list[tuple[Any, ...]]:
     """Rows of decided questions (for `parsed`), the one that was put last first."""
     # The index of states has the numbers in order, so no more rows are read than are wanted.
-    return db.execute(
+    found = db.execute(
         f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM question"
         " WHERE question.state = 'decided' ORDER BY chosen DESC LIMIT ?)"
         " CROSS JOIN question ON question.number = chosen"
-        " CROSS JOIN stream ON stream.id = question.stream_id ORDER BY chosen DESC",
+        " CROSS JOIN stream ON stream.id = question.stream_id",
         (limit,),
     ).fetchall()
+    found.sort(key=itemgetter(0), reverse=True)
+    return found
 
 
 def parsed(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[list[Question], dict[str, str]]]:
