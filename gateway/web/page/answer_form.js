@@ -32,7 +32,9 @@ export function answerForm(approval, send) {
 const hasFields = (schema) => isObject(schema?.properties) && Object.keys(schema.properties).length > 0;
 
 function defaults(schema) {
-  const given = Object.entries(schema.properties).filter(([, field]) => isObject(field) && Object.hasOwn(field, "default"));
+  const given = Object.entries(schema.properties).filter(
+    ([, field]) => isObject(field) && Object.hasOwn(field, "default"),
+  );
   return Object.fromEntries(given.map(([name, field]) => [name, field.default]));
 }
 
@@ -42,10 +44,22 @@ function visit(approval, send) {
     body: h(
       "div",
       { class: "stack" },
-      h("p", { class: "t13" }, "The server wants you to visit this address and to come back. Read it before you open it."),
+      h(
+        "p",
+        { class: "t13" },
+        "The server wants you to visit this address and to come back. Read it before you open it.",
+      ),
       h("pre", { class: "code address", tabindex: "0" }, visible(approval.url)),
       isWeb
-        ? h("p", {}, h("a", { href: approval.url, target: "_blank", rel: "noopener noreferrer" }, "Open the address in a new tab"))
+        ? h(
+            "p",
+            {},
+            h(
+              "a",
+              { href: approval.url, target: "_blank", rel: "noopener noreferrer" },
+              "Open the address in a new tab",
+            ),
+          )
         : null,
     ),
     buttons: [
@@ -80,9 +94,23 @@ export function outcomeButtons(send, open) {
 
 /** The texts around a field that goes with a decision. */
 export const ASIDES = {
-  reject: { label: "Reason", help: "The model is told. You can leave it empty.", send: "Send rejection", danger: true },
-  done: { label: "Result", help: "The model is told this as the result of the call. You can leave it empty.", send: "Send: it is done" },
-  failed: { label: "Reason", help: "The model is told. You can leave it empty.", send: "Send: it failed", danger: true },
+  reject: {
+    label: "Reason",
+    help: "The model is told. You can leave it empty.",
+    send: "Send rejection",
+    danger: true,
+  },
+  done: {
+    label: "Result",
+    help: "The model is told this as the result of the call. You can leave it empty.",
+    send: "Send: it is done",
+  },
+  failed: {
+    label: "Reason",
+    help: "The model is told. You can leave it empty.",
+    send: "Send: it failed",
+    danger: true,
+  },
 };
 
 export function asideBody(mode, text) {
@@ -94,5 +122,11 @@ export function asideBody(mode, text) {
 /** A button of the card. `key` is the letter that puts the focus on it. */
 export function button(text, look, onclick, key, picture) {
   const hint = key ? h("kbd", { class: "kbd", "aria-hidden": "true" }, key.toUpperCase()) : null;
-  return h("button", { class: `btn ${look}`, type: "button", onclick, "data-key": key }, picture, text, hint);
+  return h(
+    "button",
+    { class: `btn ${look}`, type: "button", onclick, "data-key": key },
+    picture,
+    text,
+    hint,
+  );
 }

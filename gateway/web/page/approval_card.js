@@ -1,15 +1,17 @@
-// One approval as a card: what would run and where, who asks, the arguments, why, what happened before, the decision.
+// One approval as a card: what would run and where, who asks, the arguments, why, what happened before.
 
 import { get } from "./api.js";
-import { asideBody, ASIDES, answerForm, button, outcomeButtons, outcomeText } from "./answer_form.js";
+import { answerForm, button, outcomeText } from "./answer_form.js";
 import { hints, reasons } from "./approval_reasons.js";
-import { addedDescription, askingAgent, decidedAs, heading, isEditable, sentText } from "./approval_text.js";
+import { footOf, problemText } from "./approval_foot.js";
+import { markdown, path, replaced } from "./approval_notes.js";
+import { addedDescription, askingAgent, decidedAs, heading } from "./approval_text.js";
 import { decidedBody, decidedBy as whoDecided, doneHead } from "./approval_done.js";
 import { differences } from "./argument_diff.js";
 import { argumentForm } from "./argument_form.js";
 import { argumentTable, changeTable } from "./argument_table.js";
 import { expiry, pieces, waited } from "./approval_head.js";
-import { decide, decidedBy, forget, isSending, kept, sendAgain, signAs } from "./decision.js";
+import { decide, forget, isSending, kept, sendAgain } from "./decision.js";
 import { h, icon } from "./dom.js";
 import { equal } from "./exact_json.js";
 import { plural, visible } from "./text.js";
@@ -17,8 +19,8 @@ import { plural, visible } from "./text.js";
 let ids = 0;
 const LETTERS = { approve: "a", changes: "e", edit: "e", reject: "r" };
 
-/** The card of an approval: `{element, focus(which), refresh(), close()}`. `focus` takes "approve", "changes",
- * "reject", or nothing for the heading. */
+/** The card of an approval: `{element, focus(which), refresh(), close()}`. `focus` takes "approve",
+ * "changes", "reject", or nothing for the heading. */
 export function approvalCard(uuid, context, { inChat = false } = {}) {
   const card = new Card(uuid, context, inChat);
   return {
@@ -31,7 +33,15 @@ export function approvalCard(uuid, context, { inChat = false } = {}) {
 
 class Card {
   constructor(uuid, context, inChat) {
-    Object.assign(this, { uuid, context, inChat, mode: "view", approval: null, extra: undefined, problem: null });
+    Object.assign(this, {
+      uuid,
+      context,
+      inChat,
+      mode: "view",
+      approval: null,
+      extra: undefined,
+      problem: null,
+    });
     const id = `ask-${++ids}`;
     this.title = h("h2", { id, tabindex: "-1" });
     this.head = h("header", { class: "ask-head" });
@@ -39,7 +49,11 @@ class Card {
     this.why = h("div", { class: "ask-body reasons" });
     this.foot = h("div", { class: "ask-foot" });
     const parts = [this.head, this.main, this.why, this.foot];
-    this.element = h("article", { class: "ask", "aria-labelledby": id, "data-uuid": uuid, onkeydown: (event) => this.key(event) }, parts);
+    this.element = h(
+      "article",
+      { class: "ask", "aria-labelledby": id, "data-uuid": uuid, onkeydown: (event) => this.key(event) },
+      parts,
+    );
     this.title.textContent = "Loading the approval";
     this.head.append(this.title);
     for (const part of parts.slice(1)) part.hidden = true;
@@ -57,7 +71,8 @@ class Card {
 
   focus(which) {
     const letter = LETTERS[which] ?? which;
-    const found = letter && [...this.foot.querySelectorAll("[data-key]")].find((each) => each.dataset.key === letter);
+    const found =
+      letter && [...this.foot.querySelectorAll("[data-key]")].find((each) => each.dataset.key === letter);
     (found || this.title).focus();
     this.element.scrollIntoView({ block: "nearest" });
     return Boolean(found);
@@ -115,7 +130,11 @@ class Card {
     const { approval, extra } = this;
     this.renderHead();
     if (approval.state !== "pending") return this.why.replaceChildren();
-    const open = new Set([...this.why.querySelectorAll("details[open] > summary")].map((each) => each.firstChild.nextSibling.data));
+    const open = new Set(
+      [...this.why.querySelectorAll("details[open] > summary")].map(
+        (each) => each.firstChild.nextSibling.data,
+      ),
+    );
     const sections = reasons(approval, extra, { announce: (text) => this.context.announce?.(text) });
     this.why.replaceChildren(...sections);
     this.why.hidden = !sections.length;
@@ -133,8 +152,12 @@ class Card {
     this.clock?.stop();
     this.clock = null;
     this.element.classList.toggle("done", done);
-    for (const tone of ["good", "bad"]) this.element.classList.toggle(tone, done && doneHead(approval, this).tone === tone);
-    this.element.classList.toggle("trouble", !done && (Boolean(problem) || decidedAs(approval) === "outcome_unknown"));
+    for (const tone of ["good", "bad"])
+      this.element.classList.toggle(tone, done && doneHead(approval, this).tone === tone);
+    this.element.classList.toggle(
+      "trouble",
+      !done && (Boolean(problem) || decidedAs(approval) === "outcome_unknown"),
+    );
     if (done) {
       this.head.replaceChildren(...doneHead(approval, this).lines(this.title, this.extra));
     } else {
@@ -142,7 +165,13 @@ class Card {
       this.clock = expiry(approval, () => this.refresh(), by.tick);
       const state = this.standing();
       this.title.replaceChildren(...pieces(heading(approval)));
-      const kind = h("div", { class: "kind" }, icon(state.icon, state.spin ? "spin" : ""), h("span", {}, visible(state.text)), this.clock.element);
+      const kind = h(
+        "div",
+        { class: "kind" },
+        icon(state.icon, state.spin ? "spin" : ""),
+        h("span", {}, visible(state.text)),
+        this.clock.element,
+      );
       this.head.replaceChildren(kind, this.title, by.element);
     }
     if (focused) this.title.focus();
@@ -176,19 +205,23 @@ class Card {
     if (added) inner.push(markdown(added));
     if (kind === "elicitation") {
       const [shown] = heading(approval);
-      if (approval.message && approval.message.trim() !== shown) inner.push(h("p", { class: "asked" }, visible(approval.message)));
+      if (approval.message && approval.message.trim() !== shown)
+        inner.push(h("p", { class: "asked" }, visible(approval.message)));
       this.answer = answerForm(approval, (body) => this.go(body));
       inner.push(this.answer.body);
     } else if (this.mode === "edit") {
-      this.form = argumentForm(approval.input_schema ?? {}, approval.tool_args, { onchange: () => this.renderChanges() });
+      this.form = argumentForm(approval.input_schema ?? {}, approval.tool_args, {
+        onchange: () => this.renderChanges(),
+      });
       this.changes = h("div", { class: "changes", hidden: true });
       inner.push(this.form.element, this.changes);
     } else if (kind !== "checkpoint" || Object.keys(approval.tool_args).length) {
       inner.push(argumentTable(approval.tool_args, approval.input_schema));
     }
     if (approval.kind === "proxy") {
-      const note = `${askingAgent(approval)} runs the call and keeps its own record. Your answer travels back along this path.`;
-      inner.push(h("p", { class: "small muted" }, visible(note)));
+      const asker = visible(askingAgent(approval));
+      const note = `${asker} runs the call and keeps its own record. Your answer travels back along this path.`;
+      inner.push(h("p", { class: "small muted" }, note));
     }
     this.main.replaceChildren(...inner);
     if (this.chips) this.chips.replaceChildren(...[hints(approval, this.extra)].filter(Boolean));
@@ -201,78 +234,17 @@ class Card {
     const changes = differences(this.approval.tool_args, value);
     this.changes.hidden = !changes.length;
     this.changes.replaceChildren(h("h3", {}, plural(changes.length, "change")), changeTable(changes));
-    if (this.count) this.count.textContent = changes.length ? "" : "Nothing is changed: this approves the call as it is.";
+    this.tellChanges?.(changes.length);
   }
 
   renderFoot() {
-    const { approval, mode, sending, problem } = this;
-    if (approval.state !== "pending") return this.foot.replaceChildren();
-    const inner = [];
-    if (problem && !sending) inner.push(h("p", { class: "note err", role: "alert" }, visible(this.problemText())));
-    if (problem?.is === "unreachable" && !sending) {
-      inner.push(
-        button("Send again", "primary", () => this.send(sendAgain(this.uuid)), "a"),
-        button("Do not send", "quiet", () => this.takeBack()),
-        h("span", { class: "note" }, "Sending it twice does no harm: the agent takes it once. If it has arrived before, it stands."),
-      );
-      return this.foot.replaceChildren(...inner);
-    }
-    if (ASIDES[mode]) inner.push(...this.aside());
-    else if (mode === "edit") inner.push(...this.editing());
-    else inner.push(...this.choices(), this.signature());
-    this.foot.replaceChildren(...inner);
-    if (mode === "edit" && this.form) this.renderChanges();
+    if (this.approval.state !== "pending") return this.foot.replaceChildren();
+    this.foot.replaceChildren(...footOf(this));
+    if (this.mode === "edit" && this.form) this.renderChanges();
     for (const each of this.foot.querySelectorAll("button")) {
-      if (sending) each.setAttribute("aria-disabled", "true");
+      if (this.sending) each.setAttribute("aria-disabled", "true");
       else each.removeAttribute("aria-disabled");
     }
-    if (sending) this.foot.append(h("span", { class: "note" }, "You can reload or close the page: the decision is kept until the agent answers."));
-  }
-
-  problemText() {
-    const { problem } = this;
-    if (problem.is === "unreachable") return `You ${sentText(kept(this.uuid)?.body ?? {})}. ${problem.text}`;
-    if (problem.is === "denied") return `${problem.text} Nothing was decided.`;
-    return problem.text;
-  }
-
-  choices() {
-    const { approval } = this;
-    const kind = decidedAs(approval);
-    const send = (body) => this.go(body);
-    if (kind === "elicitation") return this.answer.buttons;
-    if (kind === "outcome_unknown") return outcomeButtons(send, (mode) => this.enter(mode));
-    return [
-      button("Approve", "primary", () => send({ approved: true }), "a", icon("check")),
-      isEditable(approval) ? button("Approve with changes", "", () => this.enter("edit"), "e", icon("edit")) : null,
-      button("Reject", "danger", () => this.enter("reject"), "r"),
-    ].filter(Boolean);
-  }
-
-  aside() {
-    const { label, help, send, danger } = ASIDES[this.mode];
-    const id = `aside-${this.uuid}`;
-    const field = h("textarea", { id, rows: 2, "aria-describedby": `${id}-help`, maxlength: this.mode === "done" ? null : 4000 });
-    field.value = this.text ?? "";
-    field.addEventListener("input", () => (this.text = field.value));
-    const go = () => this.go(asideBody(this.mode, field.value.trim()));
-    return [
-      h("div", { class: "question grow full" }, h("label", { for: id }, label), field, h("span", { class: "hint", id: `${id}-help` }, help)),
-      button(send, danger ? "danger" : "primary", go),
-      button("Cancel", "quiet", () => this.leave()),
-      this.signature(),
-    ];
-  }
-
-  editing() {
-    this.count = h("span", { class: "note" }, "Nothing is changed: this approves the call as it is.");
-    return [
-      button("Send approval", "primary", () => this.sendEdited(), null, icon("check")),
-      button("Cancel", "quiet", () => this.leave()),
-      this.signature(),
-      this.count,
-      h("span", { class: "note" }, "The changed call is checked against the schema and all rules again."),
-    ];
   }
 
   sendEdited() {
@@ -280,13 +252,6 @@ class Card {
     if (mistakes.size) return this.form.show(mistakes);
     const { tool_args } = this.approval;
     this.go(equal(value, tool_args) ? { approved: true } : { approved: true, arguments: value });
-  }
-
-  /** A field for the name that goes into the record. */
-  signature() {
-    const field = h("input", { class: "sign", placeholder: "Your name", "aria-label": "Decide as", title: "Goes into the record of the decision", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
-    field.value = decidedBy();
-    return field;
   }
 
   enter(mode) {
@@ -353,7 +318,7 @@ class Card {
     const shown = this.form ?? this.answer;
     if (result.is === "refused" && shown) shown.show(result.errors);
     else if (focused) this.focus("approve");
-    this.context.announce?.(this.problemText());
+    this.context.announce?.(problemText(this));
   }
 
   settled() {
@@ -363,27 +328,4 @@ class Card {
     if (focused) this.title.focus();
     this.context.announce?.(`${this.title.textContent}: ${whoDecided(this.approval, this.second)}`);
   }
-}
-
-function path(approval, own) {
-  const names = [own, ...(approval.path ?? [approval.remote_agent_name])].filter(Boolean);
-  const nodes = names.map((name, index) => [
-    index ? h("li", { "aria-hidden": "true" }, icon("hop")) : null,
-    h("li", { class: "agent" }, index === names.length - 1 ? h("b", {}, visible(name)) : visible(name)),
-  ]);
-  return h("ol", { class: "path", "aria-label": "From this agent to the one that asks" }, nodes);
-}
-
-function replaced(approval) {
-  const link = h("a", { href: `#/approvals/${encodeURIComponent(approval.replaces)}` }, "an earlier question");
-  return h("p", { class: "small muted" }, "This takes the place of ", link, ".");
-}
-
-/** Markdown, as plain text until it is parsed. */
-function markdown(text) {
-  const box = h("div", { class: "prose described" }, h("p", {}, visible(text)));
-  import("./markdown.js")
-    .then(({ renderMarkdown }) => renderMarkdown(text))
-    .then((made) => box.replaceChildren(made), () => {});
-  return box;
 }

@@ -1,6 +1,14 @@
 // An approval that waits no more: what was decided, by whom, when, what changed, and why.
 
-import { decisionText, doneHeading, iconOf, standing, summary, toneOf, voidReason } from "./approval_text.js";
+import {
+  decisionText,
+  doneHeading,
+  iconOf,
+  standing,
+  summary,
+  toneOf,
+  voidReason,
+} from "./approval_text.js";
 import { countValues, differences } from "./argument_diff.js";
 import { pieces } from "./approval_head.js";
 import { argumentTable, changeTable } from "./argument_table.js";
@@ -8,7 +16,8 @@ import { h, icon } from "./dom.js";
 import { visible } from "./text.js";
 import { duration, timeElement } from "./times.js";
 
-const changesOf = ({ decision, tool_args }) => (decision?.arguments ? differences(tool_args, decision.arguments) : []);
+const changesOf = ({ decision, tool_args }) =>
+  decision?.arguments ? differences(tool_args, decision.arguments) : [];
 
 /** "Approved with 2 changes by Mara": who decided what; `second`: the reader was too late. */
 export function decidedBy(approval, second = false) {
@@ -16,10 +25,13 @@ export function decidedBy(approval, second = false) {
   if (approval.state !== "decided") return standing(approval);
   const text = decisionText(approval, changesOf(approval).length);
   const who = approval.decision?.decided_by ? ` by ${visible(approval.decision.decided_by)}` : "";
-  return second ? `Already ${text.charAt(0).toLowerCase()}${text.slice(1)}${who}, before you` : `${text}${who}`;
+  return second
+    ? `Already ${text.charAt(0).toLowerCase()}${text.slice(1)}${who}, before you`
+    : `${text}${who}`;
 }
 
-/** The head of the card: `tone`, `lines(title, extra)` when done, and `waiting` for its icon and words until then. */
+/** The head of the card: `tone`, `lines(title, extra)` when done, and `waiting` for its icon and words
+ * until then. */
 export function doneHead(approval, { second, inChat }) {
   const tone = toneOf(approval);
   const picture = { good: "check", bad: "x" }[tone] ?? (approval.state === "expired" ? "clock" : "x");
@@ -27,8 +39,17 @@ export function doneHead(approval, { second, inChat }) {
   const lines = (title, extra) => {
     const at = approval.decision?.decided_at ?? (approval.state === "expired" ? approval.expires_at : null);
     title.replaceChildren(...pieces(doneHeading(approval)));
-    const kind = h("div", { class: "kind" }, icon(picture), h("span", {}, decidedBy(approval, second), at ? [", ", timeElement(at)] : null));
-    return [kind, title, h("p", { class: "by" }, ends(approval, second, at), place(approval, extra, inChat))];
+    const kind = h(
+      "div",
+      { class: "kind" },
+      icon(picture),
+      h("span", {}, decidedBy(approval, second), at ? [", ", timeElement(at)] : null),
+    );
+    return [
+      kind,
+      title,
+      h("p", { class: "by" }, ends(approval, second, at), place(approval, extra, inChat)),
+    ];
   };
   return { tone, waiting, lines };
 }
@@ -54,19 +75,54 @@ export function decidedBody(approval, { inChat }) {
   const changes = changesOf(approval);
   const inner = [];
   if (approval.superseded_by) {
-    inner.push(h("p", { class: "t13" }, h("a", { href: `#/approvals/${encodeURIComponent(approval.superseded_by)}` }, "Go to the new question")));
+    inner.push(
+      h(
+        "p",
+        { class: "t13" },
+        h(
+          "a",
+          { href: `#/approvals/${encodeURIComponent(approval.superseded_by)}` },
+          "Go to the new question",
+        ),
+      ),
+    );
   }
   if (decision?.reason) inner.push(h("blockquote", { class: "reason" }, visible(decision.reason)));
-  if (changes.length) inner.push(changeTable(changes, countValues(approval.tool_args) - changes.filter(({ before }) => before !== undefined).length));
-  if (decision?.result) inner.push(labelled("Result that the model was told", h("pre", { class: "code" }, visible(decision.result))));
+  if (changes.length)
+    inner.push(
+      changeTable(
+        changes,
+        countValues(approval.tool_args) - changes.filter(({ before }) => before !== undefined).length,
+      ),
+    );
+  if (decision?.result)
+    inner.push(
+      labelled("Result that the model was told", h("pre", { class: "code" }, visible(decision.result))),
+    );
   if (decision?.content && Object.keys(decision.content).length) {
     inner.push(labelled("Answer", argumentTable(decision.content, approval.input_schema)));
   }
-  if (approval.kind === "elicitation" || approval.kind === "checkpoint" || !Object.keys(approval.tool_args).length) return inner;
+  if (
+    approval.kind === "elicitation" ||
+    approval.kind === "checkpoint" ||
+    !Object.keys(approval.tool_args).length
+  )
+    return inner;
   const title = changes.length ? "Arguments as they were asked" : "Arguments";
-  const head = h("summary", {}, icon("chev", "chev"), title, h("span", { class: "r ellipsis" }, changes.length ? "" : visible(summary(approval, 80))));
+  const head = h(
+    "summary",
+    {},
+    icon("chev", "chev"),
+    title,
+    h("span", { class: "r ellipsis" }, changes.length ? "" : visible(summary(approval, 80))),
+  );
   inner.push(
-    h("details", { class: "sec", open: !inChat && !changes.length }, head, h("div", { class: "in" }, argumentTable(approval.tool_args, approval.input_schema))),
+    h(
+      "details",
+      { class: "sec", open: !inChat && !changes.length },
+      head,
+      h("div", { class: "in" }, argumentTable(approval.tool_args, approval.input_schema)),
+    ),
   );
   return inner;
 }

@@ -1,4 +1,5 @@
-// The top of a card: who asks and since when, how long there is left. Its clock only changes text: nothing is announced.
+// The top of a card: who asks and since when, how long there is left. Its clock only changes text:
+// nothing is announced.
 
 import { askingAgent, timeLeft } from "./approval_text.js";
 import { h, svg } from "./dom.js";
@@ -12,18 +13,32 @@ export function pieces(parts) {
   return parts.map((part) => (typeof part === "string" ? visible(part) : h("code", {}, visible(part.code))));
 }
 
-/** The time left, counted down: `{element, stop()}`. `over` is called when it has run out, `second` each second. */
+/** The time left, counted down: `{element, stop()}`. `over` is called when it has run out, `second` each
+ * second. */
 export function expiry(approval, over, second) {
   if (!approval.expires_at) {
     const timer = setInterval(second, 1000);
-    return { element: h("span", { class: "expiry none" }, "does not expire"), stop: () => clearInterval(timer) };
+    return {
+      element: h("span", { class: "expiry none" }, "does not expire"),
+      stop: () => clearInterval(timer),
+    };
   }
   const end = Date.parse(approval.expires_at);
   const whole = Math.max(1, end - Date.parse(approval.created_at));
   const ring = svg("circle", { cx: 7, cy: 7, r: 5 });
-  const clock = svg("svg", { class: "clock", viewBox: "0 0 14 14", "aria-hidden": "true" }, svg("circle", { class: "rest", cx: 7, cy: 7, r: 5 }), ring);
+  const clock = svg(
+    "svg",
+    { class: "clock", viewBox: "0 0 14 14", "aria-hidden": "true" },
+    svg("circle", { class: "rest", cx: 7, cy: 7, r: 5 }),
+    ring,
+  );
   const text = h("span", {});
-  const element = h("span", { class: "expiry", title: `${approval.expires_at.slice(0, 19).replace("T", " ")} UTC` }, clock, text);
+  const element = h(
+    "span",
+    { class: "expiry", title: `${approval.expires_at.slice(0, 19).replace("T", " ")} UTC` },
+    clock,
+    text,
+  );
   const tick = () => {
     second();
     const left = end - Date.now();
@@ -44,9 +59,12 @@ export function waited(approval, extra, inChat) {
   const address = `#/conversations/${encodeURIComponent(approval.conversation_id)}`;
   const by = ["Asked"];
   if (approval.kind === "proxy") by.push(" by ", h("b", {}, visible(askingAgent(approval))));
-  if (approval.node) by.push(approval.kind === "proxy" ? ", called by " : " by ", h("b", {}, visible(approval.node)));
+  if (approval.node)
+    by.push(approval.kind === "proxy" ? ", called by " : " by ", h("b", {}, visible(approval.node)));
   if (approval.kind === "elicitation") by.push(" during ", h("code", {}, visible(approval.tool_name)));
-  const title = extra?.conversation_title ? visible(shorten(extra.conversation_title, 60)) : "this conversation";
+  const title = extra?.conversation_title
+    ? visible(shorten(extra.conversation_title, 60))
+    : "this conversation";
   if (inChat) by.push(", ");
   else by.push(" in ", h("a", { href: address }, title), ", ");
   const since = h("span", {});
@@ -56,6 +74,10 @@ export function waited(approval, extra, inChat) {
   };
   tick();
   by.push(timeElement(approval.created_at), ", ", since);
-  if (inChat) by.push(" · ", h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "Open in the inbox"));
+  if (inChat)
+    by.push(
+      " · ",
+      h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "Open in the inbox"),
+    );
   return { element: h("p", { class: "by" }, by), tick };
 }

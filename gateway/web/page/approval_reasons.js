@@ -15,7 +15,9 @@ export function hints(approval, extra) {
   return h(
     "div",
     { class: "row wrap chips" },
-    chips.map(({ text, bad }) => h("span", { class: bad ? "chip bad" : "chip" }, bad ? icon("alert") : null, text)),
+    chips.map(({ text, bad }) =>
+      h("span", { class: bad ? "chip bad" : "chip" }, bad ? icon("alert") : null, text),
+    ),
     chips.length && approval.server
       ? h("span", { class: "faint small" }, "as server ", h("code", {}, visible(approval.server)), " says")
       : null,
@@ -40,7 +42,10 @@ function why(approval, extra, open, announce) {
   const parts = [];
   if (rule?.yaml) {
     const place = [rule.file, rule.line && `line ${rule.line}`].filter(Boolean).join(", ");
-    const lines = [place ? h("span", { class: "c" }, `# ${visible(place)}\n`) : null, h("mark", {}, visible(rule.yaml.trimEnd()))];
+    const lines = [
+      place ? h("span", { class: "c" }, `# ${visible(place)}\n`) : null,
+      h("mark", {}, visible(rule.yaml.trimEnd())),
+    ];
     parts.push(h("pre", { class: "code", tabindex: "0" }, lines));
   } else if (name) {
     parts.push(h("p", { class: "small muted" }, whyText(approval, name)));
@@ -50,17 +55,26 @@ function why(approval, extra, open, announce) {
 }
 
 function whyText(approval, name) {
-  if (/Hint: /.test(name)) return `The tool itself says ${visible(name)}. No rule of the agent file decides such calls.`;
-  if (approval.kind === "checkpoint") return "The tree has an approval node here: it always asks before it goes on.";
-  if (approval.kind === "proxy") return "Another agent works on the call and asks. Such a question always goes to a person.";
-  if (approval.kind === "outcome_unknown") return "The call may not be repeated by itself, and nobody knows what became of it.";
-  if (approval.kind === "elicitation") return "The tool server wants to know something in the course of the call.";
+  if (/Hint: /.test(name))
+    return `The tool itself says ${visible(name)}. No rule of the agent file decides such calls.`;
+  if (approval.kind === "checkpoint")
+    return "The tree has an approval node here: it always asks before it goes on.";
+  if (approval.kind === "proxy")
+    return "Another agent works on the call and asks. Such a question always goes to a person.";
+  if (approval.kind === "outcome_unknown")
+    return "The call may not be repeated by itself, and nobody knows what became of it.";
+  if (approval.kind === "elicitation")
+    return "The tool server wants to know something in the course of the call.";
   return visible(name);
 }
 
 function suggestion(yaml, above, announce) {
   const code = h("pre", { class: "code", tabindex: "0" }, visible(yaml.trimEnd()));
-  const copy = h("button", { class: "btn quiet", type: "button", onclick: () => copyText(yaml, code, word, announce) }, icon("copy"));
+  const copy = h(
+    "button",
+    { class: "btn quiet", type: "button", onclick: () => copyText(yaml, code, word, announce) },
+    icon("copy"),
+  );
   const word = h("span", {}, "Copy");
   copy.append(word);
   const lead = `To let calls like this run without asking${above ? ", above that rule" : ""}:`;
@@ -80,26 +94,54 @@ async function copyText(text, code, word, announce) {
 }
 
 const OUTCOMES = { succeeded: "done", failed: "failed", unknown: "unknown" };
-const DECISIONS = { approved: "approved", rejected: "rejected", expired: "nobody decided", void: "no longer asked" };
+const DECISIONS = {
+  approved: "approved",
+  rejected: "rejected",
+  expired: "nobody decided",
+  void: "no longer asked",
+};
 
 function history(approval, extra, open) {
   const past = (extra?.history ?? []).filter(({ uuid }) => uuid !== approval.uuid).slice(0, 10);
   if (!past.length) return extra && approval.kind === "tool" ? firstTime() : null;
   const failed = past.filter(({ outcome }) => outcome === "failed").length;
-  const beads = h("span", { class: "beads", "aria-hidden": "true" }, past.map((each) => h("i", { class: beadClass(each) })));
+  const beads = h(
+    "span",
+    { class: "beads", "aria-hidden": "true" },
+    past.map((each) => h("i", { class: beadClass(each) })),
+  );
   const count = `${plural(past.length, "call")}${failed ? `, ${failed} failed` : ""}`;
   const rows = past.map((each) =>
     h(
       "tr",
       {},
-      h("td", { class: "nowrap" }, h("a", { href: `#/approvals/${encodeURIComponent(each.uuid)}` }, timeElement(each.at))),
+      h(
+        "td",
+        { class: "nowrap" },
+        h("a", { href: `#/approvals/${encodeURIComponent(each.uuid)}` }, timeElement(each.at)),
+      ),
       h("td", {}, visible(pastArguments(each, approval))),
-      h("td", {}, `${each.decided_by ? `${visible(each.decided_by)}: ` : ""}${visible(DECISIONS[each.decision] ?? each.decision ?? "")}`),
-      h("td", { class: `num ${each.outcome === "failed" ? "bad" : ""}` }, OUTCOMES[each.outcome] ?? (each.outcome || "not sent")),
+      h(
+        "td",
+        {},
+        [each.decided_by, DECISIONS[each.decision] ?? each.decision].filter(Boolean).map(visible).join(": "),
+      ),
+      h(
+        "td",
+        { class: `num ${each.outcome === "failed" ? "bad" : ""}` },
+        OUTCOMES[each.outcome] ?? (each.outcome || "not sent"),
+      ),
     ),
   );
-  const columns = ["When", "Arguments", "Decision", "Outcome"].map((text) => h("th", { scope: "col" }, text));
-  const table = h("table", { class: "hist" }, h("thead", { class: "visually-hidden" }, h("tr", {}, columns)), h("tbody", {}, rows));
+  const columns = ["When", "Arguments", "Decision", "Outcome"].map((text) =>
+    h("th", { scope: "col" }, text),
+  );
+  const table = h(
+    "table",
+    { class: "hist" },
+    h("thead", { class: "visually-hidden" }, h("tr", {}, columns)),
+    h("tbody", {}, rows),
+  );
   return section("The last times", [beads, ` ${count}`], open, table);
 }
 

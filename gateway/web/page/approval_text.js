@@ -24,7 +24,13 @@ export const KINDS = {
   elicitation: "Questions of servers",
 };
 
-const ICONS = { tool: "tool", proxy: "hop", checkpoint: "flag", outcome_unknown: "broken", elicitation: "question" };
+const ICONS = {
+  tool: "tool",
+  proxy: "hop",
+  checkpoint: "flag",
+  outcome_unknown: "broken",
+  elicitation: "question",
+};
 
 export function iconOf(approval) {
   return ICONS[approval.kind] ?? "pause";
@@ -39,12 +45,18 @@ export function askingAgent(approval) {
 export function heading(approval) {
   const tool = { code: approval.tool_name };
   const proxy = approval.kind === "proxy";
-  const where = proxy ? ` in ${askingAgent(approval)}` : approval.server ? ` on ${whereOf(approval.server)}` : "";
+  const where = proxy
+    ? ` in ${askingAgent(approval)}`
+    : approval.server
+      ? ` on ${whereOf(approval.server)}`
+      : "";
   switch (decidedAs(approval)) {
     case "outcome_unknown":
       return ["Did ", tool, proxy ? `${where} happen?` : " happen?"];
     case "elicitation":
-      return [firstLine(approval.message) || `${proxy ? askingAgent(approval) : approval.server} asks a question`];
+      return [
+        firstLine(approval.message) || `${proxy ? askingAgent(approval) : approval.server} asks a question`,
+      ];
     case "checkpoint":
       return [firstLine(plain(approval.description)) || `Go on after ${approval.tool_name}?`];
     case "proxy":
@@ -86,11 +98,13 @@ export function standing(approval) {
       return "No longer asked";
   }
   if (approval.kind === "proxy") return "Waits for you, asked by another agent";
-  return {
-    outcome_unknown: "Unknown outcome",
-    elicitation: `${approval.server ?? "A server"} asks`,
-    checkpoint: `Checkpoint ${approval.node ?? approval.tool_name}`,
-  }[approval.kind] ?? "Waits for you";
+  return (
+    {
+      outcome_unknown: "Unknown outcome",
+      elicitation: `${approval.server ?? "A server"} asks`,
+      checkpoint: `Checkpoint ${approval.node ?? approval.tool_name}`,
+    }[approval.kind] ?? "Waits for you"
+  );
 }
 
 const WORDS = {
@@ -114,7 +128,8 @@ export function decisionText(approval, changes = 0) {
 /** "good", "bad" or "": how a decided card is coloured. */
 export function toneOf({ state, decision }) {
   if (state !== "decided" || !decision) return "";
-  if (decision.action) return { done: "good", retry: "good", accept: "good", failed: "bad" }[decision.action] ?? "";
+  if (decision.action)
+    return { done: "good", retry: "good", accept: "good", failed: "bad" }[decision.action] ?? "";
   return decision.approved ? "good" : "bad";
 }
 
@@ -152,7 +167,12 @@ export function addedDescription(approval) {
   };
   const paragraphs = description.split(/\n{2,}/).filter((paragraph) => {
     if (/^\*\*[^\n]*\*\*$/.test(paragraph.trim())) return false;
-    if (kind === "outcome_unknown" && approval.kind !== "proxy" && paragraph.startsWith("The call was sent, but")) return false;
+    if (
+      kind === "outcome_unknown" &&
+      approval.kind !== "proxy" &&
+      paragraph.startsWith("The call was sent, but")
+    )
+      return false;
     return !paragraph.split("\n").every(told);
   });
   return paragraphs.join("\n\n").trim();
@@ -190,7 +210,10 @@ export function shortValue(value, limit = 60) {
   else if (typeof value === "string") text = value === "" ? '""' : value.replace(/\s+/g, " ");
   else if (typeof value === "boolean") text = value ? "yes" : "no";
   else if (value instanceof Exact) text = value.text;
-  else if (Array.isArray(value) && value.every((item) => item === null || typeof item !== "object" || item instanceof Exact)) {
+  else if (
+    Array.isArray(value) &&
+    value.every((item) => item === null || typeof item !== "object" || item instanceof Exact)
+  ) {
     text = value.length ? value.map((item) => shortValue(item, limit)).join(" ") : "[]";
   } else text = stringify(value);
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
@@ -211,10 +234,12 @@ export function summary(approval, limit = 90) {
 
 export function summaryOf(args) {
   if (!isObject(args)) return "";
-  const parts = flat(args).filter(([path]) => path !== "").map(([path, value]) => {
-    const named = typeof value !== "string" || value.length < 2;
-    return named ? `${path.split(".").at(-1)} ${shortValue(value)}` : shortValue(value);
-  });
+  const parts = flat(args)
+    .filter(([path]) => path !== "")
+    .map(([path, value]) => {
+      const named = typeof value !== "string" || value.length < 2;
+      return named ? `${path.split(".").at(-1)} ${shortValue(value)}` : shortValue(value);
+    });
   return parts.join(", ");
 }
 
@@ -229,7 +254,8 @@ export function groupOf(approval) {
 /** Time left as a clock, "29:52", or rougher when it is long. */
 export function timeLeft(milliseconds) {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
-  if (seconds >= 86_400) return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+  if (seconds >= 86_400)
+    return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
   if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} m`;
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }

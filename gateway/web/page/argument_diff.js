@@ -2,13 +2,16 @@
 
 import { Exact, equal } from "./exact_json.js";
 
-/** The changed values as `{path, before, after}`, in the order of the old ones; `before` or `after` is undefined
- * for what is new or gone. Objects are compared name by name, everything else as a whole. */
+/** The changed values as `{path, before, after}`, in the order of the old ones; `before` or `after` is
+ * undefined for what is new or gone. Objects are compared name by name, everything else as a whole. */
 export function differences(before, after, path = []) {
   if (!isObject(before) || !isObject(after)) {
     return equal(before, after) ? [] : [{ path, before, after }];
   }
-  const names = [...Object.keys(before), ...Object.keys(after).filter((name) => !Object.hasOwn(before, name))];
+  const names = [
+    ...Object.keys(before),
+    ...Object.keys(after).filter((name) => !Object.hasOwn(before, name)),
+  ];
   return names.flatMap((name) => {
     const inner = [...path, name];
     if (!Object.hasOwn(before, name)) return [{ path: inner, before: undefined, after: after[name] }];
@@ -31,8 +34,9 @@ export function flat(value, path = []) {
 
 /** What several calls have in common, and what differs between them.
  *
- * `same`: `[path, value]`; `columns`: the paths that differ; `rows`: for each call a Map from path to value;
- * `usual`: for each column the value that most calls have, or undefined if no value is in more than half of them. */
+ * `same`: `[path, value]`; `columns`: the paths that differ; `rows`: for each call a Map from path to
+ * value; `usual`: for each column the value that most calls have, or undefined if no value is in more than
+ * half of them. */
 export function compare(calls) {
   const rows = calls.map((call) => new Map(flat(call).filter(([path]) => path !== "")));
   const paths = [...new Set(rows.flatMap((row) => [...row.keys()]))];

@@ -9,10 +9,11 @@ const ODD = ["oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "prefi
 
 /** The form of `value` under `schema`, a tree of fields:
  *
- * `{kind, path, name, value, schema, required, nullable, options?, fields?, item?}`; `kind` is "object" with `fields`,
- * "list" with `item` (the kind of its items), "choice" with `options` (`{value, label}`), "text", "integer", "number",
- * "boolean", or "json" for whatever the others cannot express. `value` is undefined where nothing is given. The fields
- * have the order of the values, or with `asked` that of the schema. */
+ * `{kind, path, name, value, schema, required, nullable, options?, fields?, item?}`; `kind` is "object"
+ * with `fields`, "list" with `item` (the kind of its items), "choice" with `options` (`{value, label}`),
+ * "text", "integer", "number", "boolean", or "json" for whatever the others cannot express. `value` is
+ * undefined where nothing is given. The fields have the order of the values, or with `asked` that of the
+ * schema. */
 export function fieldsOf(schema, value, { path = [], root = schema, required = true, asked = false } = {}) {
   const { type: shape, nullable } = simplified(schema, root);
   const base = { path, name: path.at(-1) ?? "", value, schema: shape ?? {}, required, nullable };
@@ -20,7 +21,8 @@ export function fieldsOf(schema, value, { path = [], root = schema, required = t
   if (!shape) return json;
   const options = optionsOf(shape);
   if (options) {
-    const known = value === undefined || value === null || options.some((option) => equal(option.value, value));
+    const known =
+      value === undefined || value === null || options.some((option) => equal(option.value, value));
     return known && (value !== null || nullable) ? { ...base, kind: "choice", options } : json;
   }
   if (ODD.some((word) => word in shape)) return json;
@@ -31,7 +33,9 @@ export function fieldsOf(schema, value, { path = [], root = schema, required = t
       if (value === undefined && path.length) return json;
       const given = value ?? {};
       const known = Object.keys(shape.properties);
-      const names = [...new Set(asked ? [...known, ...Object.keys(given)] : [...Object.keys(given), ...known])];
+      const names = [
+        ...new Set(asked ? [...known, ...Object.keys(given)] : [...Object.keys(given), ...known]),
+      ];
       const must = Array.isArray(shape.required) ? shape.required : [];
       const fields = names.map((name) => {
         const inner = Object.hasOwn(shape.properties, name) ? shape.properties[name] : undefined;
@@ -45,14 +49,17 @@ export function fieldsOf(schema, value, { path = [], root = schema, required = t
       const choices = item && optionsOf(item);
       const kind = choices ? "choice" : kindOf(item?.type);
       if (!kind || (item && !choices && ODD.some((word) => word in item))) return json;
-      const fits = (each) => (choices ? choices.some((option) => equal(option.value, each)) : isA(kind, each));
+      const fits = (each) =>
+        choices ? choices.some((option) => equal(option.value, each)) : isA(kind, each);
       if (value !== undefined && !(Array.isArray(value) && value.every(fits))) return json;
       return { ...base, kind: "list", item: kind, options: choices ?? undefined };
     }
     default: {
       const kind = kindOf(shape.type);
       if (!kind) return json;
-      return value === undefined || isA(kind, value) || (value === null && nullable) ? { ...base, kind } : json;
+      return value === undefined || isA(kind, value) || (value === null && nullable)
+        ? { ...base, kind }
+        : json;
     }
   }
 }
@@ -87,7 +94,8 @@ function simplified(schema, root, seen = 0) {
     const nullable = types.length < schema.type.length;
     return types.length === 1 ? { type: { ...schema, type: types[0] }, nullable } : { type: null, nullable };
   }
-  if (schema.type === undefined && isObject(schema.properties)) return { type: { ...schema, type: "object" }, nullable: false };
+  if (schema.type === undefined && isObject(schema.properties))
+    return { type: { ...schema, type: "object" }, nullable: false };
   return { type: schema, nullable: false };
 }
 
@@ -115,7 +123,11 @@ function optionsOf(schema) {
   }
   if (Object.hasOwn(schema, "const")) return [{ value: schema.const, label: asText(schema.const) }];
   const list = schema.oneOf ?? schema.anyOf;
-  if (Array.isArray(list) && list.length && list.every((each) => isObject(each) && Object.hasOwn(each, "const"))) {
+  if (
+    Array.isArray(list) &&
+    list.length &&
+    list.every((each) => isObject(each) && Object.hasOwn(each, "const"))
+  ) {
     return list.map((each) => ({ value: each.const, label: String(each.title ?? asText(each.const)) }));
   }
   return null;
@@ -131,7 +143,9 @@ export function read(kind, text) {
     case "text":
       return { value: text };
     case "integer":
-      return /^-?(0|[1-9]\d*)$/.test(text.trim()) ? { value: parse(text) } : { mistake: "This is not a whole number." };
+      return /^-?(0|[1-9]\d*)$/.test(text.trim())
+        ? { value: parse(text) }
+        : { mistake: "This is not a whole number." };
     case "number":
       try {
         const value = parse(text);
@@ -151,8 +165,8 @@ export function read(kind, text) {
   }
 }
 
-/** The value with what a person changed in it. `changed(field)` is undefined for a field that was not touched, else
- * `{value}` or `{gone: true}`. Where nothing was changed, the result is the very same value. */
+/** The value with what a person changed in it. `changed(field)` is undefined for a field that was not
+ * touched, else `{value}` or `{gone: true}`. Where nothing was changed, the result is the very same value. */
 export function rebuild(field, changed) {
   if (field.kind !== "object") {
     const own = changed(field);
@@ -164,7 +178,9 @@ export function rebuild(field, changed) {
   if (own) return own.value;
   const entries = field.fields.map((inner) => [inner, rebuild(inner, changed)]);
   if (entries.every(([inner, value]) => value === inner.value)) return field.value;
-  return Object.fromEntries(entries.filter(([, value]) => value !== undefined).map(([inner, value]) => [inner.name, value]));
+  return Object.fromEntries(
+    entries.filter(([, value]) => value !== undefined).map(([inner, value]) => [inner.name, value]),
+  );
 }
 
 /** Which of the server's mistakes belong to which field: `path: text`; a Map from path, "" for the whole. */
@@ -174,9 +190,15 @@ export function placeMistakes(mistakes, paths) {
   for (const mistake of mistakes) {
     const missing = /^(?:([^:]*): )?'([^']+)' is a required property/.exec(mistake);
     const named = missing ? [missing[1], missing[2]].filter(Boolean).join(".") : "";
-    const fits = (path) => path && (path === named || mistake.startsWith(`${path}:`) || mistake.startsWith(`${path}.`));
+    const fits = (path) =>
+      path && (path === named || mistake.startsWith(`${path}:`) || mistake.startsWith(`${path}.`));
     const path = longest.find(fits) ?? "";
-    const text = missing && path === named ? "A value is needed here." : path ? mistake.replace(`${path}: `, "") : mistake;
+    const text =
+      missing && path === named
+        ? "A value is needed here."
+        : path
+          ? mistake.replace(`${path}: `, "")
+          : mistake;
     placed.set(path, [...(placed.get(path) ?? []), text]);
   }
   return placed;
@@ -188,9 +210,20 @@ export function typeLabel(schema, value) {
   const options = shape && optionsOf(shape);
   if (options) return options.length === 1 ? "fixed" : `one of ${options.length}`;
   const type = shape?.type ?? typeOf(value);
-  const words = { string: "text", integer: "whole number", number: "number", boolean: "yes or no", array: "list", object: "object" };
-  return (shape?.type === "string" && { date: "date", "date-time": "time", email: "address", uri: "address" }[shape.format]) ||
-    words[type] || "";
+  const words = {
+    string: "text",
+    integer: "whole number",
+    number: "number",
+    boolean: "yes or no",
+    array: "list",
+    object: "object",
+  };
+  return (
+    (shape?.type === "string" &&
+      { date: "date", "date-time": "time", email: "address", uri: "address" }[shape.format]) ||
+    words[type] ||
+    ""
+  );
 }
 
 function typeOf(value) {

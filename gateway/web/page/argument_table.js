@@ -27,7 +27,11 @@ function row(name, value, schema, depth, root) {
   if (nested) return nest(name, rows(value, schema, depth + 1, root));
   if (Array.isArray(value) && value.some(isNested) && depth < DEEPEST) {
     const items = shapeOf(schema?.items, root);
-    return nest(name, value.map((item, index) => row(String(index + 1), item, items, depth + 1, root)), "list");
+    return nest(
+      name,
+      value.map((item, index) => row(String(index + 1), item, items, depth + 1, root)),
+      "list",
+    );
   }
   return h(
     "div",
@@ -55,7 +59,11 @@ export function valueElement(value) {
   if (typeof value === "number" || value instanceof Exact) return String(value);
   if (Array.isArray(value) && !value.length) return h("span", { class: "faint" }, "empty list");
   if (Array.isArray(value) && !value.some(isNested)) {
-    return h("span", { class: "steps" }, value.map((item) => h("span", {}, valueElement(item))));
+    return h(
+      "span",
+      { class: "steps" },
+      value.map((item) => h("span", {}, valueElement(item))),
+    );
   }
   return longText(visible(stringify(value, 2)));
 }
@@ -83,7 +91,9 @@ function longText(text) {
 
 /** A value beside the one that it replaces; a text in quotes where the other is none. */
 function told(value, other) {
-  return typeof value === "string" && typeof other !== "string" && other !== undefined ? visible(stringify(value)) : valueElement(value);
+  return typeof value === "string" && typeof other !== "string" && other !== undefined
+    ? visible(stringify(value))
+    : valueElement(value);
 }
 
 /** Changed values, old and new, and how many there were besides. */
@@ -92,16 +102,27 @@ export function changeTable(changes, unchanged = 0) {
     h(
       "div",
       { class: "arg changed" },
-      h("dt", { class: "k" }, path.map((name, index) => [index ? [".", h("wbr", {})] : null, visible(name)])),
+      h(
+        "dt",
+        { class: "k" },
+        path.map((name, index) => [index ? [".", h("wbr", {})] : null, visible(name)]),
+      ),
       h(
         "dd",
         { class: "v" },
-        before === undefined ? null : [h("span", { class: "visually-hidden" }, "before: "), h("del", {}, told(before, after))],
+        before === undefined
+          ? null
+          : [h("span", { class: "visually-hidden" }, "before: "), h("del", {}, told(before, after))],
         h("span", { class: "visually-hidden" }, " now: "),
         h("ins", {}, after === undefined ? "removed" : told(after, before)),
       ),
     ),
   );
   const rest = unchanged === 1 ? "1 value as it was" : `${unchanged} values as they were`;
-  return h("div", {}, h("dl", { class: "args" }, lines), unchanged ? h("p", { class: "faint small rest" }, rest) : null);
+  return h(
+    "div",
+    {},
+    h("dl", { class: "args" }, lines),
+    unchanged ? h("p", { class: "faint small rest" }, rest) : null,
+  );
 }

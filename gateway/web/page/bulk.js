@@ -5,30 +5,48 @@ import { pieces } from "./approval_head.js";
 import { heading, iconOf, shortValue, timeLeft, voidReason } from "./approval_text.js";
 import { compare, same } from "./argument_diff.js";
 import { button } from "./answer_form.js";
-import { decide, sendAgain, signAs, decidedBy, kept } from "./decision.js";
+import { signature } from "./approval_foot.js";
+import { decide, kept, sendAgain } from "./decision.js";
 import { h, icon } from "./dom.js";
 import { plural, visible } from "./text.js";
 import { ago } from "./times.js";
 
 const COLUMNS = 6; // values that differ and have a column; more do not fit
 
-/** `{element, focus(which), close()}`. `began` is called before the first decision is sent, `leave` at the end. */
+/** `{element, focus(which), close()}`. `began` is called before the first decision is sent, `leave` at the
+ * end. */
 export function bulk(approvals, context, { titles, began, leave }) {
   const [first] = approvals;
   const number = approvals.length;
   const cells = new Map();
-  const title = h("h2", { id: "bulk-title", tabindex: "-1" }, pieces(heading(first).map((part) => (part.code ? part : part.replace?.(/\?$/, "") ?? part))), `, ${number} times?`);
+  const title = h(
+    "h2",
+    { id: "bulk-title", tabindex: "-1" },
+    pieces(heading(first).map((part) => (part.code ? part : (part.replace?.(/\?$/, "") ?? part)))),
+    `, ${number} times?`,
+  );
   const ends = approvals.map(({ expires_at }) => expires_at && Date.parse(expires_at)).filter(Boolean);
   const expires = ends.length ? `first expires in ${timeLeft(Math.min(...ends) - Date.now())}` : "";
-  const kind = h("div", { class: "kind" }, icon(iconOf(first)), h("span", {}, `${number} approvals, one tool`), h("span", { class: "expiry" }, expires));
+  const kind = h(
+    "div",
+    { class: "kind" },
+    icon(iconOf(first)),
+    h("span", {}, `${number} approvals, one tool`),
+    h("span", { class: "expiry" }, expires),
+  );
   const conversations = [...new Set(approvals.map(({ conversation_id }) => conversation_id))];
-  const where = conversations.length === 1 ? visible(titles.of(conversations[0]) || "one conversation") : plural(conversations.length, "conversation");
+  const where =
+    conversations.length === 1
+      ? visible(titles.of(conversations[0]) || "one conversation")
+      : plural(conversations.length, "conversation");
   const head = h("header", { class: "ask-head" }, kind, title, h("p", { class: "by" }, `Asked in ${where}`));
   const foot = h("div", { class: "ask-foot" });
   const status = h("p", { class: "small", role: "status" });
   const body = h("div", { class: "ask-body" }, table(), status);
   const element = h("article", { class: "ask", "aria-labelledby": "bulk-title" }, head, body, foot);
-  const note = "Shaded values differ from what most of them say. Each call is decided, sent and recorded on its own: if one is refused, the others stand.";
+  const note =
+    "Shaded values differ from what most of them say. Each call is decided, sent and recorded on its own: " +
+    "if one is refused, the others stand.";
   let closed = false;
 
   function table() {
@@ -36,7 +54,12 @@ export function bulk(approvals, context, { titles, began, leave }) {
     const shown = columns.slice(0, COLUMNS);
     const common = alike.map(([path, value]) => `${path}: ${shortValue(value, 80)}`).join(", ");
     const names = [...shown, "waiting", ""].map((name) =>
-      h("th", { scope: "col", class: name === "waiting" ? "num" : null }, name ? visible(name) : h("span", { class: "visually-hidden" }, "result")));
+      h(
+        "th",
+        { scope: "col", class: name === "waiting" ? "num" : null },
+        name ? visible(name) : h("span", { class: "visually-hidden" }, "result"),
+      ),
+    );
     const lines = rows.map((row, index) => {
       const approval = approvals[index];
       const values = shown.map((path) => {
@@ -44,33 +67,42 @@ export function bulk(approvals, context, { titles, began, leave }) {
         const differs = most !== undefined && !same(row.get(path), most);
         return h("td", { class: `mono ${differs ? "diff" : ""}` }, visible(shortValue(row.get(path), 80)));
       });
-      const result = h("td", { class: "outcome" }, h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "open"));
+      const result = h(
+        "td",
+        { class: "outcome" },
+        h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "open"),
+      );
       cells.set(approval.uuid, result);
       return h("tr", {}, values, h("td", { class: "num" }, ago(approval.created_at)), result);
     });
-    const hidden = columns.length > COLUMNS ? `${plural(columns.length - COLUMNS, "further value")} differ: open an approval to see all.` : "";
+    const hidden =
+      columns.length > COLUMNS
+        ? `${plural(columns.length - COLUMNS, "further value")} differ: open an approval to see all.`
+        : "";
     return [
       common ? h("p", { class: "small muted" }, "The same in all: ", h("code", {}, visible(common))) : null,
-      h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },
-        h("table", { class: "grid" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, lines))),
+      h(
+        "div",
+        { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },
+        h("table", { class: "grid" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, lines)),
+      ),
       hidden ? h("p", { class: "small err" }, hidden) : null,
     ];
   }
 
   function choose() {
-    const field = h("input", { class: "sign", placeholder: "Your name", "aria-label": "Decide as", title: "Goes into the record of the decision", autocomplete: "name", maxlength: 200, oninput: () => signAs(field.value) });
-    field.value = decidedBy();
     foot.replaceChildren(
       button(`Approve ${number}`, "primary", () => run({ approved: true }), "a"),
       button(`Reject ${number}`, "danger", () => reason(), "r"),
-      field,
+      signature(),
       h("span", { class: "note" }, note),
     );
   }
 
   function reason() {
     const field = h("textarea", { id: "bulk-reason", rows: 2, maxlength: 4000 });
-    const send = () => run({ approved: false, ...(field.value.trim() ? { reason: field.value.trim() } : {}) });
+    const send = () =>
+      run({ approved: false, ...(field.value.trim() ? { reason: field.value.trim() } : {}) });
     const label = h("label", { for: "bulk-reason" }, "Reason, for all of them");
     foot.replaceChildren(
       h("div", { class: "question grow full" }, label, field),
@@ -94,24 +126,40 @@ export function bulk(approvals, context, { titles, began, leave }) {
       }
       say(approval, "sending", "");
       const again = kept(approval.uuid);
-      const result = await (again ? sendAgain(approval.uuid) : decide(approval.uuid, body)).catch((error) => ({ is: "wrong", text: error.message }));
+      const result = await (again ? sendAgain(approval.uuid) : decide(approval.uuid, body)).catch(
+        (error) => ({ is: "wrong", text: error.message }),
+      );
       const [text, tone] = told(result, body);
       say(approval, text, tone);
       if (["unreachable", "wrong", "denied", "refused"].includes(result.is)) failed.push(approval);
       done += 1;
       status.textContent = `${done} of ${only.length} sent`;
     }
-    const sum = failed.length ? `${only.length - failed.length} decided, ${failed.length} still pending.` : `All ${only.length} are decided.`;
+    const sum = failed.length
+      ? `${only.length - failed.length} decided, ${failed.length} still pending.`
+      : `All ${only.length} are decided.`;
     status.textContent = sum;
     context.announce?.(sum);
-    const retry = failed.length ? button(`Send ${failed.length} again`, "primary", () => run(body, failed), "a") : null;
-    foot.replaceChildren(...[retry, button("Back to the list", failed.length ? "" : "primary", leave, failed.length ? null : "a")].filter(Boolean));
+    const retry = failed.length
+      ? button(`Send ${failed.length} again`, "primary", () => run(body, failed), "a")
+      : null;
+    foot.replaceChildren(
+      ...[
+        retry,
+        button("Back to the list", failed.length ? "" : "primary", leave, failed.length ? null : "a"),
+      ].filter(Boolean),
+    );
     foot.firstChild.focus();
   }
 
   function say({ uuid }, text, tone) {
     cells.get(uuid).className = `outcome ${tone}`;
-    cells.get(uuid).replaceChildren(tone === "is-good" ? icon("check") : tone === "is-bad" ? icon("x") : "", visible(text));
+    cells
+      .get(uuid)
+      .replaceChildren(
+        tone === "is-good" ? icon("check") : tone === "is-bad" ? icon("x") : "",
+        visible(text),
+      );
   }
 
   function focus(which) {

@@ -1,4 +1,5 @@
-// A decision on its way. It is kept, with its key, until the agent has answered: a reload sends it again, safely.
+// A decision on its way. It is kept, with its key, until the agent has answered: a reload sends it again,
+// safely.
 
 import { ApiError, get, post } from "./api.js";
 import { parse, stringify } from "./exact_json.js";
@@ -40,7 +41,11 @@ export function decide(uuid, body) {
 
 /** Sends the kept decision, once more if need be, with its key. */
 export function sendAgain(uuid) {
-  if (!inFlight.has(uuid)) inFlight.set(uuid, send(uuid, kept(uuid)).finally(() => inFlight.delete(uuid)));
+  if (!inFlight.has(uuid))
+    inFlight.set(
+      uuid,
+      send(uuid, kept(uuid)).finally(() => inFlight.delete(uuid)),
+    );
   return inFlight.get(uuid);
 }
 

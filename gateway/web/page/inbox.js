@@ -2,21 +2,24 @@
 
 import { get } from "./api.js";
 import { approvalCard } from "./approval_card.js";
-import { groupOf, KINDS } from "./approval_text.js";
+import { groupOf } from "./approval_text.js";
 import { bulk } from "./bulk.js";
+import { Titles } from "./conversation_titles.js";
 import { h, icon } from "./dom.js";
+import { filterBar, filtered, SORTS } from "./inbox_filters.js";
 import { Queue } from "./inbox_list.js";
-import { visible } from "./text.js";
+import { STATES, stateTabs } from "./inbox_tabs.js";
 
-const STATES = { pending: "Pending", decided: "Decided", expired: "Expired", void: "Void" };
-const SORTS = { oldest: "Oldest first", newest: "Newest first", expiry: "Expiring first" };
 const PAGE = 200;
 const MOST = 5000; // approvals that are read of the past; older and newer ones are found by their address
 const EMPTY = {
   pending: ["Nothing waits for you", "Approvals of all conversations come here."],
   decided: ["Nothing was decided yet", "Each decision is kept with who made it, and when."],
   expired: ["Nothing has expired", "An approval expires when nobody decides in time."],
-  void: ["Nothing was withdrawn", "An approval is void when its run ends first, or another question takes its place."],
+  void: [
+    "Nothing was withdrawn",
+    "An approval is void when its run ends first, or another question takes its place.",
+  ],
 };
 
 export function show(main, route, context) {
@@ -28,7 +31,11 @@ class Inbox {
   constructor(main, route, context) {
     Object.assign(this, { context, items: [], chosen: new Map(), closed: false, reading: 0, place: 0 });
     this.titles = new Titles(() => this.queue.retitle());
-    this.queue = new Queue({ open: (uuid) => this.open(uuid), toggle: (uuid, all) => this.toggle(uuid, all), titles: this.titles });
+    this.queue = new Queue({
+      open: (uuid) => this.open(uuid),
+      toggle: (uuid, all) => this.toggle(uuid, all),
+      titles: this.titles,
+    });
     this.pane = h("section", { class: "ask-pane", "aria-label": "Selected approval", tabindex: "-1" });
     this.build(main);
     this.changed = () => this.filter.state === "pending" && this.list();
@@ -39,30 +46,61 @@ class Inbox {
   }
 
   build(main) {
-    const pick = (label, values, name) => {
-      const made = h("select", { "aria-label": label, onchange: () => this.change({ [name]: made.value }) });
-      this[`${name}Select`] = made;
-      fillSelect(made, values);
-      return made;
-    };
-    this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "State" });
-    this.count = h("span", { class: "faint small", "aria-live": "polite" });
-    const filters = h("div", { class: "inbox-filters" },
-      pick("Kind", { "": "All kinds", ...KINDS }, "kind"), pick("Tool", { "": "All tools" }, "tool"), this.count, pick("Order", SORTS, "sort"));
+    this.tabs = stateTabs((state) => this.toState(state));
+    this.filters = filterBar((filter) => this.change(filter));
     this.bar = h("div", { class: "bulk-bar", hidden: true });
-    this.list_ = h("section", { class: "queue", "aria-label": "Approvals" }, filters, this.queue.element, this.bar);
+    this.list_ = h(
+      "section",
+      { class: "queue", "aria-label": "Approvals" },
+      this.filters.element,
+      this.queue.element,
+      this.bar,
+    );
     this.body = h("div", { class: "inbox", id: "inbox-body", "data-show": "list" }, this.list_, this.pane);
     const keys = ["J", "K"].map((key) => h("kbd", { class: "kbd" }, key));
-    const hint = h("span", { class: "inbox-keys small faint not-narrow" }, keys, " move ", h("kbd", { class: "kbd" }, "X"), " select ", h("kbd", { class: "kbd" }, "?"), " all keys");
-    this.back = h("button", { class: "btn quiet icon only-narrow", type: "button", "aria-label": "Back to the list", onclick: () => this.toList() }, icon("back"));
-    main.append(h("header", { class: "top inbox-top" }, this.back, h("h1", {}, "Inbox"), this.tabs, h("span", { class: "grow" }), hint), this.body);
+    const hint = h(
+      "span",
+      { class: "inbox-keys small faint not-narrow" },
+      keys,
+      " move ",
+      h("kbd", { class: "kbd" }, "X"),
+      " select ",
+      h("kbd", { class: "kbd" }, "?"),
+      " all keys",
+    );
+    this.back = h(
+      "button",
+      {
+        class: "btn quiet icon only-narrow",
+        type: "button",
+        "aria-label": "Back to the list",
+        onclick: () => this.toList(),
+      },
+      icon("back"),
+    );
+    main.append(
+      h(
+        "header",
+        { class: "top inbox-top" },
+        this.back,
+        h("h1", {}, "Inbox"),
+        this.tabs.element,
+        h("span", { class: "grow" }),
+        hint,
+      ),
+      this.body,
+    );
   }
 
   keys() {
     const focus = (which) => () => this.focusButton(which);
     return {
-      j: () => this.move(1), k: () => this.move(-1), x: () => this.selected && this.toggle(this.selected),
-      a: focus("approve"), e: focus("changes"), r: focus("reject"),
+      j: () => this.move(1),
+      k: () => this.move(-1),
+      x: () => this.selected && this.toggle(this.selected),
+      a: focus("approve"),
+      e: focus("changes"),
+      r: focus("reject"),
       Enter: () => !isControl(document.activeElement) && this.selected && this.open(this.selected),
       Escape: () => (this.chosen.size ? this.clear() : this.toList()),
     };
@@ -77,7 +115,11 @@ class Inbox {
   take({ path, query }) {
     const uuid = path[0] === "approvals" ? path[1] : null;
     const state = Object.hasOwn(STATES, query.get("state")) ? query.get("state") : "pending";
-    const sort = Object.hasOwn(SORTS, query.get("sort")) ? query.get("sort") : state === "pending" ? "oldest" : "newest";
+    const sort = Object.hasOwn(SORTS, query.get("sort"))
+      ? query.get("sort")
+      : state === "pending"
+        ? "oldest"
+        : "newest";
     const before = this.filter?.state;
     this.filter = { state, kind: query.get("kind") ?? "", tool: query.get("tool") ?? "", sort };
     this.selected = uuid;
@@ -97,7 +139,14 @@ class Inbox {
   /** The address of what is shown now, so that a reload shows the same. */
   link(uuid = this.selected, { state, kind, tool, sort } = this.filter) {
     const usual = state === "pending" ? "oldest" : "newest";
-    const query = new URLSearchParams(Object.entries({ state: state === "pending" ? "" : state, kind, tool, sort: sort === usual ? "" : sort }).filter(([, text]) => text));
+    const query = new URLSearchParams(
+      Object.entries({
+        state: state === "pending" ? "" : state,
+        kind,
+        tool,
+        sort: sort === usual ? "" : sort,
+      }).filter(([, text]) => text),
+    );
     const place = uuid ? `#/approvals/${encodeURIComponent(uuid)}` : "#/inbox";
     return `${place}${query.size ? `?${query}` : ""}`;
   }
@@ -107,26 +156,7 @@ class Inbox {
   }
 
   renderTabs() {
-    const waiting = this.context.approvals.pending.length;
-    const focused = this.tabs.contains(document.activeElement);
-    const made = Object.entries(STATES).map(([state, word]) => {
-      const selected = state === this.filter.state;
-      const count = state === "pending" && waiting ? h("span", { class: "count wait" }, String(waiting)) : null;
-      return h("button", {
-        role: "tab", type: "button", "aria-selected": String(selected), "aria-controls": "inbox-body", tabindex: selected ? 0 : -1,
-        onclick: () => this.toState(state), onkeydown: (event) => this.tabKey(event, state),
-      }, word, count);
-    });
-    this.tabs.replaceChildren(...made);
-    if (focused) this.tabs.querySelector("[aria-selected=true]").focus();
-  }
-
-  tabKey(event, state) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const names = Object.keys(STATES);
-    this.toState(names[(names.indexOf(state) + step + names.length) % names.length]);
+    this.tabs.show(this.filter.state, this.context.approvals.pending.length);
   }
 
   toState(state) {
@@ -170,25 +200,32 @@ class Inbox {
 
   list(loading = false) {
     if (this.closed) return;
-    const { kind, tool, sort, state } = this.filter;
+    const { kind, tool, state } = this.filter;
     const all = this.all();
-    const tools = [...new Set(all.map(({ tool_name }) => tool_name))].sort();
-    fillSelect(this.kindSelect, { "": "All kinds", ...KINDS }, kind);
-    fillSelect(this.toolSelect, { "": "All tools", ...Object.fromEntries([...new Set([...tools, tool])].filter(Boolean).map((name) => [name, visible(name)])) }, tool);
-    fillSelect(this.sortSelect, SORTS, sort);
-    this.shown = sorted(all.filter((each) => (!kind || each.kind === kind) && (!tool || each.tool_name === tool)), sort);
-    for (const uuid of this.chosen.keys()) if (!this.running && !all.some((each) => each.uuid === uuid)) this.chosen.delete(uuid);
-    const filtered = kind || tool;
+    this.shown = filtered(all, this.filter);
+    for (const uuid of this.running ? [] : [...this.chosen.keys()]) {
+      if (!all.some((each) => each.uuid === uuid)) this.chosen.delete(uuid);
+    }
+    const narrowed = Boolean(kind || tool);
     const unread = state === "pending" && this.context.approvals.loaded === false;
-    const count = `${this.shown.length.toLocaleString()}${filtered ? ` of ${all.length.toLocaleString()}` : ""}${this.partial ? ", the oldest" : ""}`;
-    this.count.textContent = loading || unread ? "" : count;
-    const [title, text] = filtered && all.length ? ["No approval fits", "Choose another kind or tool."] : EMPTY[state];
-    this.queue.show(this.shown, { loading: loading || unread, title, text, link: (uuid) => this.link(uuid), state });
+    const of = narrowed ? ` of ${all.length.toLocaleString()}` : "";
+    const count = `${this.shown.length.toLocaleString()}${of}${this.partial ? ", the oldest" : ""}`;
+    this.filters.show(this.filter, all, loading || unread ? "" : count);
+    const [title, text] =
+      narrowed && all.length ? ["No approval fits", "Choose another kind or tool."] : EMPTY[state];
+    this.queue.show(this.shown, {
+      loading: loading || unread,
+      title,
+      text,
+      link: (uuid) => this.link(uuid),
+      state,
+    });
     this.queue.mark(this.selected, this.chosen);
     this.titles.want(this.shown, state);
     this.renderTabs();
     this.renderBar();
-    if (!this.selected && this.shown.length && this.isWide() && !this.chosen.size) this.select(this.shown[0].uuid);
+    if (!this.selected && this.shown.length && this.isWide() && !this.chosen.size)
+      this.select(this.shown[0].uuid);
     else if (!this.selected) this.showCard();
   }
 
@@ -199,7 +236,10 @@ class Inbox {
   select(uuid, push = false) {
     this.selected = uuid;
     this.address(push);
-    this.place = Math.max(0, this.shown.findIndex((each) => each.uuid === uuid));
+    this.place = Math.max(
+      0,
+      this.shown.findIndex((each) => each.uuid === uuid),
+    );
     this.queue.mark(uuid, this.chosen);
     this.showCard();
   }
@@ -219,7 +259,7 @@ class Inbox {
   move(step) {
     if (!this.shown?.length) return;
     const at = this.shown.findIndex(({ uuid }) => uuid === this.selected);
-    const gone = this.place + Math.min(0, step); // the one that was selected has left the list: the next took its place
+    const gone = this.place + Math.min(0, step); // the selected one has left: the next took its place
     const next = this.shown[Math.max(0, Math.min(this.shown.length - 1, at < 0 ? gone : at + step))];
     this.select(next.uuid);
     this.queue.focus(next.uuid);
@@ -237,7 +277,9 @@ class Inbox {
     if (!group) return this.context.announce("This one is decided by itself.");
     const [first] = this.chosen.values();
     if (first && groupOf(first) !== group) {
-      return this.context.announce("Only approvals of the same tool can be decided together. Clear the selection first.");
+      return this.context.announce(
+        "Only approvals of the same tool can be decided together. Clear the selection first.",
+      );
     }
     if (all) for (const each of this.shown) if (groupOf(each) === group) this.chosen.set(each.uuid, each);
     if (!all && this.chosen.has(uuid)) this.chosen.delete(uuid);
@@ -269,12 +311,24 @@ class Inbox {
     if (this.bar.hidden) return;
     const [first] = this.chosen.values();
     const alike = this.shown.filter((each) => groupOf(each) === groupOf(first)).length;
-    const more = alike > size
-      ? h("button", { class: "btn quiet", type: "button", onclick: () => this.toggle(first.uuid, true) }, `Select all ${alike} of this tool`)
-      : null;
+    const more =
+      alike > size
+        ? h(
+            "button",
+            { class: "btn quiet", type: "button", onclick: () => this.toggle(first.uuid, true) },
+            `Select all ${alike} of this tool`,
+          )
+        : null;
     const clear = h("button", { class: "btn quiet", type: "button", onclick: () => this.clear() }, "Clear");
     const label = size === 1 ? "selected: choose more of the same tool" : "selected";
-    this.bar.replaceChildren(...[h("span", { role: "status" }, h("b", {}, String(size)), ` ${label}`), h("span", { class: "grow" }), more, clear].filter(Boolean));
+    this.bar.replaceChildren(
+      ...[
+        h("span", { role: "status" }, h("b", {}, String(size)), ` ${label}`),
+        h("span", { class: "grow" }),
+        more,
+        clear,
+      ].filter(Boolean),
+    );
   }
 
   showCard() {
@@ -321,59 +375,5 @@ class Inbox {
   }
 }
 
-/** Approvals in one of the orders. Pure. */
-export function sorted(items, sort) {
-  const time = (text) => (text ? Date.parse(text) : Infinity);
-  const oldest = (a, b) => time(a.created_at) - time(b.created_at);
-  const orders = {
-    newest: (a, b) => oldest(b, a),
-    expiry: (a, b) => (a.expires_at === b.expires_at ? oldest(a, b) : time(a.expires_at) < time(b.expires_at) ? -1 : 1),
-  };
-  return [...items].sort(orders[sort] ?? oldest);
-}
-
 /** Whether Enter means something else there. */
 const isControl = (element) => element.matches("a, button, summary, input, select, textarea");
-
-function fillSelect(select, values, chosen = "") {
-  const key = JSON.stringify(values);
-  if (select.dataset.values !== key) {
-    select.dataset.values = key;
-    select.replaceChildren(...Object.entries(values).map(([value, label]) => h("option", { value }, label)));
-  }
-  select.value = chosen;
-}
-
-/** Titles of conversations, read with few requests. */
-class Titles {
-  constructor(changed) {
-    Object.assign(this, { known: new Map(), changed, reading: false });
-  }
-
-  of(id) {
-    return this.known.get(id) ?? "";
-  }
-
-  async want(items, state) {
-    const missing = () => items.some(({ conversation_id }) => !this.known.has(conversation_id));
-    if (this.reading || !missing()) return;
-    this.reading = true;
-    try {
-      let cursor, pages = 0;
-      do {
-        const query = new URLSearchParams({ limit: PAGE, ...(state === "pending" && { status: "waiting_approval" }), ...(cursor && { cursor }) });
-        const page = await get(`/conversations?${query}`);
-        for (const { id, title } of page.conversations) this.known.set(id, title);
-        cursor = page.next_cursor;
-        pages += 1;
-      } while (cursor && missing() && pages < 10);
-      for (const { conversation_id } of items) if (!this.known.has(conversation_id)) this.known.set(conversation_id, "");
-      this.changed();
-    } catch {
-      // the list does without titles
-    } finally {
-      this.reading = false;
-    }
-  }
-}
-

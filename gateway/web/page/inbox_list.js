@@ -1,5 +1,5 @@
-// The list of the inbox. Rows stay the same elements while the list changes, so the focus stays where it is; only as
-// many are made as somebody has scrolled to.
+// The list of the inbox. Rows stay the same elements while the list changes, so the focus stays where it
+// is; only as many are made as somebody has scrolled to.
 
 import { doneHeading, groupOf, heading, iconOf, decisionText, summary, timeLeft } from "./approval_text.js";
 import { pieces } from "./approval_head.js";
@@ -12,12 +12,23 @@ const SOON = 10 * 60_000; // an expiry nearer than this is marked
 
 export class Queue {
   constructor({ open, toggle, titles }) {
-    Object.assign(this, { open, toggle, titles, rows: new Map(), items: [], most: CHUNK, chosen: new Map() });
+    Object.assign(this, {
+      open,
+      toggle,
+      titles,
+      rows: new Map(),
+      items: [],
+      most: CHUNK,
+      chosen: new Map(),
+    });
     this.list = h("ul", { class: "queue-rows", "aria-label": "Approvals" });
     this.end = h("div", { class: "queue-end" });
     this.note = h("div", {});
     this.element = h("div", { class: "queue-scroll" }, this.list, this.note, this.end);
-    this.watch = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && this.more(), { root: this.element, rootMargin: "600px" });
+    this.watch = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && this.more(), {
+      root: this.element,
+      rootMargin: "600px",
+    });
     this.watch.observe(this.end);
   }
 
@@ -34,8 +45,16 @@ export class Queue {
     const ids = new Set(items.map(({ uuid }) => uuid));
     for (const [uuid, row] of this.rows) if (!ids.has(uuid)) this.drop(uuid, row);
     this.fill();
-    const empty = [icon(state === "pending" ? "check" : "inbox"), h("h2", {}, title), h("p", { class: "small" }, text)];
-    const note = loading ? h("div", { class: "skeleton" }, ...Array.from({ length: 6 }, () => h("i", {}))) : items.length ? "" : h("div", { class: "empty" }, empty);
+    const empty = [
+      icon(state === "pending" ? "check" : "inbox"),
+      h("h2", {}, title),
+      h("p", { class: "small" }, text),
+    ];
+    const note = loading
+      ? h("div", { class: "skeleton" }, ...Array.from({ length: 6 }, () => h("i", {})))
+      : items.length
+        ? ""
+        : h("div", { class: "empty" }, empty);
     this.note.replaceChildren(note);
   }
 
@@ -51,7 +70,8 @@ export class Queue {
     this.mark(this.selected, this.chosen);
   }
 
-  /** Puts the rows in the order of the items; one that has the focus is not moved if the others can move instead. */
+  /** Puts the rows in the order of the items; one that has the focus is not moved if the others can move
+   * instead. */
   fill() {
     let at = this.list.firstChild;
     for (const item of this.items.slice(0, this.most)) {
@@ -78,7 +98,15 @@ export class Queue {
     const left = h("span", { class: "x" });
     const since = h("span", { class: "a" });
     const texts = h("span", { class: "texts" }, what, where);
-    const element = h("li", { class: "item", "data-uuid": item.uuid }, box, h("span", { class: "ellipsis" }, title), left, texts, since);
+    const element = h(
+      "li",
+      { class: "item", "data-uuid": item.uuid },
+      box,
+      h("span", { class: "ellipsis" }, title),
+      left,
+      texts,
+      since,
+    );
     const row = { element, box, title, what, where, left, since };
     this.rows.set(item.uuid, row);
     return this.refill(row, item);
@@ -86,7 +114,10 @@ export class Queue {
 
   refill(row, item) {
     row.item = item;
-    row.title.replaceChildren(icon(iconOf(item)), ...pieces(item.state === "pending" ? heading(item) : doneHeading(item)));
+    row.title.replaceChildren(
+      icon(iconOf(item)),
+      ...pieces(item.state === "pending" ? heading(item) : doneHeading(item)),
+    );
     row.title.href = this.link(item.uuid);
     row.what.textContent = visible(summary(item));
     row.box.hidden = groupOf(item) === null;
@@ -118,14 +149,20 @@ export class Queue {
       const waits = Math.max(1, (now - Date.parse(item.created_at)) / 1000);
       set(since, `waits ${shortDuration(waits)}`);
     } else {
-      const at = item.decision?.decided_at ?? (item.state === "expired" ? item.expires_at : null) ?? item.created_at;
+      const at =
+        item.decision?.decided_at ?? (item.state === "expired" ? item.expires_at : null) ?? item.created_at;
       set(left, item.state === "decided" ? decisionText(item) : item.state);
-      set(since, [item.decision?.decided_by && visible(shorten(item.decision.decided_by, 24)), ago(at)].filter(Boolean).join(", "));
+      set(
+        since,
+        [item.decision?.decided_by && visible(shorten(item.decision.decided_by, 24)), ago(at)]
+          .filter(Boolean)
+          .join(", "),
+      );
     }
   }
 
   click(event, uuid) {
-    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return; // a new tab, as the person wants
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return; // a new tab
     event.preventDefault();
     this.open(uuid);
   }

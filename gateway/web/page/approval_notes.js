@@ -1,0 +1,35 @@
+// Short parts of a card: the path of a question that came from another agent, what it replaces, its
+// description.
+
+import { h, icon } from "./dom.js";
+import { visible } from "./text.js";
+
+export function path(approval, own) {
+  const names = [own, ...(approval.path ?? [approval.remote_agent_name])].filter(Boolean);
+  const nodes = names.map((name, index) => [
+    index ? h("li", { "aria-hidden": "true" }, icon("hop")) : null,
+    h("li", { class: "agent" }, index === names.length - 1 ? h("b", {}, visible(name)) : visible(name)),
+  ]);
+  return h("ol", { class: "path", "aria-label": "From this agent to the one that asks" }, nodes);
+}
+
+export function replaced(approval) {
+  const link = h(
+    "a",
+    { href: `#/approvals/${encodeURIComponent(approval.replaces)}` },
+    "an earlier question",
+  );
+  return h("p", { class: "small muted" }, "This takes the place of ", link, ".");
+}
+
+/** Markdown, as plain text until it is parsed. */
+export function markdown(text) {
+  const box = h("div", { class: "prose described" }, h("p", {}, visible(text)));
+  import("./markdown.js")
+    .then(({ renderMarkdown }) => renderMarkdown(text))
+    .then(
+      (made) => box.replaceChildren(made),
+      () => {},
+    );
+  return box;
+}

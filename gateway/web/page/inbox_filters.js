@@ -1,0 +1,57 @@
+// The filters and the order of the inbox.
+
+import { KINDS } from "./approval_text.js";
+import { h } from "./dom.js";
+import { visible } from "./text.js";
+
+export const SORTS = { oldest: "Oldest first", newest: "Newest first", expiry: "Expiring first" };
+
+/** `{element, show(filter, all, count)}`; `change` gets `{kind}`, `{tool}` or `{sort}`. */
+export function filterBar(change) {
+  const pick = (label, name) => {
+    const made = h("select", { "aria-label": label, onchange: () => change({ [name]: made.value }) });
+    return made;
+  };
+  const kind = pick("Kind", "kind");
+  const tool = pick("Tool", "tool");
+  const sort = pick("Order", "sort");
+  const count = h("span", { class: "faint small", "aria-live": "polite" });
+  const show = (filter, all, text) => {
+    const names = [...new Set([...all.map(({ tool_name }) => tool_name).sort(), filter.tool])].filter(
+      Boolean,
+    );
+    const tools = Object.fromEntries(names.map((name) => [name, visible(name)]));
+    fillSelect(kind, { "": "All kinds", ...KINDS }, filter.kind);
+    fillSelect(tool, { "": "All tools", ...tools }, filter.tool);
+    fillSelect(sort, SORTS, filter.sort);
+    if (count.textContent !== text) count.textContent = text;
+  };
+  return { element: h("div", { class: "inbox-filters" }, kind, tool, count, sort), show };
+}
+
+/** The approvals that pass a filter, in its order. Pure. */
+export function filtered(all, { kind, tool, sort }) {
+  const fits = (each) => (!kind || each.kind === kind) && (!tool || each.tool_name === tool);
+  return sorted(all.filter(fits), sort);
+}
+
+/** Approvals in one of the orders. Pure. */
+export function sorted(items, sort) {
+  const time = (text) => (text ? Date.parse(text) : Infinity);
+  const oldest = (a, b) => time(a.created_at) - time(b.created_at);
+  const orders = {
+    newest: (a, b) => oldest(b, a),
+    expiry: (a, b) =>
+      a.expires_at === b.expires_at ? oldest(a, b) : time(a.expires_at) < time(b.expires_at) ? -1 : 1,
+  };
+  return [...items].sort(orders[sort] ?? oldest);
+}
+
+function fillSelect(select, values, chosen = "") {
+  const key = JSON.stringify(values);
+  if (select.dataset.values !== key) {
+    select.dataset.values = key;
+    select.replaceChildren(...Object.entries(values).map(([value, label]) => h("option", { value }, label)));
+  }
+  select.value = chosen;
+}
