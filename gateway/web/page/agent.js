@@ -44,6 +44,7 @@ class AgentPage {
       this.#parts.set(name, h(tag, attributes));
       return this.#parts.get(name);
     };
+    const noted = { class: "stack", "aria-label": "Needs attention", "aria-live": "polite" };
     const used = heading("Use of models", "14 days, by the day a conversation began");
     main.append(
       h("header", { class: "top" },
@@ -51,7 +52,7 @@ class AgentPage {
         part("since", "span", { class: "small faint ellipsis" })),
       h("div", { class: "scroll" }, h("div", { class: "agent-page" },
         h("section", { class: "stack" }, part("head", "div"), part("stats", "dl", { class: "agent-stats" })),
-        part("attention", "section", { class: "stack", "aria-label": "Needs attention", "aria-live": "polite" }),
+        part("attention", "section", noted),
         part("servers"),
         part("agents"),
         h("div", { class: "agent-split" }, part("runs"), h("section", {}, used, this.#plot.element)),
@@ -137,7 +138,8 @@ class AgentPage {
     this.#part("since", [agent.file, agent.started_at], () => sinceLine(agent));
     this.#part("head", [agent.name, agent.description], () => titleOf(agent));
     this.#part("attention", troubles, () => this.#attention());
-    this.#part("servers", [agent.servers, health?.mcp_servers], () => servers(agent, health?.mcp_servers ?? []));
+    const own = health?.mcp_servers ?? [];
+    this.#part("servers", [agent.servers, own], () => servers(agent, own));
     this.#part("agents", [health?.agents, agent.tree], () => others(agent, health?.agents ?? []));
     this.#part("tools", [agent.tools, agent.servers], () => this.#tools());
     this.#part("models", [agent.models, health?.models], () => models(agent, health?.models ?? []));
@@ -164,14 +166,14 @@ class AgentPage {
     const agent = this.#agent, notes = [];
     if (this.#problem) notes.push(note("bad", visible(this.#problem)));
     if (this.#health?.status === "not_ready") {
-      notes.push(note("bad", "The agent is not ready: a server it needs is not connected, or it is stopping."));
+      notes.push(note("bad", "The agent is not ready: a server that it needs is away, or it is stopping."));
     }
     for (const tool of agent.tools) {
       for (const held of tool.held ?? []) notes.push(this.#heldNote(tool, held));
     }
     for (const warning of agent.warnings ?? []) notes.push(note("wait", visible(warning)));
     if (agent.file_changed) {
-      notes.push(note("wait", "The agent file has changed since the agent started. Restart the agent to use it."));
+      notes.push(note("wait", "The agent file has changed. Restart the agent to use the new one."));
     }
     return notes;
   }
@@ -203,7 +205,8 @@ class AgentPage {
       const begin = h("a", { href: "#/" }, "Begin a conversation");
       return [heading("Runs"), h("p", { class: "muted" }, "No runs yet. ", begin)];
     }
-    const newest = Number(this.#list.summary.total) > READ ? `the newest ${READ} conversations` : "each conversation";
+    const part = Number(this.#list.summary.total) > READ;
+    const aside = `the last of ${part ? `each of the newest ${READ} conversations` : "each conversation"}`;
     const more = h("button", {
       class: "btn quiet", type: "button", "data-focus": "all runs", "aria-expanded": String(this.#all),
       onclick: () => {
@@ -211,7 +214,7 @@ class AgentPage {
         this.#draw();
       },
     }, this.#all ? "Show fewer" : `Show all ${count(found.length)}`);
-    return [heading("Runs, failures first", `the last of ${newest}`), runTable(shown), found.length > FEW && more];
+    return [heading("Runs, failures first", aside), runTable(shown), found.length > FEW && more];
   }
 }
 
@@ -219,7 +222,8 @@ class AgentPage {
 
 function sinceLine(agent) {
   if (!agent.started_at) return [];
-  return [agent.file ? `${visible(agent.file)}, running since ` : "Running since ", timeElement(agent.started_at)];
+  const words = agent.file ? `${visible(agent.file)}, running since ` : "Running since ";
+  return [words, timeElement(agent.started_at)];
 }
 
 function titleOf(agent) {
@@ -251,10 +255,11 @@ function configuration({ file, config, file_changed: changed }) {
   const plain = (text) => h("p", { class: "muted" }, text);
   if (!file) return [heading("Configuration"), plain("A program configured this agent; there is no file.")];
   if (!config) {
-    const why = changed ? "The file has changed since the agent started, so it is not what counts." : "The file is empty.";
-    return [heading("Configuration", visible(file)), plain(why)];
+    const other = "The file has changed since the agent started, so it is not what counts.";
+    return [heading("Configuration", visible(file)), plain(changed ? other : "The file is empty.")];
   }
-  const block = h("pre", { class: "code agent-config", tabindex: 0, "aria-label": "Configuration" }, yamlLines(config));
+  const about = { class: "code agent-config", tabindex: 0, "aria-label": "Configuration" };
+  const block = h("pre", about, yamlLines(config));
   return [heading("Configuration", `${visible(file)}, without secrets`), block];
 }
 

@@ -84,10 +84,11 @@ function leftOut(tools) {
 /** `health`: the models with their states, as far as they were used. */
 export function modelTable(models, health) {
   const states = new Map(health.map((part) => [part.name, part]));
+  const stateFor = ({ name }) => states.get(name) ?? { state: "not used yet" };
   const heads = [["Model", ""], ["State", ""], ["$ per M in", "num"], ["$ per M out", "num"]];
   return h("div", { class: "block agent-wrap" }, h("table", { class: "agent-table" },
     h("thead", {}, h("tr", {}, heads.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
-    h("tbody", {}, models.map((model) => modelRow(model, states.get(model.name) ?? { state: "not used yet" })))));
+    h("tbody", {}, models.map((model) => modelRow(model, stateFor(model))))));
 }
 
 function modelRow(model, part) {

@@ -30,8 +30,10 @@ export function usagePlot() {
   const drawing = h("div", { class: "agent-drawing" });
   const legend = h("div", { class: "agent-legend small muted" });
   const table = h("table", { class: "visually-hidden" });
-  const buttons = Object.entries(MEASURES).map(([key, { name }]) =>
-    h("button", { class: "btn quiet", type: "button", "aria-pressed": "false", onclick: () => choose(key) }, name));
+  const buttons = Object.entries(MEASURES).map(([key, { name }]) => {
+    const attributes = { class: "btn quiet", type: "button", "aria-pressed": "false" };
+    return h("button", { ...attributes, onclick: () => choose(key) }, name);
+  });
   const group = h("div", { class: "row", role: "group", "aria-label": "What the bars show" }, buttons);
   const watcher = new ResizeObserver(() => draw());
   watcher.observe(drawing);
@@ -46,7 +48,8 @@ export function usagePlot() {
     for (const [at, each] of Object.keys(MEASURES).entries()) {
       buttons[at].setAttribute("aria-pressed", String(each === key));
     }
-    if (drawing.clientWidth && days.length) drawing.replaceChildren(picture(days, measure, drawing.clientWidth));
+    const width = drawing.clientWidth;
+    if (width && days.length) drawing.replaceChildren(picture(days, measure, width));
     legend.replaceChildren(...measure.parts.map((part) => legendOf(part, days, measure)));
     table.replaceChildren(...tableOf(days, measure));
   }
@@ -72,7 +75,8 @@ function tableOf(days, { name, parts, say }) {
   const heads = ["Day", ...parts.map(([, , part]) => part)].map((each) => h("th", { scope: "col" }, each));
   const rows = days.filter((day) => day.conversations).map((day) =>
     h("tr", {},
-      h("th", { scope: "row" }, DATE.format(day.date)), parts.map(([field]) => h("td", {}, say(day[field])))));
+      h("th", { scope: "row" }, DATE.format(day.date)),
+      parts.map(([field]) => h("td", {}, say(day[field])))));
   return [h("caption", {}, `${name} by day`), h("tr", {}, heads), ...rows];
 }
 
@@ -88,7 +92,8 @@ function picture(days, { parts, axis, say, name }, width) {
   /** In the middle of the bar, unless it would leave the picture. */
   const written = (text, middle, attributes) => {
     const over = middle + (LETTER * text.length) / 2 > width;
-    return svg("text", { x: over ? width : middle, "text-anchor": over ? "end" : "middle", ...attributes }, text);
+    const place = over ? { x: width, "text-anchor": "end" } : { x: middle, "text-anchor": "middle" };
+    return svg("text", { ...place, ...attributes }, text);
   };
   const lines = marks.map((mark) => [
     svg("line", { class: "axis", x1: left, x2: width, y1: y(mark), y2: y(mark) }),

@@ -6,7 +6,9 @@ import { ago, count, duration, timeElement } from "./times.js";
 import { visible } from "./text.js";
 
 const UNTITLED = "Without a title";
-const HEADS = [["Conversation", ""], ["State", ""], ["When", "num wide"], ["Tokens", "num wide"], ["Cost", "num"]];
+const HEADS = [
+  ["Conversation", ""], ["State", ""], ["When", "num wide"], ["Tokens", "num wide"], ["Cost", "num"],
+];
 
 /** A row for each entry of `runs`. */
 export function runTable(runs) {

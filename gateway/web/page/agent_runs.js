@@ -12,7 +12,7 @@ export const STATES = {
   finished: ["ring", "finished"],
 };
 
-/** The last run of each conversation: failures first, then what needs a person; the newest first among equals. */
+/** The last run of each conversation: failures, what needs a person, the rest; of each the newest first. */
 export function runs(conversations) {
   return conversations
     .filter((each) => each.run)
