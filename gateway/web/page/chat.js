@@ -10,6 +10,8 @@ import { unmatched } from "./outbox.js";
 import { timeElement } from "./times.js";
 
 const SHOWN = 200; // items; earlier ones come by a button
+const GAP = 16; // pixels around what is brought into view
+const BY_HAND = 600; // milliseconds after a touch in which scrolling is the person's
 const NEAR = 120; // pixels from the end within which the chat follows what is new
 
 /** `log`: a ChatLog; `select(key)` shows a call in the panel; `outbox()` has the messages on their way. */
@@ -21,17 +23,33 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   const scroll = h("div", { class: "scroll chat-scroll", tabindex: "-1" }, h("div", { class: "flow-frame" }, earlier, flow, sending));
   const element = h("section", { class: "chat", "aria-label": "Chat" }, scroll, latest);
   const views = new Map(); // by id of the item
-  let from = 0, drawn = 0, follows = true, sentKeys = "";
+  let from = 0, drawn = 0, follows = true, sentKeys = "", touched = -BY_HAND;
 
+  for (const type of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+    scroll.addEventListener(type, () => (touched = performance.now()), { passive: true });
+  }
   scroll.addEventListener("scroll", () => {
-    follows = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
-    if (follows) latest.hidden = true;
+    const atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+    if (performance.now() - touched < BY_HAND) follows = atEnd; // the page scrolls too, which says nothing
+    if (atEnd) latest.hidden = true;
   }, { passive: true });
-  const grown = new ResizeObserver(() => follows && toEnd()); // Markdown and cards come later than their items
+  const grown = new ResizeObserver(() => follows && follow()); // Markdown and cards come later than their items
   grown.observe(flow);
   grown.observe(scroll);
 
+  /** To what is new; but what a person is to decide stays in view, so that nothing moves under the pointer. */
+  function follow() {
+    const waits = views.get(`a${log.pending[0]}`)?.element;
+    if (!waits) return toEnd();
+    const frame = scroll.getBoundingClientRect(), card = waits.getBoundingClientRect();
+    const below = card.bottom + GAP - frame.bottom;
+    if (below > 0) scroll.scrollTop += below;
+    else if (card.top < frame.top && card.height < frame.height) scroll.scrollTop += card.top - frame.top - GAP;
+    latest.hidden = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+  }
+
   function toEnd() {
+    follows = true;
     scroll.scrollTop = scroll.scrollHeight;
     latest.hidden = true;
   }
@@ -58,7 +76,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     drawn = log.items.length;
     earlier.hidden = !from;
     drawSending();
-    if (follows) toEnd();
+    if (follows) follow();
   }
 
   function drawSending() {

@@ -138,7 +138,7 @@ function conversation(main, id, route, context) {
   if (wanted && matchMedia("(max-width: 1180px)").matches) turnTo("timeline");
 
   return {
-    keys: { Escape: () => context.side?.focusCurrent?.() ?? false },
+    keys: { Escape: () => context.side.back() },
     /** Another step of the same conversation. */
     update(next) {
       if (next.path[1] !== id) return false;

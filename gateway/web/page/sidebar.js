@@ -186,7 +186,13 @@ export function sidebar(element, context) {
       search.focus();
       search.select();
     },
-    title: (id) => items.get(id)?.title,
+    /** To the conversation's place in the list; on a phone, to the list. */
+    back() {
+      const row = rows.get(current)?.element;
+      if (!element.offsetParent) context.navigate("#/conversations");
+      else if (row) row.focus();
+      else return false;
+    },
     move,
   };
 }
