@@ -172,7 +172,9 @@ export function panel(feed, context = {}) {
     setRange({ from: from - around, to: to + around });
   }
 
-  const mark = (path) => toNode(marked === path ? null : path);
+  function mark(path) {
+    toNode(marked === path ? null : path);
+  }
 
   function toNode(path) {
     [marked, wanted] = [path, null];
