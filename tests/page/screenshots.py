@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.e2e.chains import begin_and_leave, eventually
 from tests.e2e.conftest import Servers
 
-from .browser import Browser, Tab, running_browser
+from .browser import Browser, Tab, Where, running_browser
 from .shown_agent import release_manager
 from .steps import approve, message_box
 
@@ -50,7 +50,8 @@ def take(
     size = tab.order("picture", str(file))
     print(f"{file.name}: {size:,} bytes")
     assert size < MOST, f"{file} is too large"
-    assert tab.close() == []
+    complaints = tab.close()
+    assert complaints == [], complaints
 
 
 def visit(tab: Tab) -> None:
@@ -58,20 +59,24 @@ def visit(tab: Tab) -> None:
     message_box(tab).see()
 
 
+def bar(tab: Tab) -> Where:
+    return tab.main.button(re.compile("tool call compare_commits")).first.see()
+
+
 def conversation(tab: Tab) -> None:
     approve(tab).see()
-    bar = tab.main.button(re.compile("compare_commits")).first
-    bar.see()
-    bar.click()
+    bar(tab).click()
+    approve(tab).do("scrollIntoViewIfNeeded")
 
 
 def on_a_phone(tab: Tab) -> None:
     approve(tab).see()
+    approve(tab).do("scrollIntoViewIfNeeded")
 
 
 def timeline_on_a_phone(tab: Tab) -> None:
     tab.main.role("tab", re.compile("^Timeline")).click()
-    tab.main.button(re.compile("compare_commits")).first.see()
+    bar(tab).see()
 
 
 def inbox(tab: Tab) -> None:
