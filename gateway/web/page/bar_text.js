@@ -3,7 +3,10 @@
 import { svg } from "./dom.js";
 import { BAR } from "./layout.js";
 import { visible } from "./text.js";
-import { count, duration, money } from "./times.js";
+import { duration, money } from "./times.js";
+
+const FIGURES = new Intl.NumberFormat(); // made once: a name is told for each of hundreds of bars
+const count = (number) => FIGURES.format(Number(number));
 
 /** The bar that an arrow key leads to: the one beside it in its lane, or the nearest in the next lane. */
 export function neighbour(placed, block, key) {
@@ -81,8 +84,11 @@ export function labelOf(block, kind, y, room) {
         svg("rect", { x: a + 4, y: y + 1, width: width + 8, height: BAR - 2, rx: 2, class: "plate" }),
       );
     made.push(label(text, a + (kind === "wait" ? 8 : 6), y + 11, "in"));
-  } else if (text && bar.kind !== "model" && width + 10 < room)
+  } else if (text && bar.kind !== "model" && width + 10 < room) {
+    // What is written beside a bar is a part of it that can be clicked, with the gap between.
+    made.push(svg("rect", { x: a, y, width: z - a + width + 4, height: BAR, class: "hit" }));
     made.push(label(text, z + 4, y + 11, "beside"));
+  }
   return made;
 }
 

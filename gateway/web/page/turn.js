@@ -210,7 +210,7 @@ export class Turn {
       }
       return;
     }
-    this.#goOn(at);
+    this.#goOn(at, what !== "resumed");
     if (what === "resumed") this.pace.resumed = at;
     else if (["finished", "failed", "cancelled"].includes(what)) {
       Object.assign(this, { state: what, to: at, end: frame });
@@ -219,12 +219,12 @@ export class Turn {
     }
   }
 
-  #goOn(at) {
+  #goOn(at, ended = false) {
     const pause = this.pauses.at(-1);
     if (pause && pause.to === null) pause.to = at;
     if (this.auth && this.auth.to === null) {
-      this.#close(this.auth, at, "went on");
-      this.auth.label = "token given";
+      this.#close(this.auth, at, ended ? "cut off" : "went on");
+      this.auth.label = ended ? "no token came" : "token given";
     }
     if (this.to === null) this.state = "working";
   }

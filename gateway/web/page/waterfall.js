@@ -45,7 +45,8 @@ export function waterfall({ select }) {
   const element = h("div", { class: "fall" }, axis, picture);
   const drawn = new Map(); // elements of blocks by key
   let model = null,
-    focused = null;
+    focused = null,
+    picked = null; // the block of the selected bar
 
   function draw(next = model) {
     if (!next) return;
@@ -136,7 +137,7 @@ export function waterfall({ select }) {
       document.activeElement?.matches(":focus-visible") &&
       picture.contains(document.activeElement) &&
       document.activeElement.block;
-    const chosen = [...drawn.values()].find((g) => g.getAttribute("aria-pressed") === "true")?.block;
+    const chosen = picked;
     rings.replaceChildren(
       ...[chosen && around(chosen, "ring"), at && around(at, "ring focus")].filter(Boolean),
     );
@@ -175,6 +176,7 @@ export function waterfall({ select }) {
     const stop =
       blocks.find((block) => block.bars.some((bar) => bar.id === (focused ?? model.selected))) ??
       blocks.find((block) => block.bars[0].kind !== "span");
+    picked = null;
     for (const block of blocks) {
       const key = block.bars[0].id;
       keep.add(key);
@@ -208,10 +210,11 @@ export function waterfall({ select }) {
     const { length } = block.bars,
       space = Math.round(room);
     const look = [a.toFixed(1), z.toFixed(1), y, length, block.failed, bar.label, bar.word, space].join(" ");
+    if (selected) picked = block;
     if (bar.kind !== "span") {
-      g.setAttribute("aria-pressed", String(selected));
-      g.setAttribute("tabindex", stop ? "0" : "-1");
-      g.setAttribute("aria-label", tellBlock(block));
+      set(g, "aria-pressed", String(selected));
+      set(g, "tabindex", stop ? "0" : "-1");
+      if (bar.live || g.look !== look) set(g, "aria-label", tellBlock(block));
     }
     if (g.look === look) return;
     g.look = look;
@@ -295,6 +298,11 @@ export function waterfall({ select }) {
   }
 
   return { element, draw, reveal, toLane, close: () => resized.disconnect() };
+}
+
+/** An attribute that stays the same costs nothing. */
+function set(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
 function hatch() {

@@ -296,3 +296,10 @@ test("a call that waits for a person is found by its own key, and by that of its
   assert.equal(story.spans.find("1/:1.0").kind, "tool");
   assert.equal(story.spans.find("nothing"), null);
 });
+
+test("a run that ends while it wants a token got none", () => {
+  const story = new Story(llm("one")).add(10, "run.auth_required", { run: "r1", server: "s" });
+  story.add(20, "run.cancelled", { run: "r1" });
+  const [wait] = story.view().lanes[0].bars;
+  assert.deepEqual([wait.label, wait.word, wait.to], ["no token came", "cut off", 20]);
+});
