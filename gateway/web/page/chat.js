@@ -10,7 +10,8 @@ import { unmatched } from "./outbox.js";
 import { timeElement } from "./times.js";
 
 const SHOWN = 200; // items; earlier ones come by a button
-const GAP = 16; // pixels around what is brought into view
+const GAP = 16; // pixels above what is brought into view
+const BUTTON = 56; // and below it, where "Latest" may be
 const BY_HAND = 600; // milliseconds after a touch in which scrolling is the person's
 const NEAR = 120; // pixels from the end within which the chat follows what is new
 
@@ -20,7 +21,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   const sending = h("div", { class: "flow-sending" });
   const earlier = h("button", { class: "btn quiet earlier", type: "button", hidden: true, onclick: showEarlier }, "Show earlier");
   const latest = h("button", { class: "btn latest", type: "button", hidden: true, onclick: toEnd }, icon("down"), "Latest");
-  const scroll = h("div", { class: "scroll chat-scroll", tabindex: "-1" }, h("div", { class: "flow-frame" }, earlier, flow, sending));
+  const scroll = h("div", { class: "scroll chat-scroll", tabindex: "0", role: "group", "aria-label": "Messages" }, h("div", { class: "flow-frame" }, earlier, flow, sending));
   const element = h("section", { class: "chat", "aria-label": "Chat" }, scroll, latest);
   const views = new Map(); // by id of the item
   let from = 0, drawn = 0, follows = true, sentKeys = "", touched = -BY_HAND;
@@ -42,7 +43,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     const waits = views.get(`a${log.pending[0]}`)?.element;
     if (!waits) return toEnd();
     const frame = scroll.getBoundingClientRect(), card = waits.getBoundingClientRect();
-    const below = card.bottom + GAP - frame.bottom;
+    const below = card.bottom + BUTTON - frame.bottom;
     if (below > 0) scroll.scrollTop += below;
     else if (card.top < frame.top && card.height < frame.height) scroll.scrollTop += card.top - frame.top - GAP;
     latest.hidden = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
@@ -66,7 +67,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
 
   /** Draws what `log.take` said has changed. */
   function update(changed) {
-    if (!drawn) from = Math.max(0, log.items.length - SHOWN);
+    if (!drawn || (follows && log.items.length - drawn > SHOWN)) startAt(Math.max(0, log.items.length - SHOWN));
     for (const item of changed) views.get(item.id)?.update?.(item);
     const fresh = log.items.slice(Math.max(drawn, from));
     if (fresh.length) {
@@ -74,9 +75,21 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
       if (!follows && drawn) latest.hidden = false;
     }
     drawn = log.items.length;
+    if (follows && drawn - from > 2 * SHOWN) startAt(drawn - SHOWN);
     earlier.hidden = !from;
     drawSending();
     if (follows) follow();
+  }
+
+  /** Shows no item before this one; a long conversation stays light, and "Show earlier" brings them back. */
+  function startAt(index) {
+    for (const item of log.items.slice(from, Math.min(index, drawn))) {
+      const view = views.get(item.id);
+      view?.element.remove();
+      view?.close?.();
+      views.delete(item.id);
+    }
+    from = index;
   }
 
   function drawSending() {

@@ -15,7 +15,7 @@ export function composer({ id, log, context, changed }) {
   const form = h("form", { onsubmit: submit }, h("div", { class: "box row" }, box, send), hold);
   const element = h("div", { class: "composer" }, form);
   const sending = new Set();
-  let problem = "", closed = false, done = null;
+  let problem = "", closed = false, done = null, fitted = null;
 
   box.value = outbox.draft(id);
   box.addEventListener("input", () => {
@@ -112,6 +112,14 @@ export function composer({ id, log, context, changed }) {
     if (hold.textContent !== words) hold.textContent = words;
     hold.classList.toggle("is-bad", Boolean(problem));
     send.setAttribute("aria-disabled", String(Boolean(blocked() || !box.value.trim())));
+    fit();
+  }
+
+  /** As high as its text, measured only when that has changed: the chat updates far more often. */
+  function fit() {
+    const text = box.value || box.placeholder;
+    if (fitted === text || !box.isConnected) return;
+    fitted = text;
     box.style.height = "auto";
     box.style.height = `${Math.min(TALLEST, box.scrollHeight)}px`;
   }

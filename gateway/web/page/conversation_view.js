@@ -11,6 +11,8 @@ import { firstVisit } from "./first_visit.js";
 import * as outbox from "./outbox.js";
 import { panel as timelinePanel } from "./panel.js";
 
+const REPLAY = 100; // so many events at once are history, which need not be drawn as it arrives
+
 export function show(main, route, context) {
   const id = route.path[0] === "conversations" ? route.path[1] : undefined;
   return id === undefined ? firstVisit(main, context) : conversation(main, id, route, context);
@@ -39,7 +41,7 @@ function conversation(main, id, route, context) {
     h("button", { type: "button", role: "tab", "aria-selected": String(word === "Chat"), onclick: () => turnTo(word.toLowerCase()) }, word));
   const loading = h("div", { class: "skeleton", "aria-hidden": "true" }, Array.from({ length: 6 }, () => h("i")));
   const panel = safePanel(feed, context);
-  let wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, closed = false, begun = false;
+  let wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, replaying = false, closed = false, begun = false;
 
   talk.element.prepend(loading);
   talk.element.append(box.element);
@@ -60,7 +62,7 @@ function conversation(main, id, route, context) {
   function plan() {
     if (planned) return;
     planned = true;
-    if (document.hidden) setTimeout(draw, 200); // there are no animation frames then
+    if (document.hidden || replaying) setTimeout(draw, 200); // hidden pages have no animation frames
     else requestAnimationFrame(draw);
   }
 
@@ -69,6 +71,7 @@ function conversation(main, id, route, context) {
     if (closed) return;
     const frames = waiting;
     waiting = { events: [], deltas: [] };
+    replaying = frames.events.length > REPLAY;
     const changes = log.take(frames);
     begin();
     talk.update(changes);
