@@ -68,7 +68,7 @@ def follow(
     tab.main.label(re.compile("^Reason")).fill("it is still in use")
     tab.main.button("Send rejection").click()
     tab.becomes_titled(r"^(?!\()")
-    tab.main.role("link", re.compile("^Decided")).click()
-    tab.main.text(re.compile("resources_remove")).first.see()
-    tab.main.text(re.compile("resources_add")).first.see()
+    tab.main.role("tab", re.compile("^Decided")).click()
+    tab.main.link(re.compile("^resources_remove")).see()
+    tab.main.link(re.compile("^resources_add")).see()
     return tab

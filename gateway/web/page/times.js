@@ -37,7 +37,9 @@ export function ago(at, now = Date.now()) {
   return new Intl.DateTimeFormat(undefined, options).format(new Date(at));
 }
 
-export const count = (number) => new Intl.NumberFormat().format(Number(number));
+const FIGURES = new Intl.NumberFormat();
+
+export const count = (number) => FIGURES.format(Number(number));
 
 export function money(dollars) {
   if (dollars === undefined || dollars === null) return "";
