@@ -5,12 +5,12 @@ import { get } from "./api.js";
 const SETTLES = new Set(["approval.resolved", "approval.void", "approval.expired"]);
 const ONE_BY_ONE = 5; // more new ones than this at once are read as a list
 
-/** `pending`: the oldest first. "change" comes when it changed, "requested" has a new approval in `detail`. */
+/** `pending`: the oldest first. "change" comes when it changed, "requested" has a new one in `detail`. */
 export class ApprovalsStore extends EventTarget {
   pending = [];
   loaded = false;
   #listeners = new Map();
-  #settled = new Set(); // what ended while a request was under way, whose answer may still have it as pending
+  #settled = new Set(); // what ended during a request, whose answer may still have it as pending
   #requests = 0;
 
   constructor(live) {
@@ -42,7 +42,9 @@ export class ApprovalsStore extends EventTarget {
         pages.push(...page.approvals);
         cursor = page.next_cursor;
       } while (cursor);
-      const fresh = this.loaded ? pages.filter((one) => !this.pending.some(({ uuid }) => uuid === one.uuid)) : [];
+      const fresh = this.loaded
+        ? pages.filter((one) => !this.pending.some(({ uuid }) => uuid === one.uuid))
+        : [];
       this.pending = pages.filter(({ uuid }) => !this.#settled.has(uuid));
       this.loaded = true;
       this.#changed(fresh.filter(({ uuid }) => !this.#settled.has(uuid)));

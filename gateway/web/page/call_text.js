@@ -36,7 +36,10 @@ export function callSummary(call) {
     const share = total ? `${Math.floor((100 * done) / total)} %` : String(done);
     return shorten(visible(message ? `${share}, ${message}` : share), LENGTH);
   }
-  if (["done", "failed", "unknown", "denied", "not_found", "invalid", "declined"].includes(call.state) && call.result) {
+  if (
+    ["done", "failed", "unknown", "denied", "not_found", "invalid", "declined"].includes(call.state) &&
+    call.result
+  ) {
     return resultLine(String(call.result));
   }
   return argumentsLine(call.arguments);
@@ -45,8 +48,11 @@ export function callSummary(call) {
 /** `name: lamp, value: 3`. */
 export function argumentsLine(value) {
   if (value === null || value === undefined) return "";
-  if (typeof value !== "object" || Array.isArray(value)) return shorten(visible(oneLine(stringify(value))), LENGTH);
-  const words = Object.entries(value).map(([name, one]) => `${name}: ${typeof one === "string" ? one : stringify(one)}`);
+  if (typeof value !== "object" || Array.isArray(value))
+    return shorten(visible(oneLine(stringify(value))), LENGTH);
+  const words = Object.entries(value).map(
+    ([name, one]) => `${name}: ${typeof one === "string" ? one : stringify(one)}`,
+  );
   return shorten(visible(oneLine(words.join(", ").slice(0, 2000))), LENGTH);
 }
 
@@ -64,4 +70,5 @@ function resultLine(text) {
 const oneLine = (text) => text.replace(/\s+/g, " ").trim();
 
 /** How long a call took; what is too short for a tenth of a second in milliseconds. */
-export const took = (seconds) => (seconds < 0.05 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds));
+export const took = (seconds) =>
+  seconds < 0.05 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds);

@@ -19,33 +19,57 @@ const NEAR = 120; // pixels from the end within which the chat follows what is n
 export function chat({ log, id, context, select, stop, outbox, retry, agentName }) {
   const flow = h("div", { class: "flow" });
   const sending = h("div", { class: "flow-sending" });
-  const earlier = h("button", { class: "btn quiet earlier", type: "button", hidden: true, onclick: showEarlier }, "Show earlier");
-  const latest = h("button", { class: "btn latest", type: "button", hidden: true, onclick: toEnd }, icon("down"), "Latest");
-  const scroll = h("div", { class: "scroll chat-scroll", tabindex: "0", role: "group", "aria-label": "Messages" }, h("div", { class: "flow-frame" }, earlier, flow, sending));
+  const earlier = h(
+    "button",
+    { class: "btn quiet earlier", type: "button", hidden: true, onclick: showEarlier },
+    "Show earlier",
+  );
+  const latest = h(
+    "button",
+    { class: "btn latest", type: "button", hidden: true, onclick: toEnd },
+    icon("down"),
+    "Latest",
+  );
+  const scroll = h(
+    "div",
+    { class: "scroll chat-scroll", tabindex: "0", role: "group", "aria-label": "Messages" },
+    h("div", { class: "flow-frame" }, earlier, flow, sending),
+  );
   const element = h("section", { class: "chat", "aria-label": "Chat" }, scroll, latest);
   const views = new Map(); // by id of the item
-  let from = 0, drawn = 0, follows = true, sentKeys = "", touched = -BY_HAND;
+  let from = 0,
+    drawn = 0,
+    follows = true,
+    sentKeys = "",
+    touched = -BY_HAND;
 
   for (const type of ["wheel", "touchmove", "pointerdown", "keydown"]) {
     scroll.addEventListener(type, () => (touched = performance.now()), { passive: true });
   }
-  scroll.addEventListener("scroll", () => {
-    const atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
-    if (performance.now() - touched < BY_HAND) follows = atEnd; // the page scrolls too, which says nothing
-    if (atEnd) latest.hidden = true;
-  }, { passive: true });
-  const grown = new ResizeObserver(() => follows && follow()); // Markdown and cards come later than their items
+  scroll.addEventListener(
+    "scroll",
+    () => {
+      const atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+      if (performance.now() - touched < BY_HAND) follows = atEnd; // the page scrolls too, which says nothing
+      if (atEnd) latest.hidden = true;
+    },
+    { passive: true },
+  );
+  // Markdown and cards come later than their items.
+  const grown = new ResizeObserver(() => follows && follow());
   grown.observe(flow);
   grown.observe(scroll);
 
-  /** To what is new; but what a person is to decide stays in view, so that nothing moves under the pointer. */
+  /** To what is new; but what a person is to decide stays in view: nothing moves under the pointer. */
   function follow() {
     const waits = views.get(`a${log.pending[0]}`)?.element;
     if (!waits) return toEnd();
-    const frame = scroll.getBoundingClientRect(), card = waits.getBoundingClientRect();
+    const frame = scroll.getBoundingClientRect(),
+      card = waits.getBoundingClientRect();
     const below = card.bottom + BUTTON - frame.bottom;
     if (below > 0) scroll.scrollTop += below;
-    else if (card.top < frame.top && card.height < frame.height) scroll.scrollTop += card.top - frame.top - GAP;
+    else if (card.top < frame.top && card.height < frame.height)
+      scroll.scrollTop += card.top - frame.top - GAP;
     latest.hidden = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
   }
 
@@ -67,7 +91,8 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
 
   /** Draws what `log.take` said has changed. */
   function update(changed) {
-    if (!drawn || (follows && log.items.length - drawn > SHOWN)) startAt(Math.max(0, log.items.length - SHOWN));
+    if (!drawn || (follows && log.items.length - drawn > SHOWN))
+      startAt(Math.max(0, log.items.length - SHOWN));
     for (const item of changed) views.get(item.id)?.update?.(item);
     const fresh = log.items.slice(Math.max(drawn, from));
     if (fresh.length) {
@@ -93,7 +118,10 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   }
 
   function drawSending() {
-    const left = unmatched(outbox(), log.items.filter((item) => item.kind === "message"));
+    const left = unmatched(
+      outbox(),
+      log.items.filter((item) => item.kind === "message"),
+    );
     const keys = JSON.stringify(left);
     if (keys === sentKeys) return left;
     sentKeys = keys;
@@ -106,11 +134,23 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     const words = {
       sending: ["sending"],
       sent: ["has its turn after this run"],
-      failed: [entry.error ?? "not sent", " ", h("button", { class: "btn quiet", type: "button", onclick: () => retry(entry) }, "Try again")],
+      failed: [
+        entry.error ?? "not sent",
+        " ",
+        h("button", { class: "btn quiet", type: "button", onclick: () => retry(entry) }, "Try again"),
+      ],
     }[entry.state];
-    return h("article", { class: "message user on-its-way" },
-      h("header", { class: "message-head" }, h("b", {}, "You"), h("span", { role: "status", class: entry.state === "failed" ? "is-bad" : "" }, words)),
-      h("p", { class: "plain" }, entry.text));
+    return h(
+      "article",
+      { class: "message user on-its-way" },
+      h(
+        "header",
+        { class: "message-head" },
+        h("b", {}, "You"),
+        h("span", { role: "status", class: entry.state === "failed" ? "is-bad" : "" }, words),
+      ),
+      h("p", { class: "plain" }, entry.text),
+    );
   }
 
   function make(item) {
@@ -126,21 +166,32 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
       update();
       return {
         update,
-        element: h("article", { class: "message user" },
-          h("header", { class: "message-head" }, h("b", {}, "You"), timeElement(item.at), note), h("p", { class: "plain" }, item.text)),
+        element: h(
+          "article",
+          { class: "message user" },
+          h("header", { class: "message-head" }, h("b", {}, "You"), timeElement(item.at), note),
+          h("p", { class: "plain" }, item.text),
+        ),
       };
     },
     reply: (item) => replyView(item, { select, name: agentName() ?? item.node }),
     answer: (item) => ({
-      element: h("article", { class: "message" },
-        h("header", { class: "message-head" }, h("b", {}, context.agent.name), timeElement(item.at)), markdownBox(item.text)),
+      element: h(
+        "article",
+        { class: "message" },
+        h("header", { class: "message-head" }, h("b", {}, context.agent.name), timeElement(item.at)),
+        markdownBox(item.text),
+      ),
     }),
     approval: (item) => approvalEntry(item, context, scroll),
     auth(item) {
       const element = h("div", {});
       const update = () => {
         const line = h("p", { class: "ends" }, icon("key"), `A token for ${item.server} was needed`);
-        const tool = [...log.items].reverse().flatMap((each) => each.parts ?? []).flatMap((part) => part.calls ?? [])
+        const tool = [...log.items]
+          .reverse()
+          .flatMap((each) => each.parts ?? [])
+          .flatMap((part) => part.calls ?? [])
           .find((call) => call.state === "waiting" && call.server === item.server)?.tool;
         element.replaceChildren(item.open ? credentialCard(item, { conversation: id, tool, stop }) : line);
       };
@@ -148,16 +199,41 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
       return { element, update };
     },
     failure: (item) => ({
-      element: h("section", { class: "notice-card bad", "aria-label": "Run failed" },
-        h("header", {},
-          h("p", { class: "row kind" }, icon("alert"), h("span", { class: "grow" }, "Run failed: ", h("code", {}, item.code)), timeElement(item.at)),
+      element: h(
+        "section",
+        { class: "notice-card bad", "aria-label": "Run failed" },
+        h(
+          "header",
+          {},
+          h(
+            "p",
+            { class: "row kind" },
+            icon("alert"),
+            h("span", { class: "grow" }, "Run failed: ", h("code", {}, item.code)),
+            timeElement(item.at),
+          ),
           h("h2", {}, capital(reason(item.code))),
           h("p", { class: "plain" }, item.message),
-          h("p", { class: "small muted" }, "The conversation stays usable: say what to do next.")),
-        item.key && h("footer", {}, h("button", { class: "btn", type: "button", onclick: () => select(item.key) }, "Show in timeline"))),
+          h("p", { class: "small muted" }, "The conversation stays usable: say what to do next."),
+        ),
+        item.key &&
+          h(
+            "footer",
+            {},
+            h(
+              "button",
+              { class: "btn", type: "button", onclick: () => select(item.key) },
+              "Show in timeline",
+            ),
+          ),
+      ),
     }),
-    cancelled: (item) => ({ element: h("p", { class: "ends" }, icon("stop"), "Stopped", timeElement(item.at)) }),
-    completed: (item) => ({ element: h("p", { class: "ends" }, icon("check"), "Completed", timeElement(item.at)) }),
+    cancelled: (item) => ({
+      element: h("p", { class: "ends" }, icon("stop"), "Stopped", timeElement(item.at)),
+    }),
+    completed: (item) => ({
+      element: h("p", { class: "ends" }, icon("check"), "Completed", timeElement(item.at)),
+    }),
     other: (item) => ({ element: h("p", { class: "ends" }, item.kind) }),
   };
 

@@ -1,4 +1,5 @@
-// An approval in the flow of the chat: a pending one is a card at once, others become one when they come into view.
+// An approval in the flow of the chat: a pending one is a card at once, others become one when they come
+// into view.
 
 import { approvalCard } from "./approval_card.js";
 import { h, icon } from "./dom.js";
@@ -9,7 +10,8 @@ const WORDS = { void: "Withdrawn", expired: "Expired" };
 
 export function approvalEntry(item, context, scroll) {
   const element = h("div", { class: "approval-entry" });
-  let card = null, seen = null;
+  let card = null,
+    seen = null;
 
   function show() {
     if (card) return;
@@ -20,11 +22,14 @@ export function approvalEntry(item, context, scroll) {
   if (item.state === "pending") show();
   else {
     element.append(line(item));
-    seen = new IntersectionObserver((entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      seen.disconnect();
-      show();
-    }, { root: scroll, rootMargin: "400px" });
+    seen = new IntersectionObserver(
+      (entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        seen.disconnect();
+        show();
+      },
+      { root: scroll, rootMargin: "400px" },
+    );
     seen.observe(element);
   }
   return {
@@ -38,8 +43,16 @@ export function approvalEntry(item, context, scroll) {
 }
 
 function line(item) {
-  const yes = item.decision?.approved, action = item.decision?.action;
+  const yes = item.decision?.approved,
+    action = item.decision?.action;
   const word = WORDS[item.state] ?? action ?? (yes === false ? "Rejected" : "Approved");
-  return h("p", { class: "ends" }, icon(yes === false ? "x" : "check"), word, " ",
-    h("code", {}, visible(item.tool || "a question")), timeElement(item.at));
+  return h(
+    "p",
+    { class: "ends" },
+    icon(yes === false ? "x" : "check"),
+    word,
+    " ",
+    h("code", {}, visible(item.tool || "a question")),
+    timeElement(item.at),
+  );
 }

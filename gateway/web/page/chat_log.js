@@ -1,4 +1,5 @@
-// The events of a conversation as what a chat shows: messages, replies with their tool calls, approvals, ends of runs.
+// The events of a conversation as what a chat shows: messages, replies with their tool calls, approvals,
+// ends of runs.
 // Pure and incremental: each frame is looked at once, whatever came before it.
 
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
@@ -6,8 +7,9 @@ const OPEN = new Set(["writing", "requested", "waiting", "running"]);
 
 /** `items` only grows, and each has an `id` that stays. `take` returns the items that changed or are new.
  *
- * Kinds of items: "message" (text, queued), "reply" (node, parts: texts and calls in order), "approval" (uuid, state),
- * "auth" (server, open), "failure" (code, message), "cancelled", "answer" (text), "completed". */
+ * Kinds of items: "message" (text, queued), "reply" (node, parts: texts and calls in order),
+ * "approval" (uuid, state), "auth" (server, open), "failure" (code, message), "cancelled",
+ * "answer" (text), "completed". */
 export class ChatLog {
   items = [];
   pending = []; // approvals without an end, the oldest first
@@ -67,7 +69,14 @@ export class ChatLog {
     const text = String(body.text ?? "");
     this.title ||= text.replace(/\s+/g, " ").trim().slice(0, 200);
     const open = this.run && !this.run.ended;
-    const item = this.#add({ id: `e${event.seq}`, kind: "message", text, at: event.at, seq: event.seq, queued: Boolean(open) });
+    const item = this.#add({
+      id: `e${event.seq}`,
+      kind: "message",
+      text,
+      at: event.at,
+      seq: event.seq,
+      queued: Boolean(open),
+    });
     this.#byCommand.set(body.command, item);
   }
 
@@ -94,7 +103,17 @@ export class ChatLog {
     this.#closeAuth();
     const { run, server, status, challenge } = body;
     const again = Boolean(this.auth && this.auth.run === run && this.auth.server === server);
-    this.auth = this.#add({ id: `e${event.seq}`, kind: "auth", at: event.at, run, server, status, challenge, again, open: true });
+    this.auth = this.#add({
+      id: `e${event.seq}`,
+      kind: "auth",
+      at: event.at,
+      run,
+      server,
+      status,
+      challenge,
+      again,
+      open: true,
+    });
     this.#nodes.clear(); // what follows goes on below the card
   }
 
@@ -110,9 +129,17 @@ export class ChatLog {
     if (body.error) this.#failed ??= key; // the innermost: those around it follow
     if (kind === "model") {
       const part = this.#text(key, node, at);
-      Object.assign(part, { live: false, text: body.text ?? "", error: body.error ?? null, hops: body.hops ?? [], model: body.model });
+      Object.assign(part, {
+        live: false,
+        text: body.text ?? "",
+        error: body.error ?? null,
+        hops: body.hops ?? [],
+        model: body.model,
+      });
       if (part.text.trim()) this.#said.push(part.text.trim());
-      (body.tool_calls ?? []).forEach((call, index) => this.#call(`${key}.${index}`, node, at, call, "requested"));
+      (body.tool_calls ?? []).forEach((call, index) =>
+        this.#call(`${key}.${index}`, node, at, call, "requested"),
+      );
       this.#dropWriting(key, body.tool_calls?.length ?? 0);
     } else if (kind === "call") {
       const call = this.#call(key, node, at);
@@ -130,15 +157,22 @@ export class ChatLog {
   #use(usage) {
     this.usage.input += Number(usage.input_tokens ?? 0);
     this.usage.output += Number(usage.output_tokens ?? 0);
-    if (usage.cost_usd !== undefined && usage.cost_usd !== null) this.usage.cost = (this.usage.cost ?? 0) + Number(usage.cost_usd);
+    if (usage.cost_usd !== undefined && usage.cost_usd !== null)
+      this.usage.cost = (this.usage.cost ?? 0) + Number(usage.cost_usd);
   }
 
   #tool(type, body, at) {
     const call = this.#call(body.key, body.node, at);
     if (type === "tool.started") {
       Object.assign(call, {
-        state: "running", tool: call.facade ? call.tool : body.tool, server: body.server, arguments: body.arguments,
-        began: at, ended: null, attempt: body.attempt, progress: null,
+        state: "running",
+        tool: call.facade ? call.tool : body.tool,
+        server: body.server,
+        arguments: body.arguments,
+        began: at,
+        ended: null,
+        attempt: body.attempt,
+        progress: null,
       });
       if (body.facade) Object.assign(call, { facade: body.facade, tool: body.tool });
     } else if (type === "tool.finished") {
@@ -164,8 +198,16 @@ export class ChatLog {
   #asked(event, body) {
     this.approvals += 1;
     const item = this.#add({
-      id: `a${body.id}`, kind: "approval", uuid: body.id, at: event.at, state: "pending", node: body.node, tool: body.tool_name,
-      asks: body.kind, key: body.key, decision: null,
+      id: `a${body.id}`,
+      kind: "approval",
+      uuid: body.id,
+      at: event.at,
+      state: "pending",
+      node: body.node,
+      tool: body.tool_name,
+      asks: body.kind,
+      key: body.key,
+      decision: null,
     });
     this.#byUuid.set(body.id, item);
     this.pending = [...this.pending, body.id];
@@ -174,7 +216,8 @@ export class ChatLog {
       call.state = "waiting";
       this.#touch(call);
     }
-    for (const [key, reply] of this.#nodes) if (reply.node === body.node) this.#nodes.delete(key); // it goes on below the card
+    // The node goes on below the card.
+    for (const [key, reply] of this.#nodes) if (reply.node === body.node) this.#nodes.delete(key);
   }
 
   #answered(type, body) {
@@ -182,7 +225,10 @@ export class ChatLog {
     this.pending = this.pending.filter((uuid) => uuid !== body.id);
     if (!item) return;
     const decision = body.decision ?? null;
-    Object.assign(item, { state: { resolved: "decided", void: "void", expired: "expired" }[type.slice(9)], decision });
+    Object.assign(item, {
+      state: { resolved: "decided", void: "void", expired: "expired" }[type.slice(9)],
+      decision,
+    });
     this.#changed.add(item);
     const call = this.#calls.get(item.key);
     if (!call || call.state !== "waiting") return;
@@ -196,7 +242,15 @@ export class ChatLog {
     if (this.run) Object.assign(this.run, { state, ended: event.at, code: body.code });
     this.#closeAuth();
     this.#stopWriting(event.at);
-    if (state === "failed") this.#add({ id: `e${event.seq}`, kind: "failure", at: event.at, code: body.code, message: body.message, key: this.#failed });
+    if (state === "failed")
+      this.#add({
+        id: `e${event.seq}`,
+        kind: "failure",
+        at: event.at,
+        code: body.code,
+        message: body.message,
+        key: this.#failed,
+      });
     else if (state === "cancelled") this.#add({ id: `e${event.seq}`, kind: "cancelled", at: event.at });
     else if (body.text?.trim() && !this.#said.some((text) => body.text.includes(text))) {
       this.#add({ id: `e${event.seq}`, kind: "answer", at: event.at, text: body.text });
@@ -227,7 +281,11 @@ export class ChatLog {
     if (frame.type === "tool.progress") {
       const call = this.#calls.get(key);
       if (call?.state !== "running") return;
-      call.progress = { done: Number(frame.progress), total: frame.total && Number(frame.total), message: frame.message };
+      call.progress = {
+        done: Number(frame.progress),
+        total: frame.total && Number(frame.total),
+        message: frame.message,
+      };
       this.#touch(call);
       return;
     }
@@ -255,7 +313,8 @@ export class ChatLog {
 
   #remove(key, call) {
     const item = this.#owners.get(call);
-    for (const part of item?.parts ?? []) if (part.calls) part.calls = part.calls.filter((one) => one !== call);
+    for (const part of item?.parts ?? [])
+      if (part.calls) part.calls = part.calls.filter((one) => one !== call);
     this.#calls.delete(key);
   }
 
@@ -293,7 +352,12 @@ export class ChatLog {
       item.parts.at(-1).calls.push(call);
       this.#calls.set(key, call);
     }
-    if (proposed) Object.assign(call, { tool: proposed.name ?? call.tool, arguments: proposed.arguments ?? call.arguments, state });
+    if (proposed)
+      Object.assign(call, {
+        tool: proposed.name ?? call.tool,
+        arguments: proposed.arguments ?? call.arguments,
+        state,
+      });
     this.#touch(call);
     return call;
   }

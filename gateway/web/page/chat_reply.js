@@ -34,9 +34,24 @@ export function replyView(item, { select, name }) {
 function textView(part, select) {
   const prose = h("div", { class: "prose" });
   const text = document.createTextNode("");
-  const partial = h("span", { class: "faint", title: "The beginning comes with the whole text", hidden: true }, "… ");
-  const live = h("p", { class: "plain" }, partial, text, h("span", { class: "caret", "aria-hidden": "true" }));
-  const error = h("button", { class: "call-failed", type: "button", hidden: true, onclick: () => select(part.id) });
+  const partial = h(
+    "span",
+    { class: "faint", title: "The beginning comes with the whole text", hidden: true },
+    "… ",
+  );
+  const live = h(
+    "p",
+    { class: "plain" },
+    partial,
+    text,
+    h("span", { class: "caret", "aria-hidden": "true" }),
+  );
+  const error = h("button", {
+    class: "call-failed",
+    type: "button",
+    hidden: true,
+    onclick: () => select(part.id),
+  });
   const element = h("div", {}, prose, error);
   let shown = null;
   return {
@@ -44,7 +59,8 @@ function textView(part, select) {
     update() {
       if (part.live) {
         if (!live.isConnected) prose.replaceChildren(live);
-        if (part.text.startsWith(text.data)) text.appendData(part.text.slice(text.data.length)); // only what is new is laid out
+        if (part.text.startsWith(text.data))
+          text.appendData(part.text.slice(text.data.length)); // only what is new is laid out
         else text.data = part.text;
         partial.hidden = !part.partial;
         return;
@@ -67,7 +83,8 @@ function callsView(part, select) {
   return {
     element,
     update() {
-      for (const [call, row] of rows) if (!part.calls.includes(call)) rows.delete(call) && row.element.remove();
+      for (const [call, row] of rows)
+        if (!part.calls.includes(call)) rows.delete(call) && row.element.remove();
       for (const call of part.calls) {
         if (!rows.has(call)) {
           rows.set(call, callRow(call, select));
@@ -81,9 +98,20 @@ function callsView(part, select) {
 }
 
 function callRow(call, select) {
-  const sign = h("span", { class: "call-sign" }), name = h("span", { class: "call-name ellipsis" }), what = h("span", { class: "call-what ellipsis" });
-  const word = h("span", { class: "call-word" }), time = h("span", { class: "call-took" });
-  const element = h("button", { class: "call", type: "button", onclick: () => select(call.key) }, sign, name, what, word, time);
+  const sign = h("span", { class: "call-sign" }),
+    name = h("span", { class: "call-name ellipsis" }),
+    what = h("span", { class: "call-what ellipsis" });
+  const word = h("span", { class: "call-word" }),
+    time = h("span", { class: "call-took" });
+  const element = h(
+    "button",
+    { class: "call", type: "button", onclick: () => select(call.key) },
+    sign,
+    name,
+    what,
+    word,
+    time,
+  );
   let state = null;
   return {
     element,

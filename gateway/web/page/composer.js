@@ -1,4 +1,5 @@
-// The message box. What was typed is kept as a draft, and what was sent is sent again until the agent has answered.
+// The message box. What was typed is kept as a draft, and what was sent is sent again until the agent
+// has answered.
 
 import { post } from "./api.js";
 import { h, icon } from "./dom.js";
@@ -9,13 +10,25 @@ const TALLEST = 240; // pixels
 /** `log`: the ChatLog; `changed()`: the outbox has changed; `messages()`: those of the log. */
 export function composer({ id, log, context, changed }) {
   const path = `/conversations/${encodeURIComponent(id)}/messages`;
-  const box = h("textarea", { rows: "1", "aria-label": "Message", "aria-describedby": "hold", enterkeyhint: "send" });
-  const send = h("button", { class: "btn primary icon", type: "submit", "aria-label": "Send" }, icon("send"));
+  const box = h("textarea", {
+    rows: "1",
+    "aria-label": "Message",
+    "aria-describedby": "hold",
+    enterkeyhint: "send",
+  });
+  const send = h(
+    "button",
+    { class: "btn primary icon", type: "submit", "aria-label": "Send" },
+    icon("send"),
+  );
   const hold = h("p", { class: "hold", id: "hold" });
   const form = h("form", { onsubmit: submit }, h("div", { class: "box row" }, box, send), hold);
   const element = h("div", { class: "composer" }, form);
   const sending = new Set();
-  let problem = "", closed = false, done = null, fitted = null;
+  let problem = "",
+    closed = false,
+    done = null,
+    fitted = null;
 
   box.value = outbox.draft(id);
   box.addEventListener("input", () => {
@@ -87,23 +100,32 @@ export function composer({ id, log, context, changed }) {
 
   /** Forgets what is in the log. A message that met a new approval was not stored; its answer says so. */
   async function settle() {
-    const left = outbox.unmatched(outbox.entries(id), log.items.filter((item) => item.kind === "message"));
-    for (const entry of outbox.entries(id)) if (!left.some(({ key }) => key === entry.key)) outbox.drop(id, entry.key);
+    const left = outbox.unmatched(
+      outbox.entries(id),
+      log.items.filter((item) => item.kind === "message"),
+    );
+    for (const entry of outbox.entries(id))
+      if (!left.some(({ key }) => key === entry.key)) outbox.drop(id, entry.key);
     if (!log.pending.length) return;
     for (const entry of left) {
       if (entry.state !== "sent" || sending.has(entry.key)) continue;
       sending.add(entry.key);
       const answer = await post(path, { message: entry.text }, { key: entry.key }).catch(() => null);
       sending.delete(entry.key);
-      if (answer?.result?.code === "waiting_approval") takeBack(entry, "An approval came first, so the message was not taken.");
+      if (answer?.result?.code === "waiting_approval")
+        takeBack(entry, "An approval came first, so the message was not taken.");
     }
   }
 
   function update() {
     if (log.completed && !done) {
-      done = h("div", { class: "row done" }, icon("check"),
+      done = h(
+        "div",
+        { class: "row done" },
+        icon("check"),
         h("p", { class: "grow" }, "Completed. It takes no more messages."),
-        h("a", { class: "btn", href: "#/" }, "New conversation"));
+        h("a", { class: "btn", href: "#/" }, "New conversation"),
+      );
       element.replaceChildren(done);
     }
     const waits = log.pending.length > 0;

@@ -10,21 +10,58 @@ import { count, money } from "./times.js";
 /** `element` is the header, `below` what asks or tells beneath it. */
 export function conversationHeader({ id, log, context }) {
   const path = `/conversations/${encodeURIComponent(id)}`;
-  const title = h("h1", { class: "ellipsis" }), pill = h("span", { class: "pill", role: "status" });
-  const time = h("span", { class: "time" }), tokens = h("span", {}), cost = h("span", {});
+  const title = h("h1", { class: "ellipsis" }),
+    pill = h("span", { class: "pill", role: "status" });
+  const time = h("span", { class: "time" }),
+    tokens = h("span", {}),
+    cost = h("span", {});
   const stopWord = h("span", { class: "stop-word" }, "Stop");
-  const stop = h("button", { class: "btn quiet", type: "button", "aria-label": "Stop", hidden: true, onclick: cancel }, icon("stop"), stopWord);
+  const stop = h(
+    "button",
+    { class: "btn quiet", type: "button", "aria-label": "Stop", hidden: true, onclick: cancel },
+    icon("stop"),
+    stopWord,
+  );
   const below = h("div", { class: "below" });
-  const complete = h("button", { type: "button", onclick: () => act(completeIt) }, icon("check"), "Complete");
-  const menu = h("div", { class: "menu block", hidden: true },
+  const complete = h(
+    "button",
+    { type: "button", onclick: () => act(completeIt) },
+    icon("check"),
+    "Complete",
+  );
+  const menu = h(
+    "div",
+    { class: "menu block", hidden: true },
     h("button", { type: "button", onclick: () => act(copyLink) }, icon("link"), "Copy link"),
     complete,
-    h("button", { type: "button", class: "is-bad", onclick: () => act(askDelete) }, icon("x"), "Delete"));
-  const more = h("button", { class: "btn quiet icon", type: "button", "aria-label": "More", "aria-expanded": "false", onclick: toggle }, icon("dots"));
-  const element = h("header", { class: "top" },
-    h("a", { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" }, icon("back")),
-    title, pill, h("span", { class: "grow" }), h("span", { class: "facts" }, time, tokens, cost), stop,
-    h("div", { class: "menu-place" }, more, menu));
+    h("button", { type: "button", class: "is-bad", onclick: () => act(askDelete) }, icon("x"), "Delete"),
+  );
+  const more = h(
+    "button",
+    {
+      class: "btn quiet icon",
+      type: "button",
+      "aria-label": "More",
+      "aria-expanded": "false",
+      onclick: toggle,
+    },
+    icon("dots"),
+  );
+  const element = h(
+    "header",
+    { class: "top" },
+    h(
+      "a",
+      { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" },
+      icon("back"),
+    ),
+    title,
+    pill,
+    h("span", { class: "grow" }),
+    h("span", { class: "facts" }, time, tokens, cost),
+    stop,
+    h("div", { class: "menu-place" }, more, menu),
+  );
   let pillWord = null;
 
   const outside = (event) => !menu.hidden && !event.target.closest?.(".menu-place") && toggle();
@@ -80,17 +117,32 @@ export function conversationHeader({ id, log, context }) {
       below.replaceChildren();
       more.focus();
     };
-    const what = `Its ${plural(log.seq, "event")}${log.approvals ? ` and ${plural(log.approvals, "approval")}` : ""} are removed from the store for good.`;
+    const asked = log.approvals ? ` and ${plural(log.approvals, "approval")}` : "";
+    const what = `Its ${plural(log.seq, "event")}${asked} are removed from the store for good.`;
     const sure = h("button", { class: "btn danger", type: "button", onclick: erase }, "Delete for good");
     async function erase() {
       sure.disabled = true;
       sure.textContent = "Deleting…";
       if (await tell(() => remove(path))) context.navigate("#/");
     }
-    below.replaceChildren(h("section", { class: "ask-delete", "aria-labelledby": "delete-title", onkeydown: (event) => event.key === "Escape" && shut() },
-      h("h2", { id: "delete-title" }, `Delete “${log.title || "this conversation"}”?`),
-      h("p", {}, `${what}${log.run && !log.run.ended ? " The run is stopped first." : ""}`),
-      h("div", { class: "row" }, sure, h("button", { class: "btn quiet", type: "button", onclick: shut }, "Keep it"))));
+    below.replaceChildren(
+      h(
+        "section",
+        {
+          class: "ask-delete",
+          "aria-labelledby": "delete-title",
+          onkeydown: (event) => event.key === "Escape" && shut(),
+        },
+        h("h2", { id: "delete-title" }, `Delete “${log.title || "this conversation"}”?`),
+        h("p", {}, `${what}${log.run && !log.run.ended ? " The run is stopped first." : ""}`),
+        h(
+          "div",
+          { class: "row" },
+          sure,
+          h("button", { class: "btn quiet", type: "button", onclick: shut }, "Keep it"),
+        ),
+      ),
+    );
     below.querySelector(".btn.quiet").focus();
   }
 
@@ -106,8 +158,17 @@ export function conversationHeader({ id, log, context }) {
   }
 
   function note(text, bad = false) {
-    const line = h("p", { class: `banner${bad ? " bad" : " said"}`, role: bad ? "alert" : "status" }, icon(bad ? "alert" : "check"),
-      h("span", { class: "grow" }, text), h("button", { class: "btn quiet icon", type: "button", "aria-label": "Close", onclick: () => line.remove() }, icon("x")));
+    const line = h(
+      "p",
+      { class: `banner${bad ? " bad" : " said"}`, role: bad ? "alert" : "status" },
+      icon(bad ? "alert" : "check"),
+      h("span", { class: "grow" }, text),
+      h(
+        "button",
+        { class: "btn quiet icon", type: "button", "aria-label": "Close", onclick: () => line.remove() },
+        icon("x"),
+      ),
+    );
     below.replaceChildren(line);
     if (!bad) setTimeout(() => line.remove(), 4000);
   }
@@ -135,13 +196,18 @@ export function conversationHeader({ id, log, context }) {
   }
 
   function tick() {
-    time.textContent = log.run ? took((new Date(log.run.ended ?? Date.now()) - new Date(log.run.at)) / 1000) : "";
+    time.textContent = log.run
+      ? took((new Date(log.run.ended ?? Date.now()) - new Date(log.run.at)) / 1000)
+      : "";
     time.title = "Since the last message, waiting included";
   }
   const timer = setInterval(() => log.run && !log.run.ended && tick(), 1000);
 
   return {
-    element, below, update, cancel,
+    element,
+    below,
+    update,
+    cancel,
     close() {
       clearInterval(timer);
       document.removeEventListener("click", outside);

@@ -3,13 +3,25 @@
 import { plural } from "./text.js";
 
 export const RUN_STATES = {
-  "run.started": "running", "run.resumed": "running", "run.waiting": "waiting", "run.auth_required": "auth_required",
-  "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled",
+  "run.started": "running",
+  "run.resumed": "running",
+  "run.waiting": "waiting",
+  "run.auth_required": "auth_required",
+  "run.finished": "finished",
+  "run.failed": "failed",
+  "run.cancelled": "cancelled",
 };
 const REASONS = {
-  approval_expired: "nobody decided in time", context_too_large: "too much context", delegation_failed: "another agent failed",
-  internal_error: "internal error", limit_reached: "limit reached", model_error: "model error", no_route: "no route",
-  replay_mismatch: "log does not fit", timed_out: "timed out", tree_unavailable: "tree unavailable",
+  approval_expired: "nobody decided in time",
+  context_too_large: "too much context",
+  delegation_failed: "another agent failed",
+  internal_error: "internal error",
+  limit_reached: "limit reached",
+  model_error: "model error",
+  no_route: "no route",
+  replay_mismatch: "log does not fit",
+  timed_out: "timed out",
+  tree_unavailable: "tree unavailable",
 };
 
 export const reason = (code) => REASONS[code] ?? code ?? "";
@@ -19,7 +31,11 @@ export function stateOf(item, waiting) {
   if (item.status === "completed") return { dot: "ring", word: "completed", tone: "" };
   if (waiting || item.status === "waiting_approval") {
     const many = Math.max(1, waiting);
-    return { dot: "wait", word: `${plural(many, "approval")} ${many === 1 ? "waits" : "wait"}`, tone: "wait" };
+    return {
+      dot: "wait",
+      word: `${plural(many, "approval")} ${many === 1 ? "waits" : "wait"}`,
+      tone: "wait",
+    };
   }
   const state = item.run?.state;
   if (state === "running") return { dot: "live", word: "working", tone: "" };

@@ -24,29 +24,67 @@ function safePanel(feed, context) {
     return timelinePanel(feed, context);
   } catch (error) {
     console.error(error);
-    const element = h("div", { class: "empty" }, h("h2", {}, "The timeline cannot be shown"), h("p", {}, "The chat works without it."));
+    const element = h(
+      "div",
+      { class: "empty" },
+      h("h2", {}, "The timeline cannot be shown"),
+      h("p", {}, "The chat works without it."),
+    );
     return { element, update() {}, select() {}, close() {} };
   }
 }
 
 function conversation(main, id, route, context) {
-  const feed = new Feed(id), log = new ChatLog();
+  const feed = new Feed(id),
+    log = new ChatLog();
   const header = conversationHeader({ id, log, context });
-  const parts = { log, id, context, select, stop: header.cancel, outbox: () => outbox.entries(id), agentName };
+  const parts = {
+    log,
+    id,
+    context,
+    select,
+    stop: header.cancel,
+    outbox: () => outbox.entries(id),
+    agentName,
+  };
   const talk = chat({ ...parts, retry: () => box.flush() });
   const box = composer({ ...parts, changed: () => talk.drawSending() });
   const side = h("div", { class: "side-pane" });
   const views = h("div", { class: "conversation", "data-show": "chat" }, talk.element, side);
   const tabs = ["Chat", "Timeline"].map((word) =>
-    h("button", { type: "button", role: "tab", "aria-selected": String(word === "Chat"), onclick: () => turnTo(word.toLowerCase()) }, word));
-  const loading = h("div", { class: "skeleton", "aria-hidden": "true" }, Array.from({ length: 6 }, () => h("i")));
+    h(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        "aria-selected": String(word === "Chat"),
+        onclick: () => turnTo(word.toLowerCase()),
+      },
+      word,
+    ),
+  );
+  const loading = h(
+    "div",
+    { class: "skeleton", "aria-hidden": "true" },
+    Array.from({ length: 6 }, () => h("i")),
+  );
   const panel = safePanel(feed, context);
-  let wanted = route.query.get("at"), waiting = { events: [], deltas: [] }, planned = false, replaying = false, closed = false, begun = false;
+  let wanted = route.query.get("at"),
+    waiting = { events: [], deltas: [] },
+    planned = false,
+    replaying = false,
+    closed = false,
+    begun = false;
 
   talk.element.prepend(loading);
   talk.element.append(box.element);
   side.append(panel.element);
-  main.append(header.element, header.below, h("div", { class: "tabs narrow-tabs", role: "tablist", "aria-label": "View" }, tabs), views);
+  main.append(
+    header.element,
+    header.below,
+    h("div", { class: "tabs narrow-tabs", role: "tablist", "aria-label": "View" }, tabs),
+    views,
+  );
   header.update();
   box.update();
   talk.drawSending();
@@ -62,7 +100,8 @@ function conversation(main, id, route, context) {
   function plan() {
     if (planned) return;
     planned = true;
-    if (document.hidden || replaying) setTimeout(draw, 200); // hidden pages have no animation frames
+    if (document.hidden || replaying)
+      setTimeout(draw, 200); // hidden pages have no animation frames
     else requestAnimationFrame(draw);
   }
 
@@ -91,7 +130,8 @@ function conversation(main, id, route, context) {
   function tell(events) {
     const last = events.at(-1);
     if (!last || events.length > 50) return; // a replay is no news
-    if (events.some(({ type }) => type === "approval.requested")) context.announce("An approval waits for you.");
+    if (events.some(({ type }) => type === "approval.requested"))
+      context.announce("An approval waits for you.");
     else if (last.type === "run.finished") context.announce("The agent has answered.");
     else if (last.type === "run.failed") context.announce("The run failed.");
   }
@@ -103,8 +143,10 @@ function conversation(main, id, route, context) {
     try {
       await get(`/conversations/${encodeURIComponent(id)}`);
     } catch (error) {
-      if (error.status === 404) gone("There is no such conversation", "It may have been deleted, or the link is not complete.");
-      else if (error.status) gone("This conversation cannot be read", `${error.message}${error.hint ? ` ${error.hint}` : ""}`);
+      if (error.status === 404)
+        gone("There is no such conversation", "It may have been deleted, or the link is not complete.");
+      else if (error.status)
+        gone("This conversation cannot be read", `${error.message}${error.hint ? ` ${error.hint}` : ""}`);
     }
   }
 
@@ -113,8 +155,25 @@ function conversation(main, id, route, context) {
     feed.close();
     context.setTitle?.(title);
     main.replaceChildren(
-      h("header", { class: "top" }, h("a", { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" }, icon("back")), h("h1", {}, title)),
-      h("div", { class: "empty" }, icon("question"), h("h2", {}, title), h("p", {}, text), h("a", { class: "btn", href: "#/" }, "New conversation")));
+      h(
+        "header",
+        { class: "top" },
+        h(
+          "a",
+          { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" },
+          icon("back"),
+        ),
+        h("h1", {}, title),
+      ),
+      h(
+        "div",
+        { class: "empty" },
+        icon("question"),
+        h("h2", {}, title),
+        h("p", {}, text),
+        h("a", { class: "btn", href: "#/" }, "New conversation"),
+      ),
+    );
   }
 
   /** An agent of one node speaks with its own name. */
@@ -124,7 +183,11 @@ function conversation(main, id, route, context) {
 
   function select(key, byHand = true) {
     if (byHand) {
-      history.replaceState(null, "", `#/conversations/${encodeURIComponent(id)}?at=${encodeURIComponent(key)}`);
+      history.replaceState(
+        null,
+        "",
+        `#/conversations/${encodeURIComponent(id)}?at=${encodeURIComponent(key)}`,
+      );
       if (matchMedia("(max-width: 1180px)").matches) turnTo("timeline");
     }
     wanted = null;
@@ -133,7 +196,8 @@ function conversation(main, id, route, context) {
 
   function turnTo(what) {
     views.dataset.show = what;
-    for (const tab of tabs) tab.setAttribute("aria-selected", String(tab.textContent.toLowerCase() === what));
+    for (const tab of tabs)
+      tab.setAttribute("aria-selected", String(tab.textContent.toLowerCase() === what));
     if (what === "chat") talk.toEnd();
     else panel.update();
   }

@@ -9,7 +9,14 @@ import { shorten, visible } from "./text.js";
 export function credentialCard(item, { conversation, tool, stop }) {
   const server = visible(item.server);
   const id = `token-${item.id}`;
-  const input = h("input", { type: "password", id, autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": `${id}-note` });
+  const input = h("input", {
+    type: "password",
+    id,
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+    "aria-describedby": `${id}-note`,
+  });
   const error = h("p", { class: "small is-bad", role: "alert", hidden: true });
   const go = h("button", { class: "btn primary", type: "submit" }, "Continue");
   let key = crypto.randomUUID();
@@ -33,24 +40,51 @@ export function credentialCard(item, { conversation, tool, stop }) {
     go.textContent = "Continue";
   }
 
-  return h("form", { class: "notice-card wait", onsubmit: submit, "aria-labelledby": `${id}-title` },
-    h("header", {},
-      h("p", { class: "row kind" }, icon("key"), h("span", { class: "grow" }, "Waits for a token"), timeElement(item.at)),
+  return h(
+    "form",
+    { class: "notice-card wait", onsubmit: submit, "aria-labelledby": `${id}-title` },
+    h(
+      "header",
+      {},
+      h(
+        "p",
+        { class: "row kind" },
+        icon("key"),
+        h("span", { class: "grow" }, "Waits for a token"),
+        timeElement(item.at),
+      ),
       h("h2", { id: `${id}-title` }, h("code", {}, server), " wants to know who you are"),
-      h("p", { class: "small muted" }, why(item, tool))),
-    h("div", { class: "body stack" },
+      h("p", { class: "small muted" }, why(item, tool)),
+    ),
+    h(
+      "div",
+      { class: "body stack" },
       h("label", { class: "label", for: id }, `Bearer token for ${server}`),
       input,
-      h("p", { class: "small faint", id: `${id}-note` },
-        "Kept in this tab’s memory only, and sent to the agent with each request. A reload forgets it."),
-      error),
-    h("footer", { class: "row" }, go, h("button", { class: "btn quiet", type: "button", onclick: stop }, "Stop the run")));
+      h(
+        "p",
+        { class: "small faint", id: `${id}-note` },
+        "Kept in this tab’s memory only, and sent to the agent with each request. A reload forgets it.",
+      ),
+      error,
+    ),
+    h(
+      "footer",
+      { class: "row" },
+      go,
+      h("button", { class: "btn quiet", type: "button", onclick: stop }, "Stop the run"),
+    ),
+  );
 }
 
 function why(item, tool) {
   const call = tool ? [h("code", {}, visible(tool)), " "] : ["the call "];
-  const asked = item.challenge ? [" It asks for: ", h("code", {}, shorten(visible(item.challenge), 200)), "."] : [];
-  if (item.status === undefined || item.status === null) return ["The token it had was lost in a restart.", asked];
-  if (item.again) return [`That token was refused with ${visible(item.status)}. `, call, "has not run.", asked];
+  const asked = item.challenge
+    ? [" It asks for: ", h("code", {}, shorten(visible(item.challenge), 200)), "."]
+    : [];
+  if (item.status === undefined || item.status === null)
+    return ["The token it had was lost in a restart.", asked];
+  if (item.again)
+    return [`That token was refused with ${visible(item.status)}. `, call, "has not run.", asked];
   return [tool ? call : "The call ", `was refused with ${visible(item.status)}; it has not run.`, asked];
 }

@@ -6,20 +6,50 @@ import * as outbox from "./outbox.js";
 import { plural } from "./text.js";
 
 const STEPS = [
-  ["It works", "Reads run at once. The timeline shows every model call and tool call as it happens.",
-    [["work", 0, 40], ["tool", 42, 20], ["work", 64, 18]]],
-  ["It stops", "A destructive call waits for you, for minutes or for days, through restarts.", [["work", 0, 28], ["wait", 30, 54]]],
-  ["It goes on", "Approved calls are sent once, never twice. Rejected ones are never sent.",
-    [["wait", 0, 28], ["tool", 30, 26], ["work", 58, 28]]],
+  [
+    "It works",
+    "Reads run at once. The timeline shows every model call and tool call as it happens.",
+    [
+      ["work", 0, 40],
+      ["tool", 42, 20],
+      ["work", 64, 18],
+    ],
+  ],
+  [
+    "It stops",
+    "A destructive call waits for you, for minutes or for days, through restarts.",
+    [
+      ["work", 0, 28],
+      ["wait", 30, 54],
+    ],
+  ],
+  [
+    "It goes on",
+    "Approved calls are sent once, never twice. Rejected ones are never sent.",
+    [
+      ["wait", 0, 28],
+      ["tool", 30, 26],
+      ["work", 58, 28],
+    ],
+  ],
 ];
 
 export function firstVisit(main, context) {
   const { agent } = context;
-  const box = h("textarea", { rows: "3", "aria-label": "Message", placeholder: "Say what you want done", enterkeyhint: "send" });
+  const box = h("textarea", {
+    rows: "3",
+    "aria-label": "Message",
+    placeholder: "Say what you want done",
+    enterkeyhint: "send",
+  });
   const start = h("button", { class: "btn primary", type: "submit" }, "Start", icon("send"));
   const problem = h("p", { class: "is-bad small", role: "alert", hidden: true });
-  const form = h("form", { class: "box big", onsubmit: submit }, box,
-    h("div", { class: "row box-foot" }, h("span", { class: "grow" }, toolsSentence(agent)), start));
+  const form = h(
+    "form",
+    { class: "box big", onsubmit: submit },
+    box,
+    h("div", { class: "row box-foot" }, h("span", { class: "grow" }, toolsSentence(agent)), start),
+  );
   let closed = false;
 
   box.value = outbox.draft("new");
@@ -62,18 +92,52 @@ export function firstVisit(main, context) {
     }
   }
 
-  const examples = Array.isArray(agent.examples) ? agent.examples.filter((text) => typeof text === "string") : [];
+  const examples = Array.isArray(agent.examples)
+    ? agent.examples.filter((text) => typeof text === "string")
+    : [];
   main.append(
-    h("header", { class: "top" },
-      h("a", { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" }, icon("menu")),
-      h("h1", {}, "New conversation")),
-    h("div", { class: "scroll" },
-      h("div", { class: "hero" },
-        h("div", { class: "stack" }, h("h2", { class: "hero-title" }, `What should ${agent.name || "the agent"} do?`), h("p", { class: "lead" }, lead(agent))),
+    h(
+      "header",
+      { class: "top" },
+      h(
+        "a",
+        { class: "btn quiet icon only-narrow", href: "#/conversations", "aria-label": "Conversations" },
+        icon("menu"),
+      ),
+      h("h1", {}, "New conversation"),
+    ),
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "div",
+        { class: "hero" },
+        h(
+          "div",
+          { class: "stack" },
+          h("h2", { class: "hero-title" }, `What should ${agent.name || "the agent"} do?`),
+          h("p", { class: "lead" }, lead(agent)),
+        ),
         h("div", { class: "stack" }, form, problem),
-        examples.length > 0 && h("section", { class: "stack" }, h("h2", { class: "label" }, "Or try"),
-          examples.map((text) => h("button", { class: "example", type: "button", onclick: () => use(text) }, text))),
-        h("div", { class: "how" }, STEPS.map(([title, text, bars]) => h("section", {}, picture(bars), h("h3", {}, title), h("p", {}, text)))))));
+        examples.length > 0 &&
+          h(
+            "section",
+            { class: "stack" },
+            h("h2", { class: "label" }, "Or try"),
+            examples.map((text) =>
+              h("button", { class: "example", type: "button", onclick: () => use(text) }, text),
+            ),
+          ),
+        h(
+          "div",
+          { class: "how" },
+          STEPS.map(([title, text, bars]) =>
+            h("section", {}, picture(bars), h("h3", {}, title), h("p", {}, text)),
+          ),
+        ),
+      ),
+    ),
+  );
 
   function use(text) {
     box.value = text;
@@ -88,7 +152,9 @@ export function firstVisit(main, context) {
 
 function lead(agent) {
   const what = (agent.description ?? "").trim();
-  const stops = "It works on its own, stops before anything destructive, and asks you here. You see what it wants to run, with which arguments, and why it asks.";
+  const stops =
+    "It works on its own, stops before anything destructive, and asks you here. " +
+    "You see what it wants to run, with which arguments, and why it asks.";
   return what ? `${what}${/[.!?]$/.test(what) ? "" : "."} ${stops}` : stops;
 }
 
@@ -96,19 +162,30 @@ function lead(agent) {
 export function toolsSentence({ tools = [], servers = [] }) {
   if (!tools.length) return servers.length ? plural(servers.length, "server") : "";
   const count = (rule) => tools.filter(({ policy }) => policy === rule).length;
-  const run = count("run"), ask = count("ask"), deny = count("deny");
+  const run = count("run"),
+    ask = count("ask"),
+    deny = count("deny");
   const policies = [
-    run && `${run} ${run === 1 ? "runs" : "run"}`, ask && `${ask} ${ask === 1 ? "asks" : "ask"}`, deny && `${deny} ${deny === 1 ? "is" : "are"} denied`,
+    run && `${run} ${run === 1 ? "runs" : "run"}`,
+    ask && `${ask} ${ask === 1 ? "asks" : "ask"}`,
+    deny && `${deny} ${deny === 1 ? "is" : "are"} denied`,
   ].filter(Boolean);
-  const all = [servers.length && plural(servers.length, "server"), plural(tools.length, "tool")].filter(Boolean).join(", ");
+  const all = [servers.length && plural(servers.length, "server"), plural(tools.length, "tool")]
+    .filter(Boolean)
+    .join(", ");
   return policies.length ? `${all}: ${policies.join(", ")}` : all;
 }
 
 function picture(bars) {
-  return svg("svg", { class: "bars", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+  return svg(
+    "svg",
+    { class: "bars", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
     bars.map(([kind, x, width]) => [
       svg("rect", { class: kind, x, y: 0.5, width, height: 7, rx: 1 }),
-      kind === "wait" && Array.from({ length: Math.floor(width / 4) - 1 }, (_, index) =>
-        svg("path", { class: "hatch", d: `M${x + 2 + index * 4} 6.5l3-5` })),
-    ]));
+      kind === "wait" &&
+        Array.from({ length: Math.floor(width / 4) - 1 }, (_, index) =>
+          svg("path", { class: "hatch", d: `M${x + 2 + index * 4} 6.5l3-5` }),
+        ),
+    ]),
+  );
 }

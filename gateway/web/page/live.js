@@ -4,7 +4,8 @@ import { Link } from "./feed.js";
 
 const TYPES = "conversation.*,message.added,run.*,approval.*";
 
-/** "frames" has events in `detail`; "again" says that some were missed, or that the stream is new; "state" is
+/** "frames" has events in `detail`; "again" says that some were missed, or that the stream is new; "state"
+ * comes when it changes: it is
  * "connecting", "live" or "lost", and `since` is the time at which it became so. */
 export class Live extends EventTarget {
   state = "connecting";
@@ -24,7 +25,11 @@ export class Live extends EventTarget {
   }
 
   #connect() {
-    this.link = new Link(() => `/events/ws?type=${TYPES}`, (frames) => this.#take(frames), (state) => this.#become(state));
+    this.link = new Link(
+      () => `/events/ws?type=${TYPES}`,
+      (frames) => this.#take(frames),
+      (state) => this.#become(state),
+    );
   }
 
   #take(frames) {
@@ -34,7 +39,8 @@ export class Live extends EventTarget {
   }
 
   #become(state) {
-    if (state === "deleted") { // a stream of everything ends only because somebody between ended it
+    if (state === "deleted") {
+      // a stream of everything ends only because somebody between ended it
       this.link.close();
       setTimeout(() => this.#connect(), 1000);
       state = "lost";

@@ -15,14 +15,30 @@ const VIEWS = {
   approvals: () => import("./inbox.js"),
   agent: () => import("./agent.js"),
 };
-const TITLES = { "": "New conversation", conversations: "Conversations", inbox: "Inbox", approvals: "Inbox", agent: "Agent" };
+const TITLES = {
+  "": "New conversation",
+  conversations: "Conversations",
+  inbox: "Inbox",
+  approvals: "Inbox",
+  agent: "Agent",
+};
 
 const app = document.getElementById("app");
 const main = document.getElementById("main");
 const live = new Live();
 const approvals = new ApprovalsStore(live);
-const context = { agent: { name: "", tools: [], servers: [], models: [] }, approvals, live, navigate, announce, setTitle, side: null };
-let view = null, shown = 0, title = "";
+const context = {
+  agent: { name: "", tools: [], servers: [], models: [] },
+  approvals,
+  live,
+  navigate,
+  announce,
+  setTitle,
+  side: null,
+};
+let view = null,
+  shown = 0,
+  title = "";
 
 function navigate(hash) {
   const address = hash.startsWith("#") ? hash : `#${hash}`;
@@ -86,13 +102,21 @@ async function route() {
 }
 
 const unknown = () =>
-  h("div", { class: "empty" }, h("h2", {}, "There is nothing at this address"), h("a", { href: "#/" }, "Begin a conversation"));
+  h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, "There is nothing at this address"),
+    h("a", { href: "#/" }, "Begin a conversation"),
+  );
 
 const unloaded = () =>
-  h("div", { class: "empty" },
+  h(
+    "div",
+    { class: "empty" },
     h("h2", {}, "This part of the page did not load"),
     h("p", {}, "The agent may be restarting. Nothing is lost."),
-    h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Load again"));
+    h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Load again"),
+  );
 
 const bottom = places(document.getElementById("bottom"), context);
 context.side = sidebar(document.getElementById("side"), context);

@@ -4,7 +4,9 @@ import { post } from "./api.js";
 import { h } from "./dom.js";
 
 const TAGS = new Set(
-  "p h1 h2 h3 h4 h5 h6 em strong s code pre ul ol li blockquote hr br a table thead tbody tr th td".split(" "),
+  "p h1 h2 h3 h4 h5 h6 em strong s code pre ul ol li blockquote hr br a table thead tbody tr th td".split(
+    " ",
+  ),
 );
 const LIMIT = 64 * 1024; // characters of one text
 const BATCH = { texts: 50, characters: 200 * 1024 };
@@ -26,17 +28,23 @@ export async function renderMarkdown(text) {
 }
 
 export function paragraphs(text) {
-  return text.split(/\n{2,}/).filter((part) => part.trim()).map((part) => h("p", { class: "plain" }, part));
+  return text
+    .split(/\n{2,}/)
+    .filter((part) => part.trim())
+    .map((part) => h("p", { class: "plain" }, part));
 }
 
 function tokens(text) {
   if (text.length > LIMIT) return Promise.resolve([{ tag: "pre", children: [text] }]);
   if (!cache.has(text)) {
     if (cache.size >= KEPT) cache.delete(cache.keys().next().value);
-    cache.set(text, new Promise((resolve, reject) => {
-      if (!waiting.length) setTimeout(ask, 0); // many replies become visible together
-      waiting.push({ text, resolve, reject });
-    }));
+    cache.set(
+      text,
+      new Promise((resolve, reject) => {
+        if (!waiting.length) setTimeout(ask, 0); // many replies become visible together
+        waiting.push({ text, resolve, reject });
+      }),
+    );
   }
   return cache.get(text);
 }
@@ -47,7 +55,12 @@ async function ask() {
   while (all.length) {
     let characters = 0;
     let size = 0;
-    while (size < all.length && size < BATCH.texts && (characters += all[size].text.length) <= BATCH.characters) size += 1;
+    while (
+      size < all.length &&
+      size < BATCH.texts &&
+      (characters += all[size].text.length) <= BATCH.characters
+    )
+      size += 1;
     const some = all.splice(0, Math.max(1, size));
     try {
       const { documents } = await post("/page/markdown", { texts: some.map(({ text }) => text) });
@@ -66,8 +79,10 @@ function element(token) {
   if (token.tag === "pre") return h("pre", { class: "code", tabindex: "0" }, children);
   if (token.tag === "table") return h("div", { class: "table", tabindex: "0" }, h("table", {}, children));
   const level = /^h[1-6]$/.test(token.tag);
-  const made = h(level ? "h3" : token.tag, { class: level ? token.tag : null }, children); // the page has its own headings
-  if (token.tag === "ol" && Number(token.start) !== 1 && token.start !== undefined) made.start = Number(token.start);
+  // The page has its own headings.
+  const made = h(level ? "h3" : token.tag, { class: level ? token.tag : null }, children);
+  if (token.tag === "ol" && Number(token.start) !== 1 && token.start !== undefined)
+    made.start = Number(token.start);
   if (["left", "center", "right"].includes(token.align)) made.classList.add(token.align);
   return made;
 }

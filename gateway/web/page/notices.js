@@ -1,4 +1,5 @@
-// What the page says by itself: that the connection is lost, and, to people who asked for it, that an approval waits.
+// What the page says by itself: that the connection is lost, and, to people who asked for it, that an
+// approval waits.
 
 import { h, icon } from "./dom.js";
 import { plural } from "./text.js";
@@ -6,7 +7,12 @@ import { plural } from "./text.js";
 const QUIET = 1500; // milliseconds without a connection before the page says so
 const LONG = 15_000;
 const WANTED = "notify of approvals";
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hour12: false,
+});
 
 /** A quiet bar with what is still true while nothing arrives. */
 export function connectionNotice(place, { live, announce }) {
@@ -25,13 +31,23 @@ export function connectionNotice(place, { live, announce }) {
   function bar(long) {
     const since = CLOCK.format(live.since);
     const words = long
-      ? [h("strong", {}, `No agent at ${location.host}`), ` since ${since}. Start it with `, h("code", {}, "stopgo serve"),
-          "; what you typed is kept, and approvals stay as they are."]
-      : [h("strong", {}, "Reconnecting."), ` Shown as of ${since}. Nothing is lost, and what you send is tried again.`];
-    return h("div", { class: `banner${long ? " bad" : ""}` },
+      ? [
+          h("strong", {}, `No agent at ${location.host}`),
+          ` since ${since}. Start it with `,
+          h("code", {}, "stopgo serve"),
+          "; what you typed is kept, and approvals stay as they are.",
+        ]
+      : [
+          h("strong", {}, "Reconnecting."),
+          ` Shown as of ${since}. Nothing is lost, and what you send is tried again.`,
+        ];
+    return h(
+      "div",
+      { class: `banner${long ? " bad" : ""}` },
       icon(long ? "alert" : "load", long ? "" : "spin"),
       h("p", { class: "grow" }, words),
-      h("button", { class: "btn", type: "button", onclick: () => live.retry() }, "Try now"));
+      h("button", { class: "btn", type: "button", onclick: () => live.retry() }, "Try now"),
+    );
   }
   live.addEventListener("state", draw);
   draw();
@@ -61,7 +77,9 @@ export function notifyOfApprovals({ approvals, navigate }) {
   function show() {
     const [first] = waiting;
     const one = waiting.length === 1;
-    const title = one ? `${first.tool_name || "A question"} waits for you` : `${plural(waiting.length, "approval")} wait for you`;
+    const title = one
+      ? `${first.tool_name || "A question"} waits for you`
+      : `${plural(waiting.length, "approval")} wait for you`;
     const note = new Notification(title, { tag: one ? first.uuid : "approvals", icon: "/page/icon.svg" });
     note.onclick = () => {
       window.focus();

@@ -1,6 +1,8 @@
-// Messages on their way, kept over a reload: each is sent with the same idempotency key until the agent has answered.
+// Messages on their way, kept over a reload: each is sent with the same idempotency key until the agent
+// has answered.
 
-const DRAFT = "draft:", SENT = "sent:";
+const DRAFT = "draft:",
+  SENT = "sent:";
 
 const read = (name) => {
   try {
@@ -30,18 +32,24 @@ export function add(id, text, after, key = crypto.randomUUID()) {
 }
 
 export function change(id, key, fields) {
-  write(SENT + id, entries(id).map((entry) => (entry.key === key ? { ...entry, ...fields } : entry)));
+  write(
+    SENT + id,
+    entries(id).map((entry) => (entry.key === key ? { ...entry, ...fields } : entry)),
+  );
 }
 
 export function drop(id, key) {
-  write(SENT + id, entries(id).filter((entry) => entry.key !== key));
+  write(
+    SENT + id,
+    entries(id).filter((entry) => entry.key !== key),
+  );
 }
 
 /** The first message of a conversation that is still to be made. */
 export const first = () => read("first");
 export const keepFirst = (value) => write("first", value);
 
-/** `entries` without those that are in the log: each message of the log stands for one entry with its text. */
+/** `entries` without those in the log: each message of the log stands for one entry with its text. */
 export function unmatched(entries, messages) {
   const free = [...messages];
   return entries.filter((entry) => {

@@ -19,7 +19,8 @@ const HELP = [
 /** Whether typing goes into this element. */
 export function textField(element) {
   if (element?.isContentEditable) return true;
-  if (element?.localName === "input") return !["checkbox", "radio", "button", "submit"].includes(element.type);
+  if (element?.localName === "input")
+    return !["checkbox", "radio", "button", "submit"].includes(element.type);
   return element?.localName === "textarea" || element?.localName === "select";
 }
 
@@ -37,7 +38,8 @@ export function onKeys(context, viewKeys) {
     r: () => focusButton("Reject"),
   };
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || textField(event.target)) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || textField(event.target))
+      return;
     if (event.key === "Escape" && help.close()) return;
     const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const keys = viewKeys();
@@ -57,14 +59,33 @@ function focusButton(name) {
 }
 
 const words = (button) =>
-  [...button.childNodes].filter((node) => !/^kbd$/i.test(node.nodeName)).map((node) => node.textContent).join("").trim();
+  [...button.childNodes]
+    .filter((node) => !/^kbd$/i.test(node.nodeName))
+    .map((node) => node.textContent)
+    .join("")
+    .trim();
 
 function helpPanel() {
-  const close = h("button", { class: "btn quiet icon", type: "button", "aria-label": "Close", onclick: () => shut() }, icon("x"));
-  const panel = h("section", { class: "help block", "aria-labelledby": "help-title", hidden: true },
+  const close = h(
+    "button",
+    { class: "btn quiet icon", type: "button", "aria-label": "Close", onclick: () => shut() },
+    icon("x"),
+  );
+  const panel = h(
+    "section",
+    { class: "help block", "aria-labelledby": "help-title", hidden: true },
     h("header", { class: "row" }, h("h2", { class: "grow", id: "help-title" }, "Keys"), close),
-    h("dl", {}, HELP.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])),
-    h("p", { class: "small faint" }, "No key acts while you type. A, E and R only move the focus; Enter presses the button."));
+    h(
+      "dl",
+      {},
+      HELP.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
+    ),
+    h(
+      "p",
+      { class: "small faint" },
+      "No key acts while you type. A, E and R only move the focus; Enter presses the button.",
+    ),
+  );
   document.body.append(panel);
   let before = null;
   function shut() {

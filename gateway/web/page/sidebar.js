@@ -9,14 +9,25 @@ import { ago } from "./times.js";
 
 const PAGE = 30;
 const AGAIN = 1000; // milliseconds at least between two readings of the list that events cause
-const PLACES = [["#/conversations", "Conversations", "chat"], ["#/inbox", "Inbox", "inbox"], ["#/agent", "Agent", "agent"]];
-const FILTERS = [["", "All"], ["active", "Active"], ["waiting_approval", "Waits for you"], ["completed", "Completed"]];
+const PLACES = [
+  ["#/conversations", "Conversations", "chat"],
+  ["#/inbox", "Inbox", "inbox"],
+  ["#/agent", "Agent", "agent"],
+];
+const FILTERS = [
+  ["", "All"],
+  ["active", "Active"],
+  ["waiting_approval", "Waits for you"],
+  ["completed", "Completed"],
+];
 const OF = { "": 0, conversations: 0, inbox: 1, approvals: 1, agent: 2 };
 
 /** The three places as links; `show` marks the current one. */
 export function places(element, { approvals }) {
   const counter = h("span", { class: "count wait", hidden: true });
-  const links = PLACES.map(([href, name, sign]) => h("a", { href }, icon(sign), h("span", {}, name), sign === "inbox" && counter));
+  const links = PLACES.map(([href, name, sign]) =>
+    h("a", { href }, icon(sign), h("span", {}, name), sign === "inbox" && counter),
+  );
   element.append(...links);
   approvals.addEventListener("change", () => {
     const waiting = approvals.pending.length;
@@ -27,7 +38,9 @@ export function places(element, { approvals }) {
   return {
     show(route) {
       const current = OF[route.path[0] ?? ""];
-      links.forEach((link, index) => (index === current ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
+      links.forEach((link, index) =>
+        index === current ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current"),
+      );
     },
   };
 }
@@ -37,29 +50,69 @@ export function sidebar(element, context) {
   const name = h("span", { class: "name ellipsis" });
   const nav = h("nav", { class: "places", "aria-label": "Places" });
   const where = places(nav, context);
-  const search = h("input", { type: "search", placeholder: "Search titles", "aria-label": "Search conversations" });
-  const filter = h("select", { "aria-label": "Show conversations" }, FILTERS.map(([value, word]) => h("option", { value }, word)));
+  const search = h("input", {
+    type: "search",
+    placeholder: "Search titles",
+    "aria-label": "Search conversations",
+  });
+  const filter = h(
+    "select",
+    { "aria-label": "Show conversations" },
+    FILTERS.map(([value, word]) => h("option", { value }, word)),
+  );
   const list = h("nav", { class: "conversations", "aria-label": "Conversations" });
-  const state = h("span", { class: "nowrap" }), dot = h("span", { class: "dot" });
+  const state = h("span", { class: "nowrap" }),
+    dot = h("span", { class: "dot" });
   const items = new Map(); // by id, in the order of the agent
   const rows = new Map();
-  let cursor = null, current = null, reading = null, again = null, failed = false;
+  let cursor = null,
+    current = null,
+    reading = null,
+    again = null,
+    failed = false;
 
   element.append(
-    h("div", { class: "side-head" },
-      svg("svg", { class: "mark", viewBox: "0 0 24 24", "aria-hidden": "true" },
+    h(
+      "div",
+      { class: "side-head" },
+      svg(
+        "svg",
+        { class: "mark", viewBox: "0 0 24 24", "aria-hidden": "true" },
         svg("rect", { class: "back", width: 24, height: 24, rx: 6 }),
         svg("path", { class: "stop", d: "M6 7h2.6v10H6zm4.2 0h2.6v10h-2.6z" }),
-        svg("path", { class: "go", d: "m14.6 7 5.4 5-5.4 5z" })),
-      name),
+        svg("path", { class: "go", d: "m14.6 7 5.4 5-5.4 5z" }),
+      ),
+      name,
+    ),
     nav,
-    h("div", { class: "side-list-head" },
+    h(
+      "div",
+      { class: "side-list-head" },
       h("h2", { class: "grow" }, "Conversations"),
       filter,
-      h("a", { class: "btn quiet icon", href: "#/", "aria-label": "New conversation", title: "New conversation (N)" }, icon("plus"))),
+      h(
+        "a",
+        {
+          class: "btn quiet icon",
+          href: "#/",
+          "aria-label": "New conversation",
+          title: "New conversation (N)",
+        },
+        icon("plus"),
+      ),
+    ),
     h("div", { class: "side-search" }, search),
     list,
-    h("div", { class: "side-foot" }, dot, state, h("span", { class: "grow" }), h("span", { class: "ellipsis" }, location.host), bell(context)));
+    h(
+      "div",
+      { class: "side-foot" },
+      dot,
+      state,
+      h("span", { class: "grow" }),
+      h("span", { class: "ellipsis" }, location.host),
+      bell(context),
+    ),
+  );
 
   let typing;
   search.addEventListener("input", () => {
@@ -146,19 +199,32 @@ export function sidebar(element, context) {
       before = row.element;
     }
     list.querySelectorAll(":scope > .note").forEach((note) => note.remove());
-    if (cursor) list.append(h("button", { class: "btn quiet more note", type: "button", onclick: () => load(true) }, "Load more"));
+    if (cursor)
+      list.append(
+        h(
+          "button",
+          { class: "btn quiet more note", type: "button", onclick: () => load(true) },
+          "Load more",
+        ),
+      );
     else if (!items.size) list.append(h("p", { class: "side-note note" }, empty()));
   }
 
   function empty() {
-    if (failed) return ["The list cannot be read now. ", h("button", { class: "btn quiet", type: "button", onclick: () => load() }, "Try again")];
+    if (failed)
+      return [
+        "The list cannot be read now. ",
+        h("button", { class: "btn quiet", type: "button", onclick: () => load() }, "Try again"),
+      ];
     if (list.dataset.query === undefined) return "";
     if (!search.value.trim() && !filter.value) return "No conversations yet";
     const all = () => {
       search.value = filter.value = "";
       load();
     };
-    const what = search.value.trim() ? `No title contains “${search.value.trim()}”. ` : "No conversation is in this state. ";
+    const what = search.value.trim()
+      ? `No title contains “${search.value.trim()}”. `
+      : "No conversation is in this state. ";
     return [what, h("button", { class: "btn quiet", type: "button", onclick: all }, "Show all")];
   }
 
@@ -166,7 +232,14 @@ export function sidebar(element, context) {
     const links = [...list.querySelectorAll("a")];
     if (!links.length || !list.offsetParent) return false;
     const at = links.indexOf(document.activeElement);
-    const start = at >= 0 ? at + step : Math.max(0, links.findIndex((link) => link.ariaCurrent) + (links.some((link) => link.ariaCurrent) ? step : 0));
+    const start =
+      at >= 0
+        ? at + step
+        : Math.max(
+            0,
+            links.findIndex((link) => link.ariaCurrent) +
+              (links.some((link) => link.ariaCurrent) ? step : 0),
+          );
     links[Math.min(links.length - 1, Math.max(0, start))].focus();
   }
 
@@ -198,8 +271,10 @@ export function sidebar(element, context) {
 }
 
 function conversationRow(id) {
-  const dot = h("span", { class: "dot" }), title = h("span", { class: "ellipsis" });
-  const when = h("time"), word = h("span", { class: "word ellipsis" });
+  const dot = h("span", { class: "dot" }),
+    title = h("span", { class: "ellipsis" });
+  const when = h("time"),
+    word = h("span", { class: "word ellipsis" });
   const element = h("a", { href: `#/conversations/${encodeURIComponent(id)}` }, dot, title, when, word);
   return {
     element,
