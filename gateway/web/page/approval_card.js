@@ -205,8 +205,9 @@ class Card {
     if (added) inner.push(markdown(added));
     if (kind === "elicitation") {
       const [shown] = heading(approval);
-      if (approval.message && approval.message.trim() !== shown)
-        inner.push(h("p", { class: "asked" }, visible(approval.message)));
+      const message = approval.message?.trim() ?? "";
+      const rest = message.startsWith(shown) ? message.slice(shown.length).trim() : message;
+      if (rest) inner.push(h("p", { class: "asked" }, visible(rest)));
       this.answer = answerForm(approval, (body) => this.go(body));
       inner.push(this.answer.body);
     } else if (this.mode === "edit") {
@@ -220,7 +221,7 @@ class Card {
     }
     if (approval.kind === "proxy") {
       const asker = visible(askingAgent(approval));
-      const note = `${asker} runs the call and keeps its own record. Your answer travels back along this path.`;
+      const note = `${asker} keeps its own record. Your answer travels back along this path.`;
       inner.push(h("p", { class: "small muted" }, note));
     }
     this.main.replaceChildren(...inner);

@@ -101,7 +101,8 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
 
   function question(control) {
     const { field: each, input, element: shown, note } = control;
-    const text = `${visible(titleOf(each))}${each.required ? "" : " (optional)"}`;
+    const plain = each.required || input?.type === "checkbox";
+    const text = `${visible(titleOf(each))}${plain ? "" : " (optional)"}`;
     const help = each.schema.description
       ? h("span", { class: "hint" }, visible(each.schema.description))
       : null;
@@ -122,7 +123,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
       const differs =
         now?.mistake || !same(at(value, control.field.path), now ? now.value : control.field.value);
       control.row.classList.toggle("changed", Boolean(differs) && !titles);
-      // A new mistake is only told when it is sent: a row that grows would move the button that is being pressed.
+      // A new mistake is told when it is sent: a row that grows would move the button being pressed.
       if (!now?.mistake) mark(control, "");
     }
     general.hidden = true;

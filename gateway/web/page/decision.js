@@ -2,6 +2,7 @@
 // safely.
 
 import { ApiError, get, post } from "./api.js";
+import { sentence } from "./approval_text.js";
 import { parse, stringify } from "./exact_json.js";
 
 const NAME = "stopgo.name";
@@ -68,7 +69,7 @@ async function send(uuid, { key, body }) {
 
 /** What an error means for the decision. Pure. */
 export function failure({ code, status, message, hint, body = {} }) {
-  const text = hint && !message.includes(hint) ? `${message} ${hint}` : message;
+  const text = hint && !message.includes(hint) ? `${sentence(message)} ${hint}` : sentence(message);
   switch (code) {
     case "already_decided":
       return { is: "already", approval: body.approval };
