@@ -125,7 +125,8 @@ export function bulk(approvals, context, { titles, began, leave }) {
         continue;
       }
       say(approval, "sending", "");
-      const again = kept(approval.uuid);
+      // Only a repetition sends what was kept: else it could be another decision, from before.
+      const again = only !== approvals && kept(approval.uuid);
       const result = await (again ? sendAgain(approval.uuid) : decide(approval.uuid, body)).catch(
         (error) => ({ is: "wrong", text: error.message }),
       );
@@ -175,7 +176,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
 function told(result, body) {
   switch (result.is) {
     case "decided":
-      return [body.approved ? "approved" : "rejected", "is-good"];
+      return [result.approval ? whoDecided(result.approval) : body.approved ? "approved" : "rejected", "is-good"];
     case "already":
       return [whoDecided(result.approval, true), "is-bad"];
     case "expired":

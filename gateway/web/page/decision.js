@@ -35,6 +35,7 @@ export function isSending(uuid) {
  * - "refused" (`errors` at arguments), "denied" (a rule), "wrong": it is still pending, `text` says why;
  * - "unreachable": nobody knows whether it arrived; it is kept, and `sendAgain` repeats it. */
 export function decide(uuid, body) {
+  if (inFlight.has(uuid)) return inFlight.get(uuid); // one at a time: what is on its way comes first
   const named = decidedBy() ? { ...body, decided_by: decidedBy() } : body;
   sessionStorage.setItem(place(uuid), stringify({ key: crypto.randomUUID(), body: named }));
   return sendAgain(uuid);
