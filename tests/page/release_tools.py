@@ -5,9 +5,8 @@ python release_tools.py github|deploy|tickets
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 from mcp.server import MCPServer
@@ -32,33 +31,31 @@ class Notify(BaseModel):
 
 def github(server: MCPServer) -> None:
     @server.tool(annotations=READ)
-    async def list_issues(milestone: str) -> str:
+    async def list_issues(milestone: str) -> dict[str, Any]:
         """The issues of a milestone."""
         await anyio.sleep(0.5)
-        return json.dumps({"milestone": milestone, "open": 0, "closed": 14})
+        return {"milestone": milestone, "open": 0, "closed": 14}
 
     @server.tool(annotations=READ)
-    async def compare_commits(base: str, head: str) -> str:
+    async def compare_commits(base: str, head: str) -> dict[str, Any]:
         """What has changed between two commits."""
         await anyio.sleep(0.8)
         authors = ["okafor", "lindt", "sato"]
-        return json.dumps(
-            {"ahead_by": 37, "behind_by": 0, "files_changed": 112, "authors": authors}, indent=2
-        )
+        return {"ahead_by": 37, "behind_by": 0, "files_changed": 112, "authors": authors}
 
     @server.tool(annotations=READ)
-    async def read_log(build: str) -> str:
+    async def read_log(build: str) -> dict[str, Any]:
         """The log of a build."""
         await anyio.sleep(1.1)
-        return f"{build}: 2,481 tests passed in 9 min 14 s"
+        return {"build": build, "passed": 2481, "failed": 0, "minutes": 9.2}
 
 
 def deploy(server: MCPServer) -> None:
     @server.tool(annotations=READ)
-    async def rollout_status(service: str) -> str:
+    async def rollout_status(service: str) -> dict[str, Any]:
         """What runs where."""
         await anyio.sleep(0.4)
-        return json.dumps({"service": service, "running": "2.13.4", "share": 100})
+        return {"service": service, "running": "2.13.4", "share": 100}
 
     @server.tool(annotations=ACT)
     async def start_rollout(
@@ -68,18 +65,18 @@ def deploy(server: MCPServer) -> None:
         change_id: int,
         strategy: Strategy,
         notify: Notify,
-    ) -> str:
+    ) -> dict[str, Any]:
         """Replace the running version of a service."""
-        return json.dumps({"rollout": 311, "service": service, "version": version, "state": "started"})
+        return {"rollout": 311, "service": service, "version": version, "state": "started"}
 
 
 def tickets(server: MCPServer) -> None:
     @server.tool(annotations=CHANGE)
     async def close_ticket(
         ticket: str, resolution: Literal["fixed", "duplicate", "declined"], comment: str
-    ) -> str:
+    ) -> dict[str, Any]:
         """Close a ticket and tell the customer."""
-        return f"{ticket} is closed as {resolution}"
+        return {"ticket": ticket, "state": "closed", "resolution": resolution}
 
 
 if __name__ == "__main__":

@@ -87,6 +87,10 @@ def inbox(tab: Tab) -> None:
     tab.main.button("Approve 3").see()
 
 
+def listed(tab: Tab) -> None:
+    tab.main.role("checkbox", re.compile("close_ticket")).see()
+
+
 def approval(tab: Tab) -> None:
     tab.main.button("Approve with changes").click()
     tab.main.button("Send approval").see()
@@ -102,9 +106,12 @@ def main(folder: Path) -> None:
     servers = Servers()
     with tempfile.TemporaryDirectory() as temporary, running_browser() as browser:
         data = Path(temporary)
-        config = release_manager(data / "agent")
+        config, env = release_manager(data / "agent")
         try:
-            new, old = servers(data / "new", config=config), servers(data / "old", config=config)
+            new, old = (
+                servers(data / "new", config=config, env=env),
+                servers(data / "old", config=config, env=env),
+            )
             take(browser, new.run.url, "/", folder / "first-visit.png", visit, **WIDE)
             id = lived_in(old)
             [uuid] = [each["uuid"] for each in old.conversation(id)["pending_approvals"]]
@@ -120,7 +127,7 @@ def main(folder: Path) -> None:
                     take(browser, old.run.url, path, folder / f"{name}-{scheme}.png", show, **look)
             take(browser, old.run.url, here, folder / "phone-conversation.png", on_a_phone, **NARROW)
             take(browser, old.run.url, here, folder / "phone-timeline.png", timeline_on_a_phone, **NARROW)
-            take(browser, old.run.url, "/#/inbox", folder / "phone-inbox.png", lambda tab: None, **NARROW)
+            take(browser, old.run.url, "/#/inbox", folder / "phone-inbox.png", listed, **NARROW)
         finally:
             servers.stop_all()
 

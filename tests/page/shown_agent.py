@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,14 @@ RULES: list[Json] = [
 ]
 
 
-def release_manager(folder: Path) -> Path:
+def release_manager(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Its file, and the environment it needs: pictures must not show where this machine has its programs."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True)
+    tools = programs / "release-tools"
+    tools.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "release_tools.py"}" "$1"\n')
+    tools.chmod(0o755)
+
     def node(name: str, prompt: str) -> Json:
         return {"type": "llm", "name": name, "prompt": prompt, "output_key": name}
 
@@ -116,14 +124,15 @@ def release_manager(folder: Path) -> Path:
         "description": "Ships releases, and asks before production.",
         "llm": {"model": "script:replies.yaml"},
         "mcp_servers": [
-            {"name": name, "command": sys.executable, "args": [str(HERE / "release_tools.py"), name]}
+            {"name": name, "command": "release-tools", "args": [name]}
             for name in ("github", "deploy", "tickets")
         ],
-        "approval": {"in_parallel": "ask", "rules": RULES},
+        "approval": {"expires_after": 5400, "in_parallel": "ask", "rules": RULES},
         "agent": {
             "type": "sequential",
             "name": "release",
             "agents": steps,
         },
     }
-    return written(folder, config, SHIP + CLOSE + REST)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return written(folder, config, SHIP + CLOSE + REST), {"PATH": path}

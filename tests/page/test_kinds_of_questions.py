@@ -34,7 +34,8 @@ def only_approval(server: Any, **filters: str) -> Json:
 
 
 def test_nested_arguments_are_edited_in_a_form(serve: Serve, browser: Browser, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=release_manager(tmp_path / "agent"))
+    config, env = release_manager(tmp_path / "agent")
+    server = serve(tmp_path / "data", config=config, env=env)
     server.ask_for("Ship 2.14.0 to production")
     asked = only_approval(server)
     tab = browser.open(server.run.url, f"/#/approvals/{asked['uuid']}")

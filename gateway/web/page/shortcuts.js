@@ -38,8 +38,12 @@ export function onKeys(context, viewKeys) {
     r: () => focusButton("Reject"),
   };
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || textField(event.target))
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (textField(event.target)) {
+      // The way out of a text field, without which no key would act after a message was typed.
+      if (event.key === "Escape" && !event.isComposing) document.getElementById("main").focus();
       return;
+    }
     if (event.key === "Escape" && help.close()) return;
     const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const keys = viewKeys();
