@@ -91,9 +91,16 @@ def _entry(name: str, value: Value) -> Value:
         return _names_only(value)
     if name not in _NAMES_OF_OTHERS and says_secret(name):
         return _hidden(value)
+    if name == "arguments" and isinstance(value, Table):
+        return Table({_key(each): _condition(each, of) for each, of in value.entries.items()}, value.mark)
     if name == "args" and isinstance(value, Sequence):
         return Sequence(tuple(_arguments(value.items)), value.mark)
     return without_secrets(value)
+
+
+def _condition(name: str, value: Value) -> Value:
+    """The condition of a rule on one argument: a person has to see it, unless the argument is a secret."""
+    return _hidden(value) if says_secret(name) else without_secrets(value)
 
 
 def _names_only(value: Value) -> Value:

@@ -31,12 +31,10 @@ WORDS = (
 """What the reader types, presses and sees, as the page and the tutorial have it."""
 
 
-def follow(
-    serve: Serve, data: Path, browser: Browser, picture: Callable[[Tab, str], object], **look: object
-) -> Tab:
+def follow(serve: Serve, data: Path, browser: Browser, picture: Callable[[Tab, str], object]) -> Tab:
     """The tutorial from its second step on. `picture` is called where it has one."""
     server = serve(data)
-    tab = browser.open(server.run.url, **look)
+    tab = browser.open(server.run.url)
     tab.allow(EXPECTED_OF_A_LOST_SERVER)
     say(tab, "list all resources")
     tab.main.text("No resources.").see()

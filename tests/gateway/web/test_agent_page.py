@@ -223,6 +223,12 @@ def test_a_variable_stays_a_reference_and_its_harmless_default_is_shown() -> Non
     assert shown("a: 'no $${VAR}'") == "a: no $${VAR}\n"
 
 
+def test_the_condition_of_a_rule_is_shown_unless_its_argument_is_a_secret() -> None:
+    text = "arguments:\n  environment:\n    equals: production\n  headers:\n    in:\n      - a\n"
+    assert shown(text) == text
+    assert "hush" not in shown("arguments: {password: {equals: hush}}")
+
+
 def test_what_is_no_secret_stays_as_it_is_written() -> None:
     text = (
         "prompt: |\n  A key: the name.\n\n  List *all* of it.\nagents:\n  - name: x\n    output_key: found\n"
