@@ -15,6 +15,7 @@ from tests.e2e.conftest import Servers
 from .browser import Browser, Tab, Where, running_browser
 from .shown_agent import release_manager
 from .steps import approve, message_box
+from .tutorial import follow
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Server
@@ -42,14 +43,18 @@ def lived_in(server: Server) -> str:
     return id
 
 
+def save(tab: Tab, file: Path) -> None:
+    size = tab.order("picture", str(file))
+    print(f"{file.name}: {size:,} bytes")
+    assert size < MOST, f"{file} is too large"
+
+
 def take(
     browser: Browser, home: str, path: str, file: Path, show: Callable[[Tab], None], **look: Any
 ) -> None:
     tab = browser.open(home, path, **look)
     show(tab)
-    size = tab.order("picture", str(file))
-    print(f"{file.name}: {size:,} bytes")
-    assert size < MOST, f"{file} is too large"
+    save(tab, file)
     complaints = tab.close()
     assert complaints == [], complaints
 
@@ -113,6 +118,13 @@ def main(folder: Path) -> None:
                 servers(data / "old", config=config, env=env),
             )
             take(browser, new.run.url, "/", folder / "first-visit.png", visit, **WIDE)
+            follow(
+                servers,
+                data / "tutorial",
+                browser,
+                lambda tab, name: save(tab, folder / f"{name}.png"),
+                **WIDE,
+            )
             id = lived_in(old)
             [uuid] = [each["uuid"] for each in old.conversation(id)["pending_approvals"]]
             here = f"/#/conversations/{id}"
