@@ -118,13 +118,7 @@ def main(folder: Path) -> None:
                 servers(data / "old", config=config, env=env),
             )
             take(browser, new.run.url, "/", folder / "first-visit.png", visit, **WIDE)
-            follow(
-                servers,
-                data / "tutorial",
-                browser,
-                lambda tab, name: save(tab, folder / f"{name}.png"),
-                **WIDE,
-            )
+            follow(servers, data / "tutorial", browser, lambda tab, name: save(tab, folder / f"{name}.png"))
             id = lived_in(old)
             [uuid] = [each["uuid"] for each in old.conversation(id)["pending_approvals"]]
             here = f"/#/conversations/{id}"
