@@ -58,9 +58,10 @@ export function expiry(approval, over, second) {
 export function waited(approval, extra, inChat) {
   const address = `#/conversations/${encodeURIComponent(approval.conversation_id)}`;
   const by = ["Asked"];
-  if (approval.kind === "proxy") by.push(" by ", h("b", {}, visible(askingAgent(approval))));
-  if (approval.node)
-    by.push(approval.kind === "proxy" ? ", called by " : " by ", h("b", {}, visible(approval.node)));
+  const agent = approval.kind === "proxy" ? askingAgent(approval) : null;
+  if (agent) by.push(" by ", h("b", {}, visible(agent)));
+  if (approval.node && approval.node !== agent)
+    by.push(agent ? ", called by " : " by ", h("b", {}, visible(approval.node)));
   if (approval.kind === "elicitation") by.push(" during ", h("code", {}, visible(approval.tool_name)));
   const title = extra?.conversation_title
     ? visible(shorten(extra.conversation_title, 60))

@@ -9,7 +9,7 @@ import { signature } from "./approval_foot.js";
 import { decide, kept, sendAgain } from "./decision.js";
 import { h, icon } from "./dom.js";
 import { plural, visible } from "./text.js";
-import { ago } from "./times.js";
+import { duration } from "./times.js";
 
 const COLUMNS = 6; // values that differ and have a column; more do not fit
 
@@ -73,7 +73,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
         h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "open"),
       );
       cells.set(approval.uuid, result);
-      return h("tr", {}, values, h("td", { class: "num" }, ago(approval.created_at)), result);
+      return h("tr", {}, values, h("td", { class: "num" }, duration((Date.now() - Date.parse(approval.created_at)) / 1000)), result);
     });
     const hidden =
       columns.length > COLUMNS
