@@ -46,3 +46,13 @@ test("indented text says the same", () => {
   const text = '{"a":[1,{"b":9007199254740993}],"c":{}}';
   assert.equal(stringify(parse(stringify(parse(text), 2))), text);
 });
+
+test("a number and a list of that number are not the same", () => {
+  assert.ok(!equal(parse("1.0"), parse("[1.0]")));
+  assert.ok(!equal(parse("[[1.0]]"), parse("[1.0]")));
+});
+
+test("a text of megabytes, and one that ends with backslashes", () => {
+  assert.equal(parse(`{"a":"${"x".repeat(2e7)}"}`).a.length, 2e7);
+  assert.deepEqual(parse('["\\\\","\\\\\\"",""]'), ["\\", '\\"', ""]);
+});
