@@ -1,6 +1,5 @@
 // One conversation: its header, the chat, and the panel beside it. Without an id, a new one.
 
-import { get } from "./api.js";
 import { chat } from "./chat.js";
 import { ChatLog } from "./chat_log.js";
 import { composer } from "./composer.js";
@@ -136,17 +135,18 @@ function conversation(main, id, route, context) {
     else if (last.type === "run.failed") context.announce("The run failed.");
   }
 
-  async function changed(state) {
+  function changed(state) {
     if (state === "live") box.flush();
-    if (state === "deleted") return gone("This conversation was deleted", "Nothing of it is kept.");
-    if (state !== "lost" || feed.events.length) return;
-    try {
-      await get(`/conversations/${encodeURIComponent(id)}`);
-    } catch (error) {
-      if (error.status === 404)
-        gone("There is no such conversation", "It may have been deleted, or the link is not complete.");
-      else if (error.status)
-        gone("This conversation cannot be read", `${error.message}${error.hint ? ` ${error.hint}` : ""}`);
+    if (state === "deleted") gone("This conversation was deleted", "Nothing of it is kept.");
+    if (state === "missing")
+      gone("There is no such conversation", "It may have been deleted, or the link is not complete.");
+    if (state === "broken") {
+      const { message, hint } = feed.problem;
+      gone("This conversation cannot be read", `${message}${hint ? ` ${hint}` : ""}`);
+    }
+    if (state === "older" && !closed) {
+      context.announce("An older copy of this conversation was restored.");
+      context.navigate(location.hash); // all of the view is made again
     }
   }
 
@@ -208,7 +208,7 @@ function conversation(main, id, route, context) {
     keys: { Escape: () => context.side.back() },
     /** Another step of the same conversation. */
     update(next) {
-      if (next.path[1] !== id) return false;
+      if (next.path[1] !== id || feed.state === "older") return false;
       const key = next.query.get("at");
       if (key) select(key, false);
       return true;

@@ -28,8 +28,8 @@ export function credentialCard(item, { conversation, tool, stop }) {
     go.disabled = true;
     go.textContent = "Continuing…";
     error.hidden = true;
-    useToken(input.value.trim());
     try {
+      useToken(input.value.trim());
       await post(`/conversations/${encodeURIComponent(conversation)}/resume`, {}, { key });
       input.value = "";
     } catch (problem) {

@@ -1,20 +1,25 @@
 // Live events over websockets that come back by themselves.
 
+import { get } from "./api.js";
 import { parse } from "./exact_json.js";
 
 const SILENCE = 40_000; // milliseconds without a frame, heartbeats included, after which a connection counts as lost
+const PASSING = new Set([429, 502, 503, 504]); // refusals after which it is tried again
 const LONGEST = 8_000; // milliseconds between two attempts to connect
 
 /** The events of one conversation: all that are stored, then those that follow.
  *
  * `events` has the stored frames in order, each once. Listeners get `{events, deltas}` with the new frames of each
- * kind; `state` is "connecting", "live", "lost", "deleted" or "missing". */
+ * kind; `state` is "connecting", "live" or "lost", and in the end perhaps "deleted", "missing" (there was nothing),
+ * "broken" (`problem` says why) or "older": an older copy of the data was restored, without the last events. */
 export class Feed extends EventTarget {
   constructor(id) {
     super();
     this.id = id;
     this.events = [];
     this.state = "connecting";
+    this.problem = null;
+    this.looking = false;
     this.link = new Link(
       () => `/conversations/${encodeURIComponent(id)}/ws?deltas=true&after=${this.events.at(-1)?.seq ?? 0}`,
       (frames) => this.#take(frames),
@@ -40,10 +45,34 @@ export class Feed extends EventTarget {
   }
 
   #become(state) {
-    if (this.state === "deleted") return;
+    if (this.#ended) return;
     this.state = state;
-    if (state === "deleted") this.close();
+    if (this.#ended) this.close();
     this.dispatchEvent(new CustomEvent("state", { detail: state }));
+    if (state === "lost") this.#look();
+  }
+
+  get #ended() {
+    return !["connecting", "live", "lost"].includes(this.state);
+  }
+
+  /** A page is not told why a websocket was refused, so it asks whether there is something to come back to. */
+  async #look() {
+    if (this.looking) return;
+    this.looking = true;
+    const last = this.events.at(-1)?.seq ?? 0;
+    try {
+      const { conversation } = await get(`/conversations/${encodeURIComponent(this.id)}`);
+      if (conversation.last_seq < last) this.#become("older");
+    } catch (error) {
+      if (error.status === 404) this.#become(last ? "deleted" : "missing");
+      else if (error.status && !last && !PASSING.has(error.status)) {
+        this.problem = error;
+        this.#become("broken");
+      }
+    } finally {
+      this.looking = false;
+    }
   }
 }
 

@@ -20,6 +20,7 @@ export class Live extends EventTarget {
   /** Connects now, whatever the next attempt would be. */
   retry() {
     if (this.state === "live") return;
+    clearTimeout(this.timer);
     this.link.close();
     this.#connect();
   }
@@ -42,7 +43,7 @@ export class Live extends EventTarget {
     if (state === "deleted") {
       // a stream of everything ends only because somebody between ended it
       this.link.close();
-      setTimeout(() => this.#connect(), 1000);
+      this.timer = setTimeout(() => this.#connect(), 1000);
       state = "lost";
     }
     if (state !== this.state) {

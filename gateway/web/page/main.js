@@ -84,8 +84,9 @@ async function route() {
   view = null;
   main.replaceChildren();
   main.className = "main";
-  setTitle(TITLES[place] ?? "Not found");
-  if (!Object.hasOwn(VIEWS, place)) return void main.append(unknown());
+  const known = Object.hasOwn(VIEWS, place);
+  setTitle(known ? TITLES[place] : "Not found");
+  if (!known) return void main.append(unknown());
   let made;
   try {
     const module = await VIEWS[place]();
