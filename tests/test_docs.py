@@ -378,3 +378,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / link["path"]).resolve() if link["path"] else page
         assert target.exists(), link[0]
         assert not link["anchor"] or link["anchor"] in anchors(target), link[0]
+
+
+def test_every_picture_is_shown() -> None:
+    shown = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
+    pictures = sorted(path.name for path in (ROOT / "docs/images").iterdir())
+    assert [name for name in pictures if f"images/{name})" not in shown] == []
