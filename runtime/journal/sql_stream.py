@@ -158,6 +158,8 @@ def find_id(db: sqlite3.Connection, name: str) -> int | None:
     return found[0] if found else None
 
 
+MOST_SEARCHED = 10_000
+"""Streams that one page of a search looks at."""
 _ROW = "name, status, title, open, body, last_seq, created, updated"
 
 
@@ -168,7 +170,10 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
 
 
 def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, before: int | None) -> Page:
-    """Written streams, newest first: those made before number `before`, with the tally of all."""
+    """Written streams, newest first: those made before number `before`, with the tally of all.
+
+    With `q` it looks at `MOST_SEARCHED` streams at most, because the time to read all titles has no bound.
+    """
     conditions = ["last_seq <> 0"]
     values: list[object] = []
     if before is not None:
@@ -177,12 +182,17 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
     if status is not None:
         conditions.append("status = ?")
         values.append(status)
-    if q:
-        conditions.append("instr(folded_title, ?) > 0")
-        values.append(json_text.fold(q))
+    last_searched: int | None = None
     # In one transaction, so that rows and tally tell of the same moment.
     db.execute("BEGIN")
     try:
+        if q:
+            last_searched = _last_searched(db, conditions, values)
+            if last_searched is not None:
+                conditions.append("id >= ?")
+                values.append(last_searched)
+            conditions.append("instr(folded_title, ?) > 0")
+            values.append(json_text.fold(q))
         found = db.execute(
             f"SELECT id, {_ROW} FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
             (*values, limit + 1),
@@ -192,11 +202,21 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
     finally:
         db.execute("COMMIT")
     shown = found[:limit]
+    last = shown[-1][0] if len(found) > limit else last_searched
     return Page(
         rows=tuple(rows.row(each[1:]) for each in shown),
-        next_cursor=cursors.write("streams", shown[-1][0]) if len(found) > limit else None,
+        next_cursor=None if last is None else cursors.write("streams", last),
         tally=tally,
     )
+
+
+def _last_searched(db: sqlite3.Connection, conditions: Sequence[str], values: Sequence[object]) -> int | None:
+    """The number of the last stream that a search looks at; None: it looks at all."""
+    found = db.execute(
+        f"SELECT id FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT 1 OFFSET ?",
+        (*values, MOST_SEARCHED - 1),
+    ).fetchone()
+    return None if found is None else found[0]
 
 
 def open_work(db: sqlite3.Connection) -> tuple[str, ...]:

@@ -153,6 +153,7 @@ export function sidebar(element, context) {
       if (error.name === "AbortError") return;
       failed = true;
     }
+    if (!items.size && cursor && !failed) return load(true); // a page of a search may be empty, but not the last
     draw();
   }
 

@@ -364,6 +364,27 @@ async def test_a_migration_that_fails_changes_nothing(
 # ------------------------------------------------------------------------- effort
 
 
+@pytest.mark.parametrize(("status", "pages"), [(None, [[], [], ["s1"], []]), ("active", [[], ["s1"]])])
+async def test_a_search_goes_on_from_page_to_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str | None, pages: list[list[str]]
+) -> None:
+    monkeypatch.setattr(sql_stream, "MOST_SEARCHED", 3)
+    async with open_sqlite(tmp_path) as journal:
+        for number in range(9):
+            await write(journal, f"s{number}", status="active" if number % 2 else "completed")
+        fence = await journal.claim("s1", "me")
+        await journal.save(fence, 1, [], summary=Summary("active", "wanted", open=False, body={}))
+
+        found: list[list[str]] = []
+        cursor: str | None = None
+        while cursor is not None or not found:
+            page = await journal.list(q="WANTED", status=status, cursor=cursor)
+            found.append([row.stream for row in page.rows])
+            cursor = page.next_cursor
+
+        assert found == pages
+
+
 async def test_inline_uses_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     async with open_sqlite(tmp_path, inline=True) as journal:
