@@ -149,7 +149,9 @@ async def answer_to(client: httpx2.AsyncClient, request: Json) -> httpx2.Respons
 def hold(request: Json, response: httpx2.Response) -> None:
     shown = f"{request} -> {response.status_code} {response.content!r}"
     assert response.status_code < 500, shown
-    if not response.content or response.headers.get("Content-Type", "").startswith("text/event-stream"):
+    content_type = response.headers.get("Content-Type", "")
+    # HTML: a path such as `/a2a/..` leads the client to the page.
+    if not response.content or content_type.startswith(("text/event-stream", "text/html")):
         return
     body = response.json()
     if request["url"] in ("/a2a", "/a2a/") and response.status_code == 200 and "jsonrpc" in body:
