@@ -7,10 +7,12 @@ from typing import Any
 
 from .http.chunked_json import encode
 from .operation import OTHERWISE, Answer, Operation, Parameter
-from .operations import TAGS
+from .operations import OPERATIONS, TAGS
 from .wire.declaration import Shape
 from .wire.shape_schema import components, is_never_empty, schema
+from .wire.system_shapes import Endpoint, EndpointList
 
+PRODUCT = "Agent Stop and Go"
 DISTRIBUTION = "agent-stop-and-go"
 
 
@@ -34,6 +36,13 @@ def document(name: str, description: str) -> bytes:
             },
         }
     )
+
+
+def endpoint_list() -> EndpointList:
+    endpoints = [
+        Endpoint(method=each.method, path=each.path, description=each.summary) for each in OPERATIONS
+    ]
+    return EndpointList(title=PRODUCT, version=version(DISTRIBUTION), endpoints=endpoints)
 
 
 def _operation(operation: Operation, tag: str) -> dict[str, Any]:

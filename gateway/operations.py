@@ -71,7 +71,12 @@ CONVERSATIONS = (
         (Answer(200, "A page of them", ex.CONVERSATIONS), INVALID),
         (
             query("status", "Only those with this status", Status),
-            query("q", "Only those with this in the title", maxLength=MAX_TEXT),
+            query(
+                "q",
+                "Only those with this in the title. A page covers 10,000 conversations at most, so it may "
+                "have few or none and still a `next_cursor`",
+                maxLength=MAX_TEXT,
+            ),
             LIMIT,
             CURSOR,
             query("view", "`full` adds the messages", Literal["full"]),
@@ -314,6 +319,22 @@ SYSTEM = (
         "GET /docs",
         "Read this documentation",
         (Answer(200, "A page", str, content_type="text/html"),),
+    ),
+    Operation(
+        "listEndpoints",
+        "GET /docs/json",
+        "List all operations briefly",
+        (
+            Answer(
+                200,
+                "The operations",
+                s.EndpointList(
+                    title="Agent Stop and Go",
+                    version="0.1.0",
+                    endpoints=[s.Endpoint(method="GET", path="/health", description="Check the process")],
+                ),
+            ),
+        ),
     ),
     Operation(
         "getOpenApi",

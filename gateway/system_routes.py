@@ -14,6 +14,7 @@ from ..actors.agent import Agent
 from .http import headers, query
 from .http.request import Request
 from .http.responses import Reply, View, reply
+from .openapi import endpoint_list
 from .views import health_view, tool_view
 
 _DOCUMENT = b"__OPENAPI__"
@@ -62,6 +63,7 @@ class System:
             "acceptTool": self.accept,
             "getOpenApi": self.document,
             "getDocs": self.page,
+            "listEndpoints": self.endpoints,
         }
 
     async def health(self, request: Request) -> Reply:
@@ -77,13 +79,16 @@ class System:
 
     async def accept(self, request: Request, name: str) -> Reply:
         headers.post_key(request)  # accepting twice changes nothing, so the key is checked and not kept
-        hash = (await request.json()).get("hash")
+        hash = (await request.json(("hash",))).get("hash")
         if not isinstance(hash, str) or not hash:
             raise query.invalid("hash", "hash must be that of the definition to accept", "GET /tools has it.")
         return reply({"tool": tool_view(await self.agent.accept_tool(name, hash))})
 
     async def document(self, request: Request) -> Reply:
         return Reply(self.openapi)
+
+    async def endpoints(self, request: Request) -> Reply:
+        return reply(endpoint_list())
 
     async def page(self, request: Request) -> Reply:
         return Reply(self.docs.html, content_type="text/html; charset=utf-8", headers=self.docs.headers)

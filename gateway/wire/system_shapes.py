@@ -117,3 +117,19 @@ class Error(Shape):
         "With `shutting_down`: whether the request is on disk, to continue at the next start."
     )
     id: str | None = maybe("With `internal_error`: an id that finds the cause in the server's log.")
+
+
+class Endpoint(Shape):
+    """One operation of the contract."""
+
+    method: str = about("The HTTP method.")
+    path: str = about("The path, with variables in braces.")
+    description: str = about("A summary.")
+
+
+class EndpointList(Shape):
+    """All operations, for clients that read no OpenAPI."""
+
+    title: str = about("`Agent Stop and Go`.")
+    version: str = about("The version of the product.")
+    endpoints: Sequence[Endpoint] = about("The operations.")
