@@ -37,7 +37,7 @@ class Conversations:
 
     async def create(self, request: Request) -> Reply:
         key = headers.post_key(request)
-        message = message_of(await request.json())
+        message = message_of(await request.json(("message",)))
         turn = await self.agent.start_conversation(
             message,
             key=key,
@@ -68,7 +68,7 @@ class Conversations:
 
     async def send(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
-        message = message_of(await request.json())
+        message = message_of(await request.json(("message",)))
         if message is None:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)
@@ -78,17 +78,17 @@ class Conversations:
 
     async def cancel(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
-        await request.json()
+        await request.json(known=())
         return await turn_reply(self.agent, await self.agent.cancel(id, key=key))
 
     async def complete(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
-        await request.json()
+        await request.json(known=())
         return await turn_reply(self.agent, await self.agent.complete(id, key=key))
 
     async def resume(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
-        await request.json()
+        await request.json(known=())
         token = headers.bearer(request.headers)
         if token is None:
             raise RequestError(

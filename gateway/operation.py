@@ -108,7 +108,7 @@ OTHERWISE = Answer(
 )
 """All other answers."""
 
-MALFORMED = "`invalid_request_body`, `invalid_idempotency_key` or `invalid_token`"
+MALFORMED = "`invalid_request_body`, `unknown_field`, `invalid_idempotency_key` or `invalid_token`"
 REUSED = "`idempotency_key_reused`: the key was already used for a different request"
 NOT_FOUND = {
     "id": error(404, "`conversation_not_found`"),

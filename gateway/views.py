@@ -94,8 +94,8 @@ def _common(
         "title": head.title,
         "last_seq": of.last_seq,
         "usage": _usage(head.used),
-        "pending_approvals": listed(pending, approval_view, _size_of_approval),
-        "approvals": listed(approvals, approval_view, _size_of_approval),
+        "pending_approvals": listed(pending, brief_approval, _size_of_approval),
+        "approvals": listed(approvals, brief_approval, _size_of_approval),
         "pending_approval": oldest and approval_view(oldest),
         "pipeline_state": _pipeline_state(oldest.body) if oldest is not None and tree else None,
         "run": head.run and run_view(head.run),
@@ -159,14 +159,14 @@ def _size(values: Mapping[str, Any]) -> int:
 
 def result_view(result: Result, approvals: Mapping[str, Question]) -> w.Result:
     """`approvals` are those of the conversation by id."""
-    asked = [approval_view(approvals[id]) for id in result.approvals if id in approvals]
+    asked = [approvals[id] for id in result.approvals if id in approvals]
     return w.Result(
         response=result.response,
         waiting_approval=result.waiting_approval,
         auth_required=result.auth_required,
         state=result.state,
-        approvals=asked,
-        approval=asked[0] if asked else None,
+        approvals=[brief_approval(question) for question in asked],
+        approval=approval_view(asked[0]) if asked else None,
         code=result.code,
         run_id=result.run_id,
         usage=None if result.run_id is None else _usage(result.used),
@@ -209,8 +209,10 @@ _FROM_BODY = {field.name for field in attrs.fields(w.Approval) if field.default 
 """Fields that have the names of their values in the body of a question."""
 
 
-def approval_view(question: Question) -> w.Approval:
+def approval_view(question: Question, *, with_schema: bool = True) -> w.Approval:
+    """`with_schema`: it has the schema of edited arguments, which is often larger than all the rest."""
     body, expires = question.body, question.expires
+    named = _FROM_BODY if with_schema else _FROM_BODY - {"input_schema"}
     return w.Approval(
         uuid=question.id,
         conversation_id=question.stream,
@@ -222,10 +224,13 @@ def approval_view(question: Question) -> w.Approval:
         state=question.state,
         rule=body.get("rule") or None,
         path=body.get("agents") or None,
-        **{name: body[name] for name in _FROM_BODY & body.keys()},
+        **{name: body[name] for name in named & body.keys()},
         expires_at=None if expires is None else timestamp(expires),
         decision=None if question.decision is None else _decision(question.decision, question.settled),
     )
+
+
+brief_approval = partial(approval_view, with_schema=False)
 
 
 def _size_of_approval(question: Question) -> int:

@@ -14,7 +14,7 @@ from attrs.validators import instance_of, optional
 
 from ...runtime.journal import json_text
 from ...runtime.journal.json_text import MAX_DEPTH, depth
-from ..common.errors import AgentError
+from ..common.errors import AgentError, check_fields
 
 COMMON = ("reason", "decided_by")
 """Fields of any decision in words."""
@@ -141,17 +141,11 @@ def unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
 def with_common(decision: D, words: Mapping[str, Any], fields: Iterable[str]) -> D:
     """The decision with what all kinds have in common; `fields` are those of its kind.
 
-    Raises `AgentError` ``invalid_request`` also for any other field: an edit under a wrong name must not run
-    the call with the old arguments.
+    Raises `AgentError` ``invalid_request``, and ``unknown_field`` for any other field: an edit under a wrong
+    name must not run the call with the old arguments.
     """
     known = (*fields, *COMMON)
     names = [name for name in COMMON if words.get(name) is not None]
     common: dict[str, Any] = {name: text_of(words, name, limit=MAX_TEXT) for name in names}
-    if (unknown := next((name for name in words if name not in known), None)) is not None:
-        raise AgentError(
-            "invalid_request",
-            f"a decision has no field {unknown!r}",
-            hint=f"This one knows {', '.join(known)}.",
-            details={"field": unknown},
-        )
+    check_fields(words, known, "this decision")
     return attrs.evolve(decision, **common)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
+from ...config.wording import nearest
 from ...runtime.errors import Refused
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import NotAccepted, Question
@@ -34,6 +35,7 @@ ErrorCode: TypeAlias = Literal[
     "shutting_down",
     "tool_changed",
     "tool_not_found",
+    "unknown_field",
     "void",
 ]
 
@@ -129,6 +131,23 @@ def tool_changed(name: str) -> AgentError:
         f"the definition of {name[:100]} is not the one with this hash",
         hint="GET /tools shows what its server says of it now.",
     )
+
+
+def check_fields(given: Iterable[str], known: Sequence[str], owner: str) -> None:
+    """Refuse a field that `owner`, such as "the body", does not have.
+
+    Raises `AgentError` ``unknown_field``, with the nearest valid name in its hint.
+    """
+    for name in given:
+        if name not in known:
+            valid = f"The valid fields are {', '.join(known)}." if known else "There are none."
+            near = nearest(name, known)
+            raise AgentError(
+                "unknown_field",
+                f"{owner} has no field {name[:50]!r}",
+                hint=valid if near is None else f"{near[0].upper()}{near[1:]} {valid}",
+                details={"field": name[:200]},
+            )
 
 
 def key_reused() -> AgentError:

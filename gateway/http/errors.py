@@ -43,6 +43,7 @@ STATUS: Mapping[str, int] = {
     "shutting_down": 503,
     "tool_changed": 409,
     "tool_not_found": 404,
+    "unknown_field": 400,
     "void": 410,
 }
 

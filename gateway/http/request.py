@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from quart.wrappers.base import BaseRequestWebsocket
 from werkzeug.datastructures import Headers as WerkzeugHeaders
 from werkzeug.datastructures import MultiDict
 
+from ...actors.common.errors import check_fields
 from . import body
 
 Headers: TypeAlias = WerkzeugHeaders
@@ -70,9 +72,16 @@ class Request:
         """The body. Raises `RequestError` when it is too large or does not arrive in time."""
         return await body.read(self._receive)
 
-    async def json(self) -> dict[str, Any]:
-        """The body as an object, whatever its content type; an empty body is ``{}``."""
-        return body.parse_object(await self.body())
+    async def json(self, known: Sequence[str] | None = None) -> dict[str, Any]:
+        """The body as an object, whatever its content type; an empty body is ``{}``.
+
+        `known` has the names of its fields. None: the caller checks them. Raises `RequestError`, and
+        `AgentError` ``unknown_field``.
+        """
+        given = body.parse_object(await self.body())
+        if known is not None:
+            check_fields(given, known, "the body")
+        return given
 
     def session_id(self, key: str | None = None) -> str:
         """The session: that of the request's header, else a new one.

@@ -28,7 +28,7 @@ class OlderRoutes:
 
     async def send(self, request: Request) -> Reply:
         """Begin a conversation with a message, or go on with one."""
-        body = await request.json()
+        body = await request.json(("message", "conversation_id"))
         message = message_of(body)
         if message is None:
             raise RequestError(400, "message_required", "message is required")
@@ -37,7 +37,7 @@ class OlderRoutes:
         return await self._post(request, path, {"message": message})
 
     async def approve(self, request: Request) -> Reply:
-        body = await request.json()
+        body = await request.json(("uuid", "approved"))
         uuid = _id(body, "uuid")
         if uuid is None:
             raise _invalid("uuid", "uuid is required")

@@ -42,7 +42,7 @@ class Page:
         documents = [
             # A client that leaves does not wait for its text; the thread keeps its turn until it is done.
             await trio.to_thread.run_sync(_encoded, text, abandon_on_cancel=True, limiter=self._parsers)
-            for text in _texts(await request.json())
+            for text in _texts(await request.json(("texts",)))
         ]
         return Reply(b'{"documents":[' + b",".join(documents) + b"]}\n")
 

@@ -116,7 +116,10 @@ class Approval(Shape):
     )
     server: str | None = maybe("The tool server.")
     node: str | None = maybe("The node that asks.")
-    input_schema: Json | None = maybe("JSON Schema of edited arguments, or of the answer to the question.")
+    input_schema: Json | None = maybe(
+        "JSON Schema of edited arguments, or of the answer to the question. Left out in `approvals` and "
+        "`pending_approvals` of a conversation and in `approvals` of a result."
+    )
     message: str | None = maybe("Of an `elicitation`: the server's question.")
     url: str | None = maybe("Of an `elicitation`: the address that the server wants the person to visit.")
     replaces: str | None = maybe("UUID of the approval that this one replaces.")
@@ -221,11 +224,15 @@ class Turn(ConversationBody):
 class NewConversation(Shape):
     """A conversation to create."""
 
+    SCHEMA: ClassVar = {"additionalProperties": False}
+
     message: str | None = maybe("The first message.")
 
 
 class NewMessage(Shape):
     """A message of the user."""
+
+    SCHEMA: ClassVar = {"additionalProperties": False}
 
     message: str = about("Its text.")
 

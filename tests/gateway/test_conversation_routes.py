@@ -47,9 +47,31 @@ async def test_a_message_is_required(agent: Any, client: httpx2.AsyncClient, bod
     assert not agent.calls
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field", "hint"),
+    [
+        ("/conversations", {"msg": "hi"}, "msg", 'Did you mean "message"? The valid fields are message.'),
+        (MESSAGES, {"message": "hi", "": 1}, "", "The valid fields are message."),
+        (f"/conversations/{ID}/cancel", {"reason": "x"}, "reason", "There are none."),
+        (f"/conversations/{ID}/complete", {"reason": "x"}, "reason", "There are none."),
+        (f"/conversations/{ID}/resume", {"token": "x"}, "token", "There are none."),
+        ("/tools/a/accept", {"hsh": "x"}, "hsh", 'Did you mean "hash"? The valid fields are hash.'),
+        ("/page/markdown", {"text": "x"}, "text", 'Did you mean "texts"? The valid fields are texts.'),
+    ],
+)
+async def test_an_unknown_field_is_refused(
+    agent: Any, client: httpx2.AsyncClient, path: str, body: object, field: str, hint: str
+) -> None:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 400
+    error = answer.json()
+    assert (error["code"], error["field"], error["hint"]) == ("unknown_field", field, hint)
+    assert not agent.calls
+
+
 async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient) -> None:
     agent.result = Result("Please", "waiting", run_id="r", approvals=(ex.APPROVAL_ID,))
-    answer = await client.post(MESSAGES, json={"message": "hello", "more": 1})
+    answer = await client.post(MESSAGES, json={"message": "hello"})
     assert answer.status_code == 200
     result = answer.json()["result"]
     assert result["waiting_approval"] is True

@@ -52,10 +52,10 @@ def test_every_way_to_say_no(kind: str, words: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("field", ["tool_args", "argument", "comment", ""])
-@pytest.mark.parametrize("words", YES + NO, ids=str)
-def test_a_field_that_nobody_knows_decides_nothing(words: dict[str, Any], field: str) -> None:
-    error = refused("tool", {**words, field: {"name": "edited"}})
-    assert (error.code, error.details) == ("invalid_request", {"field": field})
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_decision_with_an_unknown_field_decides_nothing(approved: bool, field: str) -> None:
+    error = refused("tool", {"approved": approved, field: {"name": "edited"}})
+    assert (error.code, error.details) == ("unknown_field", {"field": field})
     assert repr(field) in error.message
     assert "arguments" in (error.hint or "")
 
@@ -150,7 +150,7 @@ def test_any_json_is_decided_or_refused_in_words(words: dict[str, Any], kind: st
         outcome = decision.get("approved", decision.get("action"))
     assert isinstance(outcome, bool) or outcome in (
         *("retry", "done", "failed"),
-        *("decision_required", "invalid_arguments", "invalid_request"),
+        *("decision_required", "invalid_arguments", "invalid_request", "unknown_field"),
     )
 
 
@@ -226,7 +226,7 @@ def test_done_may_carry_a_result() -> None:
     ],
 )
 def test_an_edit_under_the_name_of_another_kind_decides_nothing(kind: str, words: dict[str, Any]) -> None:
-    assert refused(kind, words).code == "invalid_request"
+    assert refused(kind, words).code == "unknown_field"
 
 
 @pytest.mark.parametrize(
