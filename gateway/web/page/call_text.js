@@ -23,13 +23,13 @@ const STATES = {
   exit_loop: { sign: "hop", word: "left the loop", tone: "muted" },
 };
 
-/** `quiet`: the word is for assistive technology, the sign says enough. */
+/** `{sign, word, tone}` of a call. With `quiet`, only assistive technology gets the word. */
 export function callState(call) {
   const state = STATES[call.state] ?? { sign: "question", word: String(call.state), tone: "muted" };
   return call.state === "cancelled" && call.began ? { ...state, word: "stopped" } : state;
 }
 
-/** What came of it, else what it was asked. */
+/** The progress of a call, else its result, else its arguments. */
 export function callSummary(call) {
   if (call.progress) {
     const { done, total, message } = call.progress;
@@ -69,6 +69,6 @@ function resultLine(text) {
 
 const oneLine = (text) => text.replace(/\s+/g, " ").trim();
 
-/** How long a call took; what is too short for a tenth of a second in milliseconds. */
+/** A duration; below 0.05 seconds in milliseconds. */
 export const took = (seconds) =>
   seconds < 0.05 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds);

@@ -1,4 +1,4 @@
-// The chat: draws the items of a ChatLog, and of those only what is new or has changed.
+// The chat: draws the items of a ChatLog that are new or have changed.
 
 import { approvalEntry } from "./chat_approval.js";
 import { replyView } from "./chat_reply.js";
@@ -9,13 +9,14 @@ import { reason } from "./conversation_state.js";
 import { unmatched } from "./outbox.js";
 import { timeElement } from "./times.js";
 
-const SHOWN = 200; // items; earlier ones come by a button
-const GAP = 16; // pixels above what is brought into view
+const SHOWN = 200; // items; "Show earlier" adds as many
+const GAP = 16; // pixels kept free above a card that is brought into view
 const BUTTON = 56; // and below it, where "Latest" may be
-const BY_HAND = 600; // milliseconds after a touch in which scrolling is the person's
-const NEAR = 120; // pixels from the end within which the chat follows what is new
+const BY_HAND = 600; // milliseconds after an input in which scrolling counts as the person's
+const NEAR = 120; // pixels from the end within which the chat follows new items
+const QUEUED = "queued until this run ends";
 
-/** `log`: a ChatLog; `select(key)` shows a call in the panel; `outbox()` has the messages on their way. */
+/** `log`: a ChatLog; `select(key)` shows a call in the panel; `outbox()`: the messages not in the log yet. */
 export function chat({ log, id, context, select, stop, outbox, retry, agentName }) {
   const flow = h("div", { class: "flow" });
   const sending = h("div", { class: "flow-sending" });
@@ -40,7 +41,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   let from = 0,
     drawn = 0,
     follows = true,
-    sentKeys = "",
+    sentLook = "",
     touched = -BY_HAND;
 
   for (const type of ["wheel", "touchmove", "pointerdown", "keydown"]) {
@@ -50,17 +51,17 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     "scroll",
     () => {
       const atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
-      if (performance.now() - touched < BY_HAND) follows = atEnd; // the page scrolls too, which says nothing
+      if (performance.now() - touched < BY_HAND) follows = atEnd; // scrolling by the page itself does not count
       if (atEnd) latest.hidden = true;
     },
     { passive: true },
   );
-  // Markdown and cards come later than their items.
+  // Items grow after they are drawn: Markdown and cards are loaded.
   const grown = new ResizeObserver(() => follows && follow());
   grown.observe(flow);
   grown.observe(scroll);
 
-  /** To what is new; but what a person is to decide stays in view: nothing moves under the pointer. */
+  /** Scrolls to the end, but keeps a pending approval in view, so that no button moves under the pointer. */
   function follow() {
     const waits = views.get(`a${log.pending[0]}`)?.element;
     if (!waits) return toEnd();
@@ -86,7 +87,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     from = start;
     earlier.hidden = !from;
     scroll.scrollTop = scroll.scrollHeight - height;
-    flow.firstElementChild?.focus?.();
+    if (earlier.hidden) scroll.focus({ preventScroll: true }); // a hidden button would lose the focus
   }
 
   /** Draws what `log.take` said has changed. */
@@ -106,7 +107,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     if (follows) follow();
   }
 
-  /** Shows no item before this one; a long conversation stays light, and "Show earlier" brings them back. */
+  /** Removes the items before this one, so that a long conversation stays fast. */
   function startAt(index) {
     for (const item of log.items.slice(from, Math.min(index, drawn))) {
       const view = views.get(item.id);
@@ -118,26 +119,23 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   }
 
   function drawSending() {
-    const left = unmatched(
-      outbox(),
-      log.items.filter((item) => item.kind === "message"),
-    );
-    const keys = JSON.stringify(left);
-    if (keys === sentKeys) return left;
-    sentKeys = keys;
+    const left = unmatched(outbox(), log.messages);
+    const look = JSON.stringify(left);
+    if (look === sentLook) return;
+    sentLook = look;
+    const more = left.length > sending.children.length;
     sending.replaceChildren(...left.map(sendingView));
-    if (left.length) toEnd();
-    return left;
+    if (more) toEnd();
   }
 
   function sendingView(entry) {
     const words = {
       sending: ["sending"],
-      sent: ["has its turn after this run"],
+      sent: [QUEUED],
       failed: [
         entry.error ?? "not sent",
         " ",
-        h("button", { class: "btn quiet", type: "button", onclick: () => retry(entry) }, "Try again"),
+        h("button", { class: "btn quiet", type: "button", onclick: retry }, "Try again"),
       ],
     }[entry.state];
     return h(
@@ -154,7 +152,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   }
 
   function make(item) {
-    const view = (MAKERS[item.kind] ?? MAKERS.other)(item);
+    const view = MAKERS[item.kind](item);
     views.set(item.id, view);
     return view.element;
   }
@@ -162,7 +160,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   const MAKERS = {
     message(item) {
       const note = h("span", {});
-      const update = () => (note.textContent = item.queued ? "has its turn after this run" : "");
+      const update = () => (note.textContent = item.queued ? QUEUED : "");
       update();
       return {
         update,
@@ -214,7 +212,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
           ),
           h("h2", {}, capital(reason(item.code))),
           h("p", { class: "plain" }, item.message),
-          h("p", { class: "small muted" }, "The conversation stays usable: say what to do next."),
+          h("p", { class: "small muted" }, "You can continue: send another message."),
         ),
         item.key &&
           h(
@@ -234,7 +232,6 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     completed: (item) => ({
       element: h("p", { class: "ends" }, icon("check"), "Completed", timeElement(item.at)),
     }),
-    other: (item) => ({ element: h("p", { class: "ends" }, item.kind) }),
   };
 
   return {

@@ -1,12 +1,10 @@
-// An approval in the flow of the chat: a pending one is a card at once, others become one when they come
-// into view.
+// An approval in the chat: a card if it is pending, else a line that becomes a card when it scrolls into view.
 
 import { approvalCard } from "./approval_card.js";
+import { standing, toneOf } from "./approval_text.js";
 import { h, icon } from "./dom.js";
 import { visible } from "./text.js";
 import { timeElement } from "./times.js";
-
-const WORDS = { void: "Withdrawn", expired: "Expired" };
 
 export function approvalEntry(item, context, scroll) {
   const element = h("div", { class: "approval-entry" });
@@ -34,23 +32,21 @@ export function approvalEntry(item, context, scroll) {
   }
   return {
     element,
-    update: () => card?.refresh?.(),
+    update: () => card?.refresh(),
     close() {
       seen?.disconnect();
-      card?.close?.();
+      card?.close();
     },
   };
 }
 
 function line(item) {
-  const yes = item.decision?.approved,
-    action = item.decision?.action;
-  const word = WORDS[item.state] ?? action ?? (yes === false ? "Rejected" : "Approved");
+  const sign = item.state === "expired" ? "clock" : toneOf(item) === "good" ? "check" : "x";
   return h(
     "p",
     { class: "ends" },
-    icon(yes === false ? "x" : "check"),
-    word,
+    icon(sign),
+    standing(item),
     " ",
     h("code", {}, visible(item.tool || "a question")),
     timeElement(item.at),

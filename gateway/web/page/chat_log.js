@@ -1,6 +1,5 @@
-// The events of a conversation as what a chat shows: messages, replies with their tool calls, approvals,
-// ends of runs.
-// Pure and incremental: each frame is looked at once, whatever came before it.
+// The items of a chat, folded from events: messages, replies with their tool calls, approvals, ends of runs.
+// Pure and incremental: each frame is read once.
 
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
 const OPEN = new Set(["writing", "requested", "waiting", "running"]);
@@ -15,21 +14,21 @@ export class ChatLog {
   pending = []; // approvals without an end, the oldest first
   title = "";
   seq = 0;
-  run = null; // {state, at, ended, turn, code}
-  completed = null; // when
+  run = null; // {state, at, ended, code}
+  completed = null; // the time
   root = null; // the tree of the last run
   usage = { input: 0, output: 0, cost: null };
   approvals = 0;
   auth = null; // the last item of that kind
-  #nodes = new Map(); // where a node goes on writing
-  #delegated = new Set(); // nodes that are another agent, whose answer is the node's
-  #texts = new Map(); // parts by key of the model call
-  #calls = new Map();
-  #owners = new Map(); // a part, or a call, to its item
-  #byUuid = new Map();
-  #byCommand = new Map();
+  #nodes = new Map(); // open replies by key of the node
+  #delegated = new Set(); // keys of nodes that stand for another agent
+  #texts = new Map(); // text parts by key of the model call
+  #calls = new Map(); // tool calls by key
+  #owners = new Map(); // items by text part or call
+  #byUuid = new Map(); // approvals
+  #byCommand = new Map(); // messages
   #said = []; // texts of the current turn
-  #failed = null; // where it failed
+  #failed = null; // key of the step that failed first
   #changed = new Set();
 
   take({ events = [], deltas = [] }) {
@@ -42,9 +41,8 @@ export class ChatLog {
     return this.#changed;
   }
 
-  /** Whether something goes on by itself. */
-  get working() {
-    return this.run?.state === "running";
+  get messages() {
+    return this.items.filter(({ kind }) => kind === "message");
   }
 
   #event(event, body) {
@@ -81,7 +79,7 @@ export class ChatLog {
   }
 
   #started(body, at) {
-    this.run = { state: "running", at, ended: null, turn: body.turn, id: body.run };
+    this.run = { state: "running", at, ended: null };
     this.root = body.tree ?? this.root;
     this.#said = [];
     this.#failed = null;
@@ -114,7 +112,7 @@ export class ChatLog {
       again,
       open: true,
     });
-    this.#nodes.clear(); // what follows goes on below the card
+    this.#nodes.clear(); // later replies come below the card
   }
 
   #closeAuth() {
@@ -126,15 +124,13 @@ export class ChatLog {
   #step(body, at) {
     const { key, kind, node } = body;
     if (body.usage) this.#use(body.usage);
-    if (body.error) this.#failed ??= key; // the innermost: those around it follow
+    if (body.error) this.#failed ??= key; // the innermost step is recorded first
     if (kind === "model") {
       const part = this.#text(key, node, at);
       Object.assign(part, {
         live: false,
         text: body.text ?? "",
         error: body.error ?? null,
-        hops: body.hops ?? [],
-        model: body.model,
       });
       if (part.text.trim()) this.#said.push(part.text.trim());
       (body.tool_calls ?? []).forEach((call, index) =>
@@ -143,7 +139,7 @@ export class ChatLog {
       this.#dropWriting(key, body.tool_calls?.length ?? 0);
     } else if (kind === "call") {
       const call = this.#call(key, node, at);
-      Object.assign(call, { state: body.outcome, result: body.content, ended: at });
+      Object.assign(call, { state: body.outcome, result: body.content });
       this.#touch(call);
     } else if (kind === "delegation") {
       this.#delegated.add(nodeOf(key));
@@ -170,8 +166,6 @@ export class ChatLog {
         server: body.server,
         arguments: body.arguments,
         began: at,
-        ended: null,
-        attempt: body.attempt,
         progress: null,
       });
       if (body.facade) Object.assign(call, { facade: body.facade, tool: body.tool });
@@ -191,7 +185,6 @@ export class ChatLog {
 
   #took(call, at) {
     if (call.began) call.seconds = (call.seconds ?? 0) + (new Date(at) - new Date(call.began)) / 1000;
-    call.ended = at;
     call.progress = null;
   }
 
@@ -203,9 +196,7 @@ export class ChatLog {
       uuid: body.id,
       at: event.at,
       state: "pending",
-      node: body.node,
       tool: body.tool_name,
-      asks: body.kind,
       key: body.key,
       decision: null,
     });
@@ -216,7 +207,7 @@ export class ChatLog {
       call.state = "waiting";
       this.#touch(call);
     }
-    // The node goes on below the card.
+    // Later replies of the node come below the card.
     for (const [key, reply] of this.#nodes) if (reply.node === body.node) this.#nodes.delete(key);
   }
 
@@ -297,14 +288,14 @@ export class ChatLog {
       if (part.attempt) this.#dropWriting(key, 0);
       Object.assign(part, { attempt, text: "" });
     }
-    // Pieces from before this client came are missing; a text that begins within a sentence shows it.
+    // A client that joined late lacks the first pieces: the text then begins within a sentence.
     if (frame.text && !part.text) part.partial = /^[\s\p{Ll}\p{P}]/u.test(frame.text);
     if (frame.text) part.text += frame.text;
     if (frame.call) this.#call(`${key}.${frame.call.index}`, node, null, frame.call, "writing");
     this.#touch(part);
   }
 
-  /** Calls that a model began to write and did not make. */
+  /** Removes calls that a model began to write and did not make. */
   #dropWriting(key, kept) {
     for (let index = kept; this.#calls.get(`${key}.${index}`)?.state === "writing"; index += 1) {
       this.#remove(`${key}.${index}`, this.#calls.get(`${key}.${index}`));
@@ -332,8 +323,8 @@ export class ChatLog {
   #text(key, node, at) {
     let part = this.#texts.get(key);
     if (!part) {
-      part = { kind: "text", id: key, text: "", live: true, attempt: 0 };
-      this.#own(part, this.#reply(nodeOf(key), node, at));
+      part = { id: key, text: "", live: true, attempt: 0 };
+      this.#owners.set(part, this.#reply(nodeOf(key), node, at));
       this.#owners.get(part).parts.push(part);
       this.#texts.set(key, part);
     }
@@ -347,8 +338,8 @@ export class ChatLog {
     if (!call) {
       call = { key, tool: "", arguments: null, state: state ?? "requested", result: null, seconds: null };
       const item = this.#reply(nodeOf(key), node ?? "", at);
-      this.#own(call, item);
-      if (!item.parts.at(-1)?.calls) item.parts.push({ kind: "calls", id: `${key}+`, calls: [] });
+      this.#owners.set(call, item);
+      if (!item.parts.at(-1)?.calls) item.parts.push({ id: `${key}+`, calls: [] });
       item.parts.at(-1).calls.push(call);
       this.#calls.set(key, call);
     }
@@ -360,10 +351,6 @@ export class ChatLog {
       });
     this.#touch(call);
     return call;
-  }
-
-  #own(part, item) {
-    this.#owners.set(part, item);
   }
 
   #touch(part) {

@@ -36,7 +36,7 @@ function textView(part, select) {
   const text = document.createTextNode("");
   const partial = h(
     "span",
-    { class: "faint", title: "The beginning comes with the whole text", hidden: true },
+    { class: "faint", title: "The beginning appears when the text is complete", hidden: true },
     "… ",
   );
   const live = h(
@@ -83,8 +83,11 @@ function callsView(part, select) {
   return {
     element,
     update() {
-      for (const [call, row] of rows)
-        if (!part.calls.includes(call)) rows.delete(call) && row.element.remove();
+      for (const [call, row] of rows) {
+        if (part.calls.includes(call)) continue;
+        row.element.remove();
+        rows.delete(call);
+      }
       for (const call of part.calls) {
         if (!rows.has(call)) {
           rows.set(call, callRow(call, select));

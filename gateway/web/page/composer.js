@@ -1,5 +1,4 @@
-// The message box. What was typed is kept as a draft, and what was sent is sent again until the agent
-// has answered.
+// The message box. Text is kept as a draft, and a message is sent again until the agent has answered.
 
 import { post } from "./api.js";
 import { h, icon } from "./dom.js";
@@ -7,7 +6,7 @@ import * as outbox from "./outbox.js";
 
 const TALLEST = 240; // pixels
 
-/** `log`: the ChatLog; `changed()`: the outbox has changed; `messages()`: those of the log. */
+/** `log`: a ChatLog; `changed()` is called when the outbox has changed. */
 export function composer({ id, log, context, changed }) {
   const path = `/conversations/${encodeURIComponent(id)}/messages`;
   const box = h("textarea", {
@@ -36,11 +35,7 @@ export function composer({ id, log, context, changed }) {
     problem = "";
     update();
   });
-  box.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    form.requestSubmit();
-  });
+  sendOnEnter(box, form);
 
   function submit(event) {
     event.preventDefault();
@@ -57,7 +52,7 @@ export function composer({ id, log, context, changed }) {
 
   const blocked = () => log.pending.length > 0 || log.completed;
 
-  /** Sends what is on its way, in order. */
+  /** Sends the messages of the outbox, in order. */
   async function flush() {
     for (const entry of outbox.entries(id)) {
       if (closed) return;
@@ -67,7 +62,7 @@ export function composer({ id, log, context, changed }) {
       sending.delete(entry.key);
       changed();
       update();
-      if (!answered) return; // the order stays
+      if (!answered) return; // a later message must not overtake it
     }
   }
 
@@ -88,7 +83,7 @@ export function composer({ id, log, context, changed }) {
     }
   }
 
-  /** A message that was not taken becomes the draft again. */
+  /** A message that the agent refused becomes the draft again. */
   function takeBack(entry, why) {
     outbox.drop(id, entry.key);
     box.value = [entry.text, box.value].filter((text) => text.trim()).join("\n");
@@ -98,14 +93,12 @@ export function composer({ id, log, context, changed }) {
     update();
   }
 
-  /** Forgets what is in the log. A message that met a new approval was not stored; its answer says so. */
+  /** Drops the entries that are in the log. The agent does not store a message while an approval is pending:
+   * sending it again tells. */
   async function settle() {
-    const left = outbox.unmatched(
-      outbox.entries(id),
-      log.items.filter((item) => item.kind === "message"),
-    );
-    for (const entry of outbox.entries(id))
-      if (!left.some(({ key }) => key === entry.key)) outbox.drop(id, entry.key);
+    const entries = outbox.entries(id),
+      left = outbox.unmatched(entries, log.messages);
+    for (const entry of entries) if (!left.includes(entry)) outbox.drop(id, entry.key);
     if (!log.pending.length) return;
     for (const entry of left) {
       if (entry.state !== "sent" || sending.has(entry.key)) continue;
@@ -113,7 +106,7 @@ export function composer({ id, log, context, changed }) {
       const answer = await post(path, { message: entry.text }, { key: entry.key }).catch(() => null);
       sending.delete(entry.key);
       if (answer?.result?.code === "waiting_approval")
-        takeBack(entry, "An approval came first, so the message was not taken.");
+        takeBack(entry, "The message was not accepted, because an approval came first.");
     }
   }
 
@@ -123,21 +116,21 @@ export function composer({ id, log, context, changed }) {
         "div",
         { class: "row done" },
         icon("check"),
-        h("p", { class: "grow" }, "Completed. It takes no more messages."),
+        h("p", { class: "grow" }, "Completed. This conversation takes no more messages."),
         h("a", { class: "btn", href: "#/" }, "New conversation"),
       );
       element.replaceChildren(done);
     }
     const waits = log.pending.length > 0;
-    box.placeholder = waits ? "Decide first; the draft is kept" : "Say what to do next";
-    const words = problem || (waits ? "The run takes messages again after the decision." : "");
+    box.placeholder = waits ? "Decide first; your draft is kept" : "Say what to do next";
+    const words = problem || (waits ? "You can send messages again after the decision." : "");
     if (hold.textContent !== words) hold.textContent = words;
     hold.classList.toggle("is-bad", Boolean(problem));
     send.setAttribute("aria-disabled", String(Boolean(blocked() || !box.value.trim())));
     fit();
   }
 
-  /** As high as its text, measured only when that has changed: the chat updates far more often. */
+  /** Makes the box as high as its text; measured only when the text has changed, because updates are frequent. */
   function fit() {
     const text = box.value || box.placeholder;
     if (fitted === text || !box.isConnected) return;
@@ -153,8 +146,15 @@ export function composer({ id, log, context, changed }) {
       update();
     },
     flush,
-    retry: () => flush(),
-    focus: () => box.focus(),
     close: () => (closed = true),
   };
+}
+
+/** Enter submits the form, Shift and Enter begin a new line. */
+export function sendOnEnter(box, form) {
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
 }

@@ -1,4 +1,4 @@
-// The header of a conversation: its title, what it is doing, what it used, and what can be done with it.
+// The header of a conversation: title, state, time, tokens and cost, and the menu of actions.
 
 import { post, remove } from "./api.js";
 import { pillOf } from "./conversation_state.js";
@@ -7,12 +7,12 @@ import { h, icon } from "./dom.js";
 import { plural } from "./text.js";
 import { count, money } from "./times.js";
 
-/** `element` is the header, `below` what asks or tells beneath it. */
+/** `element` is the header, `below` a place under it for questions and notes. */
 export function conversationHeader({ id, log, context }) {
   const path = `/conversations/${encodeURIComponent(id)}`;
   const title = h("h1", { class: "ellipsis" }),
     pill = h("span", { class: "pill", role: "status" });
-  const time = h("span", { class: "time" }),
+  const time = h("span", { class: "time", title: "Since the last message, waiting included" }),
     tokens = h("span", {}),
     cost = h("span", {});
   const stopWord = h("span", { class: "stop-word" }, "Stop");
@@ -146,10 +146,11 @@ export function conversationHeader({ id, log, context }) {
     below.querySelector(".btn.quiet").focus();
   }
 
+  /** Does something on the agent; an error becomes a note. */
   async function tell(work) {
-    below.replaceChildren();
     try {
       await work();
+      below.replaceChildren();
       return true;
     } catch (error) {
       note(error.message, true);
@@ -177,7 +178,7 @@ export function conversationHeader({ id, log, context }) {
     const words = log.title || "New conversation";
     if (title.textContent !== words) {
       title.textContent = title.title = words;
-      context.setTitle?.(words);
+      context.setTitle(words);
     }
     const now = pillOf(log);
     if (pillWord !== now?.word) {
@@ -199,7 +200,6 @@ export function conversationHeader({ id, log, context }) {
     time.textContent = log.run
       ? took((new Date(log.run.ended ?? Date.now()) - new Date(log.run.at)) / 1000)
       : "";
-    time.title = "Since the last message, waiting included";
   }
   const timer = setInterval(() => log.run && !log.run.ended && tick(), 1000);
 

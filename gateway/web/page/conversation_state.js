@@ -1,4 +1,4 @@
-// What a conversation is doing, in a word and a colour. Pure.
+// The state of a conversation as a word and a colour. Pure.
 
 import { plural } from "./text.js";
 

@@ -10,14 +10,14 @@ import { firstVisit } from "./first_visit.js";
 import * as outbox from "./outbox.js";
 import { panel as timelinePanel } from "./panel.js";
 
-const REPLAY = 100; // so many events at once are history, which need not be drawn as it arrives
+const REPLAY = 100; // more events than this at once are history: drawn every 200 ms, not every frame
 
 export function show(main, route, context) {
   const id = route.path[0] === "conversations" ? route.path[1] : undefined;
   return id === undefined ? firstVisit(main, context) : conversation(main, id, route, context);
 }
 
-/** The chat must work even if the picture beside it does not. */
+/** The timeline, or a note in its place: a defect in the timeline must not break the chat. */
 function safePanel(feed, context) {
   try {
     return timelinePanel(feed, context);
@@ -72,8 +72,7 @@ function conversation(main, id, route, context) {
     waiting = { events: [], deltas: [] },
     planned = false,
     replaying = false,
-    closed = false,
-    begun = false;
+    closed = false;
 
   talk.element.prepend(loading);
   talk.element.append(box.element);
@@ -111,7 +110,7 @@ function conversation(main, id, route, context) {
     waiting = { events: [], deltas: [] };
     replaying = frames.events.length > REPLAY;
     const changes = log.take(frames);
-    begin();
+    loading.remove();
     talk.update(changes);
     header.update();
     box.update();
@@ -119,13 +118,7 @@ function conversation(main, id, route, context) {
     if (wanted && frames.events.length) select(wanted, false);
   }
 
-  function begin() {
-    if (begun) return;
-    begun = true;
-    loading.remove();
-  }
-
-  /** Says what people must not miss; streamed text is not read out piece by piece. */
+  /** Announces approvals and ends of runs to assistive technology. Streamed text is not announced. */
   function tell(events) {
     const last = events.at(-1);
     if (!last || events.length > 50) return; // a replay is no news
@@ -139,7 +132,7 @@ function conversation(main, id, route, context) {
     if (state === "live") box.flush();
     if (state === "deleted") gone("This conversation was deleted", "Nothing of it is kept.");
     if (state === "missing")
-      gone("There is no such conversation", "It may have been deleted, or the link is not complete.");
+      gone("There is no such conversation", "It may have been deleted, or the link is incomplete.");
     if (state === "broken") {
       const { message, hint } = feed.problem;
       gone("This conversation cannot be read", `${message}${hint ? ` ${hint}` : ""}`);
@@ -153,7 +146,7 @@ function conversation(main, id, route, context) {
   function gone(title, text) {
     if (closed) return;
     feed.close();
-    context.setTitle?.(title);
+    context.setTitle(title);
     main.replaceChildren(
       h(
         "header",
@@ -176,9 +169,9 @@ function conversation(main, id, route, context) {
     );
   }
 
-  /** An agent of one node speaks with its own name. */
+  /** The agent's name for an agent of one node; null for a tree, whose replies carry the names of its nodes. */
   function agentName() {
-    return !log.root || log.root.type === "llm" || !log.root.agents ? context.agent.name : null;
+    return log.root?.agents ? null : context.agent.name;
   }
 
   function select(key, byHand = true) {
@@ -206,7 +199,7 @@ function conversation(main, id, route, context) {
 
   return {
     keys: { Escape: () => context.side.back() },
-    /** Another step of the same conversation. */
+    /** Selects another step of the same conversation. False for any other address. */
     update(next) {
       if (next.path[1] !== id || feed.state === "older") return false;
       const key = next.query.get("at");
@@ -215,7 +208,7 @@ function conversation(main, id, route, context) {
     },
     close() {
       closed = true;
-      for (const part of [feed, header, talk, box, panel]) part?.close?.();
+      for (const part of [feed, header, talk, box, panel]) part.close();
     },
   };
 }

@@ -53,7 +53,7 @@ export function credentialCard(item, { conversation, tool, stop }) {
         h("span", { class: "grow" }, "Waits for a token"),
         timeElement(item.at),
       ),
-      h("h2", { id: `${id}-title` }, h("code", {}, server), " wants to know who you are"),
+      h("h2", { id: `${id}-title` }, h("code", {}, server), " needs a bearer token"),
       h("p", { class: "small muted" }, why(item, tool)),
     ),
     h(
@@ -83,7 +83,7 @@ function why(item, tool) {
     ? [" It asks for: ", h("code", {}, shorten(visible(item.challenge), 200)), "."]
     : [];
   if (item.status === undefined || item.status === null)
-    return ["The token it had was lost in a restart.", asked];
+    return ["The token was lost when the agent restarted.", asked];
   if (item.again)
     return [`That token was refused with ${visible(item.status)}. `, call, "has not run.", asked];
   return [tool ? call : "The call ", `was refused with ${visible(item.status)}; it has not run.`, asked];

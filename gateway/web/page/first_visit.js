@@ -1,6 +1,7 @@
-// A new conversation: what the agent is, a big message box, and what will happen.
+// A new conversation: the agent's description, a message box, and how the agent works.
 
 import { post } from "./api.js";
+import { sendOnEnter } from "./composer.js";
 import { h, icon, svg } from "./dom.js";
 import * as outbox from "./outbox.js";
 import { plural } from "./text.js";
@@ -57,11 +58,7 @@ export function firstVisit(main, context) {
     outbox.keepDraft("new", box.value);
     problem.hidden = true;
   });
-  box.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    form.requestSubmit();
-  });
+  sendOnEnter(box, form);
 
   function submit(event) {
     event.preventDefault();
@@ -71,7 +68,7 @@ export function firstVisit(main, context) {
     begin();
   }
 
-  /** Both requests keep their keys, so a reload between them makes nothing twice. */
+  /** Both requests keep their keys over a reload, so neither takes effect twice. */
   async function begin() {
     const { text, made, key } = outbox.first();
     box.value = text;
@@ -81,7 +78,10 @@ export function firstVisit(main, context) {
       const { conversation } = await post("/conversations", {}, { key: made });
       outbox.add(conversation.id, text, conversation.last_seq, key);
       outbox.keepFirst(null);
-      if (!closed) context.navigate(`#/conversations/${encodeURIComponent(conversation.id)}`);
+      const path = `/conversations/${encodeURIComponent(conversation.id)}`;
+      if (!closed) return context.navigate(`#${path}`);
+      // Another view is shown, so no composer sends it. If this fails, the composer of the conversation does.
+      post(`${path}/messages`, { message: text }, { key, prefer: "respond-async" }).catch(() => {});
     } catch (error) {
       if (error.code !== "unreachable") outbox.keepFirst(null);
       outbox.keepDraft("new", text);
@@ -159,7 +159,7 @@ function lead(agent) {
 }
 
 /** "3 servers, 9 tools: 4 run, 4 ask, 1 is denied". */
-export function toolsSentence({ tools = [], servers = [] }) {
+function toolsSentence({ tools = [], servers = [] }) {
   if (!tools.length) return servers.length ? plural(servers.length, "server") : "";
   const count = (rule) => tools.filter(({ policy }) => policy === rule).length;
   const run = count("run"),

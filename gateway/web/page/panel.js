@@ -137,7 +137,7 @@ export function panel(feed, context = {}) {
   const element = h(
     "section",
     { class: "panel", "aria-label": "Timeline" },
-    h("div", { class: "panel-bar" }, tabs, h("span", { class: "grow" }), whole, turns, axis),
+    h("div", { class: "panel-bar" }, tabs, whole, turns, axis),
     Object.values(panes),
   );
 

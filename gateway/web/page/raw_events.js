@@ -25,7 +25,7 @@ export function rawEvents(feed) {
   const element = h(
     "div",
     { class: "events" },
-    h("div", { class: "row events-bar" }, filter, tally, h("span", { class: "grow" }), save),
+    h("div", { class: "row events-bar" }, filter, tally, save),
     list,
     shown,
   );
