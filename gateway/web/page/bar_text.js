@@ -1,12 +1,11 @@
-// What is written in and beside bars, how wide it is, what a bar is called, and which bar comes next.
+// The texts in and beside bars, their widths, the accessible names of bars, and the bar that an arrow key leads to.
 
+import { took } from "./call_text.js";
 import { svg } from "./dom.js";
+import { KIND_NAMES } from "./facts.js";
 import { BAR } from "./layout.js";
 import { visible } from "./text.js";
-import { duration, money } from "./times.js";
-
-const FIGURES = new Intl.NumberFormat(); // made once: a name is told for each of hundreds of bars
-const count = (number) => FIGURES.format(Number(number));
+import { count, money } from "./times.js";
 
 /** The bar that an arrow key leads to: the one beside it in its lane, or the nearest in the next lane. */
 export function neighbour(placed, block, key) {
@@ -36,8 +35,6 @@ export function neighbour(placed, block, key) {
   return null;
 }
 
-const KINDS = { model: "model call", tool: "tool call", wait: "wait" };
-
 /** The accessible name of a block. */
 export function tellBlock({ bars, placed }) {
   const [bar] = bars,
@@ -46,9 +43,9 @@ export function tellBlock({ bars, placed }) {
     const failed = bars.filter((each) => each.failed).length;
     return `${name}: ${count(bars.length)} steps close together${failed ? `, ${count(failed)} failed` : ""}`;
   }
-  const parts = [`${name}: ${KINDS[bar.kind]} ${visible(bar.label)}`];
+  const parts = [`${name}: ${KIND_NAMES[bar.kind].toLowerCase()} ${visible(bar.label)}`];
   if (bar.word && bar.word !== bar.label) parts.push(bar.word);
-  parts.push(duration((bar.to - bar.from) / 1000));
+  parts.push(took((bar.to - bar.from) / 1000));
   if (bar.usage)
     parts.push(`${count(bar.usage.input_tokens)} tokens in, ${count(bar.usage.output_tokens)} out`);
   if (bar.usage?.cost_usd !== undefined) parts.push(money(bar.usage.cost_usd));
@@ -75,7 +72,7 @@ export function labelOf(block, kind, y, room) {
     );
   }
   if (kind === "model" && bar.attempts > 1) {
-    // A corner: it was tried more than once.
+    // A marked corner: the call was tried more than once.
     made.push(svg("path", { d: `M${a} ${y}h7l-7 7z`, class: "retried" }));
   }
   if (text && inside) {
@@ -85,7 +82,7 @@ export function labelOf(block, kind, y, room) {
       );
     made.push(label(text, a + (kind === "wait" ? 8 : 6), y + 11, "in"));
   } else if (text && bar.kind !== "model" && width + 10 < room) {
-    // What is written beside a bar is a part of it that can be clicked, with the gap between.
+    // The text beside a bar, and the gap between, can be clicked like the bar.
     made.push(svg("rect", { x: a, y, width: z - a + width + 4, height: BAR, class: "hit" }));
     made.push(label(text, z + 4, y + 11, "beside"));
   }
@@ -111,7 +108,7 @@ export function textWidth(text, size, weight = 500) {
   return widths.get(key);
 }
 
-/** As much of a text as fits into so many pixels. */
+/** The text, cut to a width of `room` pixels. */
 export function fitted(text, room, size) {
   if (textWidth(text, size) <= room) return text;
   let length = text.length;

@@ -4,7 +4,7 @@ import { approvalEntry } from "./chat_approval.js";
 import { replyView } from "./chat_reply.js";
 import { credentialCard } from "./credential.js";
 import { h, icon } from "./dom.js";
-import { markdownBox } from "./chat_markdown.js";
+import { markdownBox } from "./markdown.js";
 import { reason } from "./conversation_state.js";
 import { unmatched } from "./outbox.js";
 import { timeElement } from "./times.js";

@@ -1,6 +1,6 @@
 // A reply of a node in the chat: its texts as they stream, and its tool calls.
 
-import { fillMarkdown } from "./chat_markdown.js";
+import { fillMarkdown } from "./markdown.js";
 import { h, icon } from "./dom.js";
 import { callState, callSummary, took } from "./call_text.js";
 import { visible } from "./text.js";

@@ -1,10 +1,11 @@
-// Under the waterfall: all about the selected bar. What came from models, tools and people is plain text.
+// The details of the selected bar, under the waterfall. Texts of models, tools and people are plain text.
 
 import { h, icon } from "./dom.js";
 import { factsOf, KIND_NAMES, stateWord } from "./facts.js";
 import { sentMessages } from "./sent_messages.js";
-import { bounded, codeBlock, field, jsonText, prettyText } from "./value_block.js";
-import { duration } from "./times.js";
+import { bounded, codeBlock, field, prettyText } from "./value_block.js";
+import { took } from "./call_text.js";
+import { stringify } from "./exact_json.js";
 import { visible } from "./text.js";
 
 /** `show(bars)` shows one bar, or lists several that were drawn as one. `link(key)`: the address of a bar. */
@@ -14,7 +15,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
   const element = h("aside", { class: "detail", "aria-label": "Details", hidden: true }, head, body);
   let shown = null;
 
-  /** Shows bars again only when they changed, so that what was opened or marked stays. */
+  /** Draws bars again only when they have changed, so that open sections and marked text stay. */
   function show(bars) {
     const [bar] = bars;
     const look =
@@ -38,8 +39,8 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
 
   function live(bar) {
     if (!bar.live) return;
-    const took = body.querySelector("[data-live]");
-    if (took) took.textContent = duration((bar.to - bar.from) / 1000);
+    const time = body.querySelector("[data-live]");
+    if (time) time.textContent = took((bar.to - bar.from) / 1000);
     const written = body.querySelector("[data-stream]");
     if (written && bar.stream) written.textContent = visible(bar.stream.text);
   }
@@ -89,7 +90,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
     const around = () => zoom(bars[0].from, Math.max(...bars.map((bar) => bar.to)));
     return [
       h("h2", {}, `${bars.length.toLocaleString()} steps`),
-      h("span", { class: "faint small ellipsis" }, "too close together to draw apart"),
+      h("span", { class: "faint small ellipsis" }, "too close together to show separately"),
       h("span", { class: "grow" }),
       h("button", { class: "btn", type: "button", onclick: around }, "Zoom in"),
       closer(),
@@ -113,7 +114,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
               h("span", { class: `swatch ${bar.failed ? "failed" : bar.kind}` }),
               h("span", { class: "mono ellipsis grow" }, titleOf(bar)),
               h("span", { class: `small ${tone === "bad" ? "is-bad" : "faint"}` }, word),
-              h("span", { class: "small faint num" }, duration((bar.to - bar.from) / 1000)),
+              h("span", { class: "small faint num" }, took((bar.to - bar.from) / 1000)),
             ),
           ),
         );
@@ -172,7 +173,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
           icon("tool"),
           h("span", { class: "mono" }, visible(call.name)),
           h("span", { class: "grow" }),
-          h("span", { class: "small faint" }, "show the call"),
+          h("span", { class: "small faint" }, "Show the call"),
         ),
         codeBlock(call.arguments),
       ),
@@ -183,12 +184,12 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
     return parts;
   }
 
-  /** Rebuilt only when it is opened: of a long conversation it is a lot. */
+  /** The messages are rebuilt only when this is opened: a long conversation has many. */
   function sent(bar) {
     const made = h(
       "details",
       { class: "sent" },
-      h("summary", {}, icon("chev", "chev"), "What the model was sent"),
+      h("summary", {}, icon("chev", "chev"), "Messages sent to the model"),
     );
     made.addEventListener("toggle", () => {
       if (!made.open || made.children.length > 1) return;
@@ -197,8 +198,8 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
         h(
           "p",
           { class: "small muted" },
-          "Rebuilt from the events. The descriptions of tools, the values of variables in the " +
-            "prompt, and what was shortened to fit the model are not recorded.",
+          "Rebuilt from the events. Tool descriptions, the values of variables in the prompt, and texts " +
+            "that were shortened to fit the model's context are not recorded.",
         ),
         h("ol", { class: "messages" }, messages.map(messageItem)),
       );
@@ -215,7 +216,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
         "div",
         { class: "stack" },
         text && bounded(visible(text), true),
-        (calls ?? []).map((call) => bounded(visible(`${call.name}(${jsonText(call.arguments)})`), true)),
+        (calls ?? []).map((call) => bounded(visible(`${call.name}(${stringify(call.arguments)})`), true)),
       ),
     );
   }
@@ -236,7 +237,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
     }
     if (ended?.body.reason)
       parts.push(
-        h("p", { class: "said bad" }, `Nobody knows what came of it: ${visible(ended.body.reason)}`),
+        h("p", { class: "said bad" }, `The outcome is unknown: ${visible(ended.body.reason)}`),
       );
     const asked = feed.events.filter(
       ({ type, body }) => type === "approval.requested" && body.key === bar.key,
@@ -252,10 +253,10 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
         text === null
           ? field(
               "Result",
-              h("p", { class: "small muted" }, bar.live ? "Not there yet." : "None is on record."),
+              h("p", { class: "small muted" }, bar.live ? "The call is still running." : "No result was recorded."),
             )
           : field(
-              bar.failed ? "Result, an error" : "Result",
+              bar.failed ? "Error" : "Result",
               typeof text === "string" ? bounded(visible(prettyText(text)), true) : codeBlock(text),
             ),
       ),
@@ -271,7 +272,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
         h(
           "p",
           {},
-          `The server ${visible(server)} wants a bearer token${status ? ` (it answered ${status})` : ""}.`,
+          `The server ${visible(server)} needs a bearer token${status ? ` (it answered ${status})` : ""}.`,
         ),
         challenge && field("Challenge", bounded(visible(challenge), true)),
       ].filter(Boolean);
@@ -280,17 +281,17 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
       decision = answered?.body.decision ?? {};
     const parts = [
       field("Question", bounded(visible(body.message ?? body.description ?? ""), true)),
-      approvalLink(body.id, bar.live ? "It waits for a decision." : ""),
+      approvalLink(body.id, bar.live ? "Waiting for a decision." : ""),
     ];
     if (decision.reason) parts.push(field("Reason", bounded(visible(decision.reason), true)));
     if (answered?.body.reason)
-      parts.push(field("Why it was withdrawn", bounded(visible(answered.body.reason), true)));
+      parts.push(field("Reason for the withdrawal", bounded(visible(answered.body.reason), true)));
     const values = [];
     if (Object.keys(body.tool_args ?? {}).length) values.push(field("Arguments", codeBlock(body.tool_args)));
     const given = decision.arguments ?? decision.content;
     if (given) values.push(field(decision.arguments ? "Approved with" : "Answer", codeBlock(given)));
     if (decision.result)
-      values.push(field("Result, as a person told it", bounded(visible(decision.result), true)));
+      values.push(field("Result reported by a person", bounded(visible(decision.result), true)));
     if (values.length) parts.push(h("div", { class: "two" }, values));
     return parts;
   }
@@ -311,7 +312,7 @@ function titleOf(bar) {
   return bar.kind === "model" && bar.live ? visible(bar.stream?.model ?? "model") : visible(bar.label);
 }
 
-/** Of a result: its JSON if it is JSON, else its text. */
+/** The structured content of a result, else its text. */
 function resultText(result) {
   return result.structured ?? result.content ?? "";
 }

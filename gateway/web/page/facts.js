@@ -1,6 +1,7 @@
 // The facts of a bar, in words. Pure.
 
-import { count, duration, money } from "./times.js";
+import { took } from "./call_text.js";
+import { count, money } from "./times.js";
 import { visible } from "./text.js";
 
 export const KIND_NAMES = { model: "Model call", tool: "Tool call", wait: "Wait" };
@@ -20,10 +21,10 @@ export function factsOf(bar) {
   const rows = [],
     add = (name, value, mark) =>
       value !== undefined && value !== null && value !== "" && rows.push([name, value, mark]);
-  const took = bar.live ? "So far" : bar.kind === "wait" ? "Waited" : "Took";
+  const name = bar.live ? "So far" : bar.kind === "wait" ? "Waited" : "Took";
   if (bar.kind === "model") modelFacts(bar, add);
   if (bar.kind === "tool") add("Server", bar.server && visible(bar.server));
-  add(took, duration((bar.to - bar.from) / 1000), bar.live ? "data-live" : undefined);
+  add(name, took((bar.to - bar.from) / 1000), bar.live ? "data-live" : undefined);
   if (bar.kind === "tool") toolFacts(bar, add);
   if (bar.kind === "wait" && bar.asked) waitFacts(bar, add);
   add(bar.kind === "wait" ? "Asked" : "Began", clock(bar.from));
@@ -35,22 +36,22 @@ function modelFacts({ usage, frame, label, first, from, attempts, live, stream }
   add("Model", visible(live ? (stream?.model ?? "") : (frame?.body.model ?? label)));
   if (usage) {
     add("Tokens in", count(usage.input_tokens));
-    if (usage.cached_tokens) add("of them cached", count(usage.cached_tokens));
-    if (usage.cache_write_tokens) add("written to cache", count(usage.cache_write_tokens));
+    if (usage.cached_tokens) add("Cached", count(usage.cached_tokens));
+    if (usage.cache_write_tokens) add("Written to cache", count(usage.cache_write_tokens));
     add("Tokens out", count(usage.output_tokens));
     if (usage.cost_usd !== undefined && usage.cost_usd !== null) add("Cost", money(usage.cost_usd));
   }
-  if (first) add("First token", `after ${duration((first - from) / 1000)}`);
+  if (first) add("First token", `after ${took((first - from) / 1000)}`);
   if (attempts > 1) add("Attempts", String(attempts));
 }
 
-const EFFECTS = { read: "reads only", idempotent: "may be repeated", once: "acts once" };
+const EFFECTS = { read: "reads only", idempotent: "may be repeated", once: "sent at most once" };
 
 function toolFacts({ effect, attempt, facade, ended }, add) {
   add("Effect", EFFECTS[effect] ?? effect);
   if (attempt) add("Attempt", String(attempt));
   if (facade) add("Called as", visible(facade));
-  if (ended?.body.rejected) add("In that agent", "a person rejected something");
+  if (ended?.body.rejected) add("In that agent", "a person rejected a call");
 }
 
 function waitFacts({ asked, answered, live, word }, add) {

@@ -1,4 +1,4 @@
-// The nodes of an agent's tree, in order, and the word for how far each is.
+// The nodes of an agent's tree as lanes, in order, and the state of each.
 
 export const WORDS = {
   done: "done",

@@ -1,4 +1,4 @@
-// Where the bars of the waterfall stand: times to pixels, long waits folded, narrow bars merged. Pure.
+// The places of the bars in the waterfall: times to pixels, long waits folded, narrow bars merged. Pure.
 
 export const ROW = 18,
   PAD = 10,
@@ -85,7 +85,8 @@ export function ticksOf(scale, zero, now = false, apart = 52) {
 export function tickText(ms, step) {
   const seconds = ms / 1000,
     two = (value) => String(Math.floor(value)).padStart(2, "0");
-  if (step < 1000) return ms === 0 ? "0 s" : `${seconds.toFixed(step < 10 ? 3 : step < 100 ? 2 : 1)} s`;
+  if (step < 10) return `${ms} ms`;
+  if (step < 1000) return ms === 0 ? "0 s" : `${seconds.toFixed(step < 100 ? 2 : 1)} s`;
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
   return `${Math.floor(seconds / 3600)}:${two((seconds % 3600) / 60)}:${two(seconds % 60)}`;
@@ -101,7 +102,7 @@ export function stack(lanes) {
       : [...lane.bars].sort((a, b) => a.from - b.from);
     for (const bar of bars) {
       let row = rows.find((each) => each.end <= bar.from);
-      if (!row && rows.length >= 12) row = rows.at(-1); // more at once are told by merging
+      if (!row && rows.length >= 12) row = rows.at(-1); // more rows would be too high; the bars merge
       if (!row) rows.push((row = { end: 0, bars: [] }));
       row.end = Math.max(row.end, bar.to);
       row.bars.push(bar);
@@ -113,8 +114,8 @@ export function stack(lanes) {
   });
 }
 
-/** What to draw of `placed` lanes: blocks of one bar, or of several that are too narrow and close to be told
- * apart. At most `most` of them: where there would be more, wider ones are merged, too. */
+/** The blocks to draw of `placed` lanes: one bar each, or several that are too narrow and close to show
+ * separately. At most `most` blocks: if there would be more, wider bars are merged too. */
 export function blocksOf(placed, scale, most = 1500) {
   for (let narrow = NARROW; ; narrow *= 2) {
     const blocks = placed.flatMap((each) =>

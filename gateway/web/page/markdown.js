@@ -1,4 +1,4 @@
-// Markdown of models: the agent parses it, the page makes elements of a few known kinds from its tokens.
+// Markdown of models. The agent parses it; the page makes elements from the tokens, of a few allowed tags.
 
 import { post } from "./api.js";
 import { h } from "./dom.js";
@@ -10,12 +10,29 @@ const TAGS = new Set(
 );
 const LIMIT = 64 * 1024; // characters of one text
 const BATCH = { texts: 50, characters: 200 * 1024 };
-const KEPT = 400;
+const KEPT = 400; // texts in the cache
 
 const cache = new Map(); // promises of tokens by text
 let waiting = [];
 
-/** The text as elements; as plain paragraphs if the agent cannot be asked. */
+/** A box with the text: plain at once, as Markdown once it is parsed. */
+export function markdownBox(text) {
+  const box = h("div", { class: "prose" });
+  fillMarkdown(box, text);
+  return box;
+}
+
+/** Replaces the content of `box`; an older request that ends later changes nothing. */
+export async function fillMarkdown(box, text) {
+  const turn = (Number(box.dataset.turn) || 0) + 1;
+  box.dataset.turn = turn;
+  if (!box.firstChild) box.append(...paragraphs(text));
+  if (!text.trim()) return void box.replaceChildren();
+  const made = await renderMarkdown(text);
+  if (Number(box.dataset.turn) === turn) box.replaceChildren(made);
+}
+
+/** The text as elements; as plain paragraphs if the agent cannot be reached. */
 export async function renderMarkdown(text) {
   const fragment = document.createDocumentFragment();
   try {
@@ -27,7 +44,7 @@ export async function renderMarkdown(text) {
   return fragment;
 }
 
-export function paragraphs(text) {
+function paragraphs(text) {
   return text
     .split(/\n{2,}/)
     .filter((part) => part.trim())
@@ -78,8 +95,7 @@ function element(token) {
   if (token.tag === "a") return link(token, children);
   if (token.tag === "pre") return h("pre", { class: "code", tabindex: "0" }, children);
   if (token.tag === "table") return h("div", { class: "table", tabindex: "0" }, h("table", {}, children));
-  const level = /^h[1-6]$/.test(token.tag);
-  // The page has its own headings.
+  const level = /^h[1-6]$/.test(token.tag); // headings become h3, below those of the page
   const made = h(level ? "h3" : token.tag, { class: level ? token.tag : null }, children);
   if (token.tag === "ol" && Number(token.start) !== 1 && token.start !== undefined)
     made.start = Number(token.start);

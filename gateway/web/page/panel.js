@@ -11,10 +11,12 @@ import { tree } from "./tree.js";
 import { usage } from "./usage.js";
 import { waterfall } from "./waterfall.js";
 
-const TICK = 500; // milliseconds between redraws while something is under way
+const TICK = 500; // milliseconds between redraws while a run is in progress
+
+const TABS = { timeline: "Timeline", events: "Events", state: "State", usage: "Usage" };
 
 /** `{element, update(), select(key), close()}`. `key`: of an event, of a bar, or the id of an approval. */
-export function panel(feed, context = {}) {
+export function panel(feed, { announce }) {
   const spans = new Spans();
   let taken = 0,
     asked = 0,
@@ -26,7 +28,7 @@ export function panel(feed, context = {}) {
     closed = false;
   let selected = null,
     several = null,
-    wanted = null; // a key that is to be selected once its event is there
+    wanted = null; // a key to select once its event arrives
 
   const fall = waterfall({ select: (bars) => (bars.length > 1 ? choose(null, bars) : choose(bars[0].id)) });
   const diagram = tree({ choose: mark });
@@ -37,18 +39,13 @@ export function panel(feed, context = {}) {
     select: choose,
     close: () => choose(null),
     zoom,
-    announce: context.announce ?? (() => {}),
+    announce,
   });
   const views = { events: rawEvents(feed), state: sessionState(), usage: usage() };
 
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "About this conversation" });
   const counts = { events: h("span", { class: "count" }), state: h("span", { class: "count" }) };
-  for (const [name, text] of [
-    ["timeline", "Timeline"],
-    ["events", "Events"],
-    ["state", "State"],
-    ["usage", "Usage"],
-  ]) {
+  for (const [name, text] of Object.entries(TABS)) {
     tabs.append(
       h(
         "button",
@@ -75,8 +72,8 @@ export function panel(feed, context = {}) {
   });
 
   const axisButtons = [
-    ["Work", true, "Long waits are folded"],
-    ["Clock", false, "All times to scale"],
+    ["Work", true, "Long waits are shortened"],
+    ["Clock", false, "All times are to scale"],
   ].map(([text, folds, title]) =>
     h(
       "button",
@@ -113,7 +110,7 @@ export function panel(feed, context = {}) {
     "div",
     { class: "empty" },
     h("h2", {}, "Nothing has run yet"),
-    h("p", {}, "What the agent does appears here while it does it."),
+    h("p", {}, "Model calls, tool calls and waits appear here as they happen."),
   );
   const panes = {
     timeline: h(
@@ -130,9 +127,9 @@ export function panel(feed, context = {}) {
     usage: views.usage.element,
   };
   for (const [name, pane] of Object.entries(panes)) {
-    Object.entries({ role: "tabpanel", id: `pane-${name}`, "aria-labelledby": `tab-${name}` }).forEach(
-      ([key, value]) => pane.setAttribute(key, value),
-    );
+    pane.id = `pane-${name}`;
+    pane.setAttribute("role", "tabpanel");
+    pane.setAttribute("aria-labelledby", `tab-${name}`);
   }
   const element = h(
     "section",
@@ -166,12 +163,13 @@ export function panel(feed, context = {}) {
     draw();
   }
 
-  /** Show the time around some bars alone. */
+  /** Shows the time around some bars only. */
   function zoom(from, to) {
     const around = Math.max((to - from) * 0.1, 2);
     setRange({ from: from - around, to: to + around });
   }
 
+  /** Marks the lane of a node; no longer if it is marked. */
   function mark(path) {
     toNode(marked === path ? null : path);
   }
@@ -191,7 +189,7 @@ export function panel(feed, context = {}) {
     if (bar) fall.reveal(bar.id);
   }
 
-  /** Select what has this key, once its event is there. */
+  /** Selects the bar with this key, once its event is there. */
   function select(key) {
     if (!key) return choose(null);
     const bar = spans.find(key),
@@ -215,12 +213,7 @@ export function panel(feed, context = {}) {
   function draw() {
     cancelAnimationFrame(asked);
     asked = 0;
-    if (taken < feed.events.length) {
-      spans.take(feed.events.slice(taken));
-      taken = feed.events.length;
-      const key = wanted;
-      if (key && spans.find(key)) return select(key);
-    }
+    if (take()) return;
     counts.events.textContent = taken.toLocaleString();
     counts.state.textContent = String(views.state.draw(feed.events));
     drawTurns();
@@ -228,23 +221,29 @@ export function panel(feed, context = {}) {
     else if (tab !== "state") views[tab].draw(feed.events);
   }
 
+  /** Takes the new events, and selects a wanted bar that is there now: then all is drawn. */
+  function take() {
+    if (taken === feed.events.length) return false;
+    spans.take(feed.events.slice(taken));
+    taken = feed.events.length;
+    if (!wanted || !spans.find(wanted)) return false;
+    select(wanted);
+    return true;
+  }
+
   function drawTurns() {
     turns.hidden = tab !== "timeline" || spans.turns.length < 2;
     whole.hidden = tab !== "timeline" || !range;
-    if (turns.options.length === spans.turns.length + 1 || turns.hidden) return;
+    if (turns.hidden) return;
     const latest = spans.latest.number;
-    turns.replaceChildren(
-      ...[...spans.turns]
-        .reverse()
-        .map(({ number, message }) =>
-          h(
-            "option",
-            { value: number === latest ? "" : number },
-            `Turn ${number}: ${shorten(visible(message).replace(/\s+/g, " "), 28)}`,
-          ),
-        ),
-      h("option", { value: "all" }, "All turns"),
-    );
+    const option = ({ number, message }) =>
+      h(
+        "option",
+        { value: number === latest ? "" : number },
+        `Turn ${number}: ${shorten(visible(message).replace(/\s+/g, " "), 28)}`,
+      );
+    if (turns.options.length !== spans.turns.length + 1)
+      turns.replaceChildren(...spans.turns.map(option).reverse(), h("option", { value: "all" }, "All turns"));
     turns.value = which === null || which === latest ? "" : String(which);
   }
 
@@ -266,8 +265,7 @@ export function panel(feed, context = {}) {
   }
 
   const onFrames = ({ detail: { deltas } }) => {
-    if (taken < feed.events.length) spans.take(feed.events.slice(taken));
-    taken = feed.events.length;
+    take();
     spans.takeDeltas(deltas, Date.now());
     if (wanted && spans.find(wanted)) select(wanted);
     update();

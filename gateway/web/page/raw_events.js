@@ -1,5 +1,4 @@
-// All events as they are stored: a list of which only what is in view is in the page, a filter by type,
-// and a download.
+// All events as they are stored: a list that draws only the rows in view, a filter by type, and a download.
 
 import { h, icon } from "./dom.js";
 import { stringify } from "./exact_json.js";
@@ -20,7 +19,7 @@ export function rawEvents(feed) {
     "Download",
   );
   const rows = h("div", { class: "event-rows", role: "list" }),
-    list = h("div", { class: "event-list", tabindex: 0, "aria-label": "Events" }, rows);
+    list = h("div", { class: "event-list", tabindex: 0, role: "group", "aria-label": "Events" }, rows);
   const shown = h("div", { class: "event-shown", hidden: true });
   const element = h(
     "div",
@@ -79,17 +78,13 @@ export function rawEvents(feed) {
         return row;
       }),
     );
-    if (focused && rows.contains(document.activeElement) === false)
+    if (focused && !rows.contains(document.activeElement))
       rows.querySelector(`[data-seq="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   function rowOf(frame) {
-    const text = shorten(
-      stringify(
-        Object.keys(frame.body ?? {}).length > 12 ? shortBody(frame.body) : (frame.body ?? {}),
-      ).slice(0, 400),
-      220,
-    );
+    const start = Object.fromEntries(Object.entries(frame.body ?? {}).slice(0, 12));
+    const text = shorten(stringify(start), 220);
     return h(
       "div",
       { role: "listitem", class: "event-row" },
@@ -121,7 +116,7 @@ export function rawEvents(feed) {
     if (chosen !== null) {
       shown.replaceChildren(
         h("div", { class: "row" }, h("h2", { class: "mono grow" }, `${frame.seq} ${frame.type}`), shut),
-        bounded(visible(jsonText(frame, 2)), true),
+        bounded(visible(jsonText(frame)), true),
       );
     }
     drawRows();
@@ -143,17 +138,13 @@ export function rawEvents(feed) {
   return { element, draw };
 }
 
-function shortBody(body) {
-  return Object.fromEntries(Object.entries(body).slice(0, 12));
-}
-
 function toneOf({ type, body }) {
   if (body?.error || body?.result?.is_error || ["run.failed", "tool.unknown"].includes(type))
     return "is-bad";
   return type === "approval.requested" || type === "run.waiting" ? "is-wait" : "";
 }
 
-/** The events as JSON Lines: one object a line. Pure. */
+/** The events as JSON Lines. Pure. */
 export function jsonLines(events) {
   return events.map((frame) => `${stringify(frame)}\n`).join("");
 }

@@ -1,5 +1,5 @@
-// What a model was sent, rebuilt from the events before its call. Pure. It is a reconstruction: descriptions
-// of tools, values of variables, and what was cut to fit the model's context, are in no event.
+// The messages that a model was sent, rebuilt from the events before its call. Pure. The rebuilt messages are not
+// complete: tool descriptions, values of variables, and cuts to fit the model's context are in no event.
 
 import { parseKey } from "./keys.js";
 
@@ -62,12 +62,12 @@ function sessionOf(events, turn) {
   return values;
 }
 
-/** A reply and the results of its calls, with the arguments that were sent in the end. */
+/** A reply and the results of its calls, with the arguments that were actually sent. */
 function exchange(reply, calls) {
   const results = [];
   const sent = (reply.tool_calls ?? []).map((call, index) => {
     const { started, text } = calls.get(`${reply.key}.${index}`) ?? {};
-    results.push({ role: "tool", name: call.name, text: text ?? "(no result is on record)" });
+    results.push({ role: "tool", name: call.name, text: text ?? "(no result was recorded)" });
     return { name: call.name, arguments: started && !started.facade ? started.arguments : call.arguments };
   });
   return reply.text || sent.length
@@ -75,7 +75,7 @@ function exchange(reply, calls) {
     : [];
 }
 
-/** By key: how each tool call was sent last, and the text that came of it. */
+/** By key of the tool call: its last `tool.started`, and the text of its result. */
 function callsOf(events) {
   const calls = new Map();
   for (const { type, body } of events) {

@@ -1,4 +1,4 @@
-// The session state: what nodes have kept for the nodes after them, the latest value of each key and by whom.
+// The session state, which nodes keep for later nodes: the values of each key, and the nodes that set them.
 
 import { h } from "./dom.js";
 import { timeElement } from "./times.js";
@@ -6,7 +6,7 @@ import { bounded, prettyText } from "./value_block.js";
 import { visible } from "./text.js";
 
 /** Keys in the order in which they were first set, with all their values, the latest last. Pure. */
-export function stateOf(events) {
+export function sessionOf(events) {
   const keys = new Map();
   let turn = 0;
   for (const { type, at, body, seq } of events) {
@@ -23,7 +23,7 @@ export function sessionState() {
   let seen = -1;
 
   function draw(events) {
-    const keys = stateOf(events);
+    const keys = sessionOf(events);
     const last = Math.max(0, ...[...keys.values()].map((values) => values.at(-1).seq));
     if (last === seen) return keys.size;
     seen = last;
@@ -84,7 +84,7 @@ function empty() {
   return h(
     "div",
     { class: "empty" },
-    h("h2", {}, "Nothing is kept yet"),
+    h("h2", {}, "The session state is empty"),
     h("p", {}, "A node with an output_key keeps its answer here, for the prompts of the nodes after it."),
   );
 }

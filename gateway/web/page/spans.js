@@ -1,12 +1,11 @@
-// What happened when, by node: a fold of events, one by one, into turns with lanes of bars. Pure: no clock.
-// Events say when work ended; when it began follows from what had to end before (`turn.js`).
+// A fold of events into turns, which have lanes of bars. Pure: no clock.
+// Events say when work ended. Its beginning follows from the work that had to end before (`turn.js`).
 
 import { parseKey } from "./keys.js";
 import { Turn } from "./turn.js";
 
 export class Spans {
   turns = [];
-  prompt = "";
   last = 0; // milliseconds at the last event
   #messages = new Map();
   #trees = new Map();
@@ -16,7 +15,7 @@ export class Spans {
     return this.turns.at(-1) ?? null;
   }
 
-  /** Advance by events, in order. */
+  /** Takes the next events, in order. */
   take(frames) {
     for (const frame of frames) {
       const at = Date.parse(frame.at);
@@ -25,7 +24,7 @@ export class Spans {
     }
   }
 
-  /** Advance by deltas that arrived at `now`. */
+  /** Takes deltas that arrived at `now`. */
   takeDeltas(frames, now) {
     for (const frame of frames) {
       const key = parseKey(frame.key ?? "");
@@ -39,8 +38,7 @@ export class Spans {
 
   #one(frame, body, at) {
     const [group, what] = frame.type.split(".");
-    if (frame.type === "conversation.created") this.prompt = body.prompt ?? "";
-    else if (frame.type === "message.added") this.#messages.set(body.command, body.text);
+    if (frame.type === "message.added") this.#messages.set(body.command, body.text);
     else if (frame.type === "run.started") this.#begin(body, at);
     else if (group === "run") this.latest?.moved(what, frame, at);
     else if (frame.type === "approval.requested") {
@@ -50,8 +48,7 @@ export class Spans {
     } else if (group === "approval") {
       const bar = this.#approvals.get(body.id);
       if (bar) this.turns.find((turn) => turn.number === bar.turn).answered(bar, what, frame, at);
-    } else if (frame.type === "state.set") this.latest?.stated(body);
-    else if (["step.finished", "batch.finished"].includes(frame.type) || group === "tool") {
+    } else if (["step.finished", "batch.finished"].includes(frame.type) || group === "tool") {
       const key = parseKey(body.key);
       this.#turn(key)?.worked(frame, key, at);
     }
@@ -70,8 +67,8 @@ export class Spans {
       this.#approvals.get(key) ??
       bars?.get(key) ??
       [...(bars?.values() ?? [])].findLast((bar) => bar.key === key);
-    if (found) return found; // of a call that was not sent yet: its approval
-    // A model call that is still under way has a bar only in a view.
+    if (found) return found; // a call that was not sent yet has only the bar of its approval
+    // A model call in progress has a bar only in a view.
     return (
       this.latest
         ?.view(this.last)
@@ -80,14 +77,14 @@ export class Spans {
     );
   }
 
-  /** Lanes with bars for one turn (its number), the latest (null) or "all". `pauses` are the times in which
-   * nothing but people was waited for, and those between turns. */
+  /** Lanes with bars for one turn (its number), the latest (null) or "all". `pauses` are the times between
+   * turns, and those in which the run only waited for a person. */
   view(which, now) {
     const shown =
       which === "all" ? this.turns : [this.turns.find((turn) => turn.number === which) ?? this.latest];
-    if (!shown[0]) return { from: now, to: now, live: false, lanes: [], pauses: [], turns: [] };
+    if (!shown[0]) return { from: now, to: now, live: false, lanes: [], pauses: [] };
     const views = shown.map((turn) => turn.view(now));
-    if (views.length === 1) return { ...views[0], turns: shown };
+    if (views.length === 1) return views[0];
     const lanes = new Map(),
       pauses = [];
     views.forEach((view, index) => {
@@ -106,7 +103,6 @@ export class Spans {
       live: last.live,
       lanes: [...lanes.values()],
       pauses,
-      turns: shown,
       tree: last.tree,
     };
   }

@@ -1,4 +1,4 @@
-// The agent's tree as a diagram that lights up where work is. A node leads to its lane in the waterfall.
+// The agent's tree as a diagram that shows the state of each node. A click on a node shows its lane.
 
 import { fitted, textWidth } from "./bar_text.js";
 import { h, svg } from "./dom.js";
@@ -20,7 +20,7 @@ export function tree({ choose }) {
       parts = picture(drawn, choose);
       element.replaceChildren(parts.root);
     }
-    // A little smaller before it scrolls.
+    // A wide diagram shrinks a little before it scrolls.
     const least = Math.min(1, Math.max(0.85, (element.clientWidth - 34) / parts.width));
     parts.root.setAttribute("width", parts.width * least);
     parts.root.setAttribute("height", parts.height * least);

@@ -1,4 +1,4 @@
-// Where the nodes of an agent's tree stand in its diagram. Pure: widths of texts are given.
+// The places of the nodes in the diagram of an agent's tree. Pure: the widths of texts are given.
 
 const TALL = 28,
   ACROSS = 26,
@@ -6,8 +6,8 @@ const TALL = 28,
   INSIDE = 10,
   CAPTION = 20;
 
-/** `{width, height, boxes, groups, edges}` for lanes as `lanesOf` made them. Sequences and loops run from left
- * to right, parallel nodes are stacked, routers stand before their choices. */
+/** `{width, height, boxes, groups, edges}` for lanes of `lanesOf`. Sequences and loops run from left to right,
+ * parallel nodes are stacked, a router stands before its choices. */
 export function layTree(root, widthOf) {
   const sizes = new Map(),
     out = { boxes: [], groups: [], edges: [] };
@@ -38,7 +38,7 @@ function measure(lane, sizes, widthOf) {
   sizes.set(lane, { w, h: Math.max(h, TALL), box });
 }
 
-/** What is written over a group; a loop has room for its count. */
+/** The caption of a group, with room for the count of a loop. */
 function captionOf(lane) {
   return `${lane.name} · ${lane.type}${lane.type === "loop" ? " 00 of 00" : ""}`;
 }

@@ -9,11 +9,10 @@ export class Turn {
   to = null;
   state = "working"; // then "waits", "auth", "finished", "failed" or "cancelled"
   pauses = [];
-  values = {}; // the session state so far
-  #streams = new Map(); // model calls under way, by key
+  #streams = new Map(); // model calls in progress, by key
 
   constructor(body, tree, message, at) {
-    Object.assign(this, { number: body.turn, run: body.run, treeId: body.tree_id, message, from: at });
+    Object.assign(this, { number: body.turn, treeId: body.tree_id, message, from: at });
     this.lanes = lanesOf(tree ?? { type: "llm", name: "agent" });
     this.byPath = new Map(this.lanes.map((lane) => [lane.path, lane]));
     this.pace = new Pace(this.byPath, at);
@@ -104,7 +103,7 @@ export class Turn {
       facade,
       attempt,
       started: frame,
-      word: "under way",
+      word: "running",
       failed: false,
     });
   }
@@ -185,10 +184,6 @@ export class Turn {
     bar.label = word;
   }
 
-  stated(body) {
-    this.values[body.key] = body.value;
-  }
-
   moved(what, frame, at) {
     const { body } = frame;
     if (what === "waiting" || what === "auth_required") {
@@ -246,9 +241,9 @@ export class Turn {
     }
   }
 
-  // ------------------------------------------------------------------------------------------ what follows
+  // ------------------------------------------------------------------------------------------------- views
 
-  /** The lanes as they are at `now`. Bars under way end there, and have `live`. */
+  /** The lanes at `now`. Bars in progress end there, and have `live`. */
   view(now) {
     const live = this.to === null,
       to = Math.max(this.to ?? now, this.from),
@@ -265,7 +260,7 @@ export class Turn {
     const paused = live && this.state !== "working";
     const lanes = this.lanes.map((lane) => ({
       ...lane,
-      ...stateOf(lane, { live, paused, chosen, turn: this, writing: extra.has(lane) }),
+      ...stateOf(lane, { live, paused, chosen, turn: this }),
       lane,
       id: lane.path,
       bars: this.#shown(lane, extra.get(lane), to, live),
@@ -274,7 +269,7 @@ export class Turn {
     for (const lane of lanes)
       if (lane.type === "router" && chosen.has(lane.path)) decided(lane, chosen.get(lane.path));
     const pauses = this.pauses.map((pause) => ({ ...pause, to: pause.to ?? to, live: pause.to === null }));
-    return { from: this.from, to, live, paused, lanes, pauses, tree: this.lanes[0] };
+    return { from: this.from, to, live, lanes, pauses, tree: this.lanes[0] };
   }
 
   #underWay(lane, at, to) {
@@ -300,7 +295,7 @@ export class Turn {
       stream,
       attempts: stream?.attempt ?? 1,
       hops: [],
-      word: stream ? "writing" : "under way",
+      word: stream ? "writing" : "running",
       failed: false,
       first: stream?.first ?? null,
     };
@@ -345,7 +340,7 @@ function raise(lane, lanes) {
   }
 }
 
-/** A router has done its part once it chose. */
+/** A router is done once it has chosen. */
 function decided(lane, choice) {
   if (lane.state !== "working" && lane.state !== "waits") return;
   Object.assign(lane, { state: "done", word: `chose ${lane.lane.kids[choice]?.name ?? choice}` });

@@ -6,8 +6,8 @@ import { plural, visible } from "./text.js";
 
 const MOST = 120; // columns of a plot; with more calls, a column stands for several
 
-/** Each model call that is on record: `{model, node, input, cached, output, cost, failed, at}`. Pure. */
-export function callsOf(events) {
+/** The recorded model calls: `{model, node, input, cached, output, cost, failed, at}`. Pure. */
+export function modelCallsOf(events) {
   const calls = [];
   for (const { type, at, body } of events) {
     if (type !== "step.finished" || body.kind !== "model") continue;
@@ -27,7 +27,7 @@ export function callsOf(events) {
   return calls;
 }
 
-/** Sums of calls; `cost` is null while none is known; `unpriced` counts calls with tokens and no price. Pure. */
+/** Sums of calls. `cost` is null if no cost is known; `unpriced` counts calls with tokens and no price. Pure. */
 export function sumOf(calls) {
   const sum = { calls: calls.length, failed: 0, input: 0, cached: 0, output: 0, cost: null, unpriced: 0 };
   for (const call of calls) {
@@ -69,7 +69,7 @@ export function usage() {
     const look = `${events.length} ${element.clientWidth}`;
     if (look === seen || !element.clientWidth) return;
     seen = look;
-    const calls = callsOf(events);
+    const calls = modelCallsOf(events);
     if (!calls.length) {
       element.replaceChildren(
         h(
@@ -103,7 +103,7 @@ function totals(sum) {
   const rows = [
     ["Model calls", count(sum.calls)],
     ["Tokens in", count(sum.input)],
-    ["of them cached", count(sum.cached)],
+    ["Cached", count(sum.cached)],
     ["Tokens out", count(sum.output)],
     ["Cost", costText(sum)],
   ];
@@ -239,7 +239,7 @@ function byModel(calls) {
             h("th", { scope: "row", class: "mono" }, visible(model)),
             [
               count(sum.calls),
-              sum.failed ? count(sum.failed) : "0",
+              count(sum.failed),
               count(sum.input),
               count(sum.cached),
               count(sum.output),

@@ -1,4 +1,4 @@
-// Values as text blocks: JSON with exact numbers, at most 64 KiB until somebody asks for all, never Markdown.
+// Values as blocks of plain text: JSON with exact numbers, 64 Ki characters at first, never Markdown.
 
 import { h } from "./dom.js";
 import { Exact, parse, stringify } from "./exact_json.js";
@@ -10,7 +10,7 @@ export function field(name, ...content) {
   return h("div", { class: "part" }, h("span", { class: "label" }, name), content);
 }
 
-/** Text in a block; what is beyond the bound comes with a button. */
+/** Text in a block; a button shows the rest of a long one. */
 export function bounded(text, wrap = false) {
   const pre = h("pre", { class: wrap ? "code wrap" : "code", tabindex: 0 });
   if (text.length <= MOST) {
@@ -33,38 +33,31 @@ export function bounded(text, wrap = false) {
 
 /** A JSON value on lines of its own. */
 export function codeBlock(value) {
-  return bounded(visible(typeof value === "string" ? value : jsonText(value, 2)), true);
+  return bounded(visible(typeof value === "string" ? value : jsonText(value)), true);
 }
 
-/** Like `stringify`, but lists and objects that fit into a line stay on one. */
-export function jsonText(value, indent = 0, depth = 0) {
-  if (!indent || value === null || typeof value !== "object" || value instanceof Exact)
-    return stringify(value);
-  const plain = stringify(value);
+const isScalar = (value) => value === null || typeof value !== "object" || value instanceof Exact;
+
+/** Indented JSON, in which short lists of scalars stay on one line. */
+export function jsonText(value, depth = 0) {
+  if (isScalar(value)) return stringify(value);
   const list = Array.isArray(value);
-  if (
-    list &&
-    plain.length < 64 &&
-    value.every((each) => each === null || typeof each !== "object" || each instanceof Exact)
-  ) {
+  if (list && value.every(isScalar) && stringify(value).length < 64)
     return `[${value.map((each) => stringify(each)).join(", ")}]`;
-  }
-  const pad = " ".repeat(indent * (depth + 1)),
-    end = " ".repeat(indent * depth);
+  const pad = "  ".repeat(depth + 1),
+    end = "  ".repeat(depth);
   const parts = list
-    ? value.map((each) => jsonText(each, indent, depth + 1))
-    : Object.entries(value).map(
-        ([name, each]) => `${JSON.stringify(name)}: ${jsonText(each, indent, depth + 1)}`,
-      );
+    ? value.map((each) => jsonText(each, depth + 1))
+    : Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${jsonText(each, depth + 1)}`);
   if (!parts.length) return list ? "[]" : "{}";
   return `${list ? "[" : "{"}\n${pad}${parts.join(`,\n${pad}`)}\n${end}${list ? "]" : "}"}`;
 }
 
-/** Text that is JSON spread over lines; other text as it is. */
+/** JSON text, indented; any other text unchanged. */
 export function prettyText(text) {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
-    return jsonText(parse(text), 2);
+    return jsonText(parse(text));
   } catch {
     return text;
   }

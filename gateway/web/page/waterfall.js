@@ -1,9 +1,8 @@
 // The waterfall: a lane per node, bars for model calls, tool calls and waits.
 //
-// 10,000 events stay usable because little of them is ever in the page: only lanes in and near the scroll window
-// are drawn; bars narrower than 2 pixels that touch become one, and so do wider ones where more than 1,500 would
-// be drawn (`layout.js`). Bars that did not change keep their elements: a redraw touches what moved, and focus
-// stays where it is.
+// A conversation of 10,000 events stays fast, because few elements are drawn: only lanes in and near the scroll
+// window; bars narrower than 2 pixels that touch become one, as do wider ones if more than 1,500 would be drawn
+// (`layout.js`). Bars that did not change keep their elements, and with them the focus.
 
 import { fitted, label, labelOf, neighbour, tellBlock } from "./bar_text.js";
 import { h, svg } from "./dom.js";
@@ -14,7 +13,7 @@ import { visible } from "./text.js";
 
 const MARGIN = 240; // pixels drawn above and below the scroll window
 
-/** Glyphs of states, 12 by 12: a state is never told by colour alone. */
+/** Glyphs of states, 12 by 12: colour alone never shows a state. */
 export const GLYPHS = {
   done: "M2.5 6.5 5 9l4.5-6",
   working: "M4 2.5v7l5.5-3.5z",
@@ -137,9 +136,8 @@ export function waterfall({ select }) {
       document.activeElement?.matches(":focus-visible") &&
       picture.contains(document.activeElement) &&
       document.activeElement.block;
-    const chosen = picked;
     rings.replaceChildren(
-      ...[chosen && around(chosen, "ring"), at && around(at, "ring focus")].filter(Boolean),
+      ...[picked && around(picked, "ring"), at && around(at, "ring focus")].filter(Boolean),
     );
   }
 
@@ -234,7 +232,7 @@ export function waterfall({ select }) {
     );
   }
 
-  /** Go to a bar that may not be drawn: with the arrow keys, or from elsewhere on the page. */
+  /** Scrolls to a bar, which may not be drawn yet. */
   function reveal(id, { focus = false } = {}) {
     const place = model?.placed?.find((each) => each.lane.bars.some((bar) => bar.id === id));
     if (!place) return;
@@ -275,7 +273,7 @@ export function waterfall({ select }) {
   });
   element.addEventListener("focusout", drawRings);
   picture.addEventListener("pointerover", (event) => {
-    const g = event.target.closest(".bar[role]"); // titles of what is pointed at alone: thousands are slow
+    const g = event.target.closest(".bar[role]"); // titles are made on demand: thousands are slow
     if (g && !g.querySelector("title")) g.append(svg("title", {}, g.getAttribute("aria-label")));
   });
   element.addEventListener(
@@ -290,7 +288,7 @@ export function waterfall({ select }) {
   });
   resized.observe(element);
 
-  /** Scroll to the lane of a node. */
+  /** Scrolls to the lane of a node. */
   function toLane(path) {
     const place = model?.placed?.find((each) => each.lane.path === path);
     if (place) element.scrollTop = Math.max(0, place.top - 40);
@@ -300,7 +298,7 @@ export function waterfall({ select }) {
   return { element, draw, reveal, toLane, close: () => resized.disconnect() };
 }
 
-/** An attribute that stays the same costs nothing. */
+/** Sets an attribute if its value differs: setting it again would cost a style update. */
 function set(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }

@@ -106,7 +106,7 @@ test("pieces of a reply grow, a higher attempt replaces them, and the whole repl
     deltas: [delta({ attempt: 2, text: "!" })],
   });
   assert.deepEqual([part.text, part.live], ["Good day.", false]);
-  assert.equal(reply(log).parts.filter(({ kind }) => kind === "text").length, 1);
+  assert.equal(reply(log).parts.filter(({ calls }) => !calls).length, 1);
 });
 
 test("a text that begins within a sentence says so", () => {

@@ -6,9 +6,9 @@ import { test } from "node:test";
 import { lanesOf } from "../../../gateway/web/page/lanes.js";
 import { blocksOf, scaleOf, stack, tickText, ticksOf } from "../../../gateway/web/page/layout.js";
 import { jsonLines } from "../../../gateway/web/page/raw_events.js";
-import { stateOf } from "../../../gateway/web/page/session_state.js";
+import { sessionOf } from "../../../gateway/web/page/session_state.js";
 import { layTree } from "../../../gateway/web/page/tree_layout.js";
-import { callsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/usage.js";
+import { modelCallsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/usage.js";
 import { jsonText, prettyText } from "../../../gateway/web/page/value_block.js";
 import { neighbour, tellBlock } from "../../../gateway/web/page/bar_text.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
@@ -58,8 +58,8 @@ test("ticks stand at round times, apart from each other, none in a fold", () => 
     if (index) assert.ok(x - ticks[index - 1].x > 40);
   }
   assert.deepEqual(
-    [tickText(65_000, 5000), tickText(3_600_000, 60_000), tickText(30, 10)],
-    ["1:05", "1:00:00", "0.03 s"],
+    [tickText(65_000, 5000), tickText(3_600_000, 60_000), tickText(30, 10), tickText(2, 1)],
+    ["1:05", "1:00:00", "0.03 s", "2 ms"],
   );
 });
 
@@ -168,7 +168,7 @@ test("the session state has the latest value of each key and the earlier ones", 
     at: "2026-01-01T00:00:00Z",
     body: { key, value, node: "n" },
   });
-  const keys = stateOf([
+  const keys = sessionOf([
     { type: "run.started", body: { turn: 2 } },
     set(1, "a", "1"),
     set(2, "b", "2"),
@@ -195,7 +195,7 @@ test("usage is summed, and a cost that is not known of all calls says so", () =>
     at: "",
     body: { kind: "model", node: "n", model: "m", usage, ...more },
   });
-  const calls = callsOf([
+  const calls = modelCallsOf([
     step({ input_tokens: 5, output_tokens: 1, cost_usd: 0.5 }),
     step({ input_tokens: 7, output_tokens: 2 }, { error: {} }),
     step(undefined),
@@ -218,7 +218,7 @@ test("values keep their digits, in details and in the download", () => {
   const text = '{"seq":1,"body":{"n":9007199254740993,"f":1.0}}';
   assert.equal(jsonLines([parse(text)]), `${text}\n`);
   assert.equal(
-    jsonText(parse('{"n": [9007199254740993, 1.0], "o": {}}'), 2),
+    jsonText(parse('{"n": [9007199254740993, 1.0], "o": {}}')),
     '{\n  "n": [9007199254740993, 1.0],\n  "o": {}\n}',
   );
   assert.equal(prettyText('{"a":1}'), '{\n  "a": 1\n}');
