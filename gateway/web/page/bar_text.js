@@ -1,4 +1,4 @@
-// The texts in and beside bars, their widths, the accessible names of bars, and the bar that an arrow key leads to.
+// The texts in and beside bars and their widths, the accessible names of bars, and the steps of the arrow keys.
 
 import { took } from "./call_text.js";
 import { svg } from "./dom.js";

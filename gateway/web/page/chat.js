@@ -51,7 +51,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     "scroll",
     () => {
       const atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
-      if (performance.now() - touched < BY_HAND) follows = atEnd; // scrolling by the page itself does not count
+      if (performance.now() - touched < BY_HAND) follows = atEnd; // the page scrolls, too
       if (atEnd) latest.hidden = true;
     },
     { passive: true },
@@ -90,7 +90,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
     if (earlier.hidden) scroll.focus({ preventScroll: true }); // a hidden button would lose the focus
   }
 
-  /** Draws what `log.take` said has changed. */
+  /** Draws the items that `log.take` returned. */
   function update(changed) {
     if (!drawn || (follows && log.items.length - drawn > SHOWN))
       startAt(Math.max(0, log.items.length - SHOWN));

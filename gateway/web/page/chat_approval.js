@@ -1,4 +1,4 @@
-// An approval in the chat: a card if it is pending, else a line that becomes a card when it scrolls into view.
+// An approval in the chat: a card if it is pending, else a line that becomes a card once it is in view.
 
 import { approvalCard } from "./approval_card.js";
 import { standing, toneOf } from "./approval_text.js";

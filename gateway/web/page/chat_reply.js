@@ -60,7 +60,7 @@ function textView(part, select) {
       if (part.live) {
         if (!live.isConnected) prose.replaceChildren(live);
         if (part.text.startsWith(text.data))
-          text.appendData(part.text.slice(text.data.length)); // only what is new is laid out
+          text.appendData(part.text.slice(text.data.length)); // only the new text is laid out
         else text.data = part.text;
         partial.hidden = !part.partial;
         return;

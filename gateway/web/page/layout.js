@@ -7,7 +7,7 @@ export const ROW = 18,
 const FOLD = 76; // pixels of a folded wait
 const NARROW = 2; // pixels below which bars that touch become one
 const LEAST = 3; // pixels of any bar
-const WIDEST = 6; // times narrow: what bars that became one may measure together
+const WIDEST = 6; // times narrow: the most that merged bars measure together
 
 /** `x(t)` for times between `from` and `to`. With `fold`, pauses long beside the work get a fixed width. */
 export function scaleOf({ from, to, pauses, fold, left, width }) {

@@ -212,11 +212,10 @@ function byModel(calls) {
   }
   return h(
     "div",
-    { class: "table" },
+    { class: "table", tabindex: "0", role: "group", "aria-label": "Totals by model" },
     h(
       "table",
       {},
-      h("caption", { class: "visually-hidden" }, "Totals by model"),
       h(
         "thead",
         {},

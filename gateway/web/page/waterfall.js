@@ -24,7 +24,7 @@ export const GLYPHS = {
   stopped: "M3 3h6v6H3z",
 };
 
-/** `select(bars)` is called with what was chosen: one bar, or several that were drawn as one. */
+/** `select(bars)` is called with the chosen bar, or with several that were drawn as one. */
 export function waterfall({ select }) {
   const axis = svg("svg", { class: "fall-axis", height: AXIS, "aria-hidden": "true" });
   const back = svg("g"),
