@@ -12,7 +12,7 @@ import { count, timeElement } from "./times.js";
 import { plural, visible } from "./text.js";
 
 const EVERY = 10_000; // milliseconds between looks at the health
-const LATER = 2000; // after a change of a run, for there may be several at once
+const LATER = 2000; // after a change of a run, because several often come together
 const READ = 200; // conversations
 const FEW = 8; // runs that are shown at first
 
@@ -25,7 +25,7 @@ export function show(main, route, context) {
 class AgentPage {
   #context;
   #parts = new Map();
-  #shown = new Map(); // what each part was made of, so that one that is the same is left alone
+  #shown = new Map(); // the values of each part; the same values need no redrawing
   #opened = new Set(); // tools whose reasons are shown in full
   #plot = usagePlot();
   #agent;
@@ -91,7 +91,7 @@ class AgentPage {
     }, LATER);
   }
 
-  /** The health, while somebody looks; a server whose state has changed may have other tools. */
+  /** Reads the health while the page is visible. A server whose state has changed may have other tools. */
   async #look() {
     if (document.hidden) return;
     const before = this.#health && stringify(this.#health);
@@ -150,7 +150,7 @@ class AgentPage {
     if (list) this.#plot.update(days(list));
   }
 
-  /** Makes a part anew if what it shows has changed; the focus stays where it was. */
+  /** Redraws a part if its values have changed; the focus stays where it was. */
   #part(name, from, make) {
     const made = stringify(from.map((each) => each ?? null)), element = this.#parts.get(name);
     if (this.#shown.get(name) === made) return;

@@ -1,4 +1,4 @@
-// Use of models by day as bars, with the same numbers as a table for who does not see them.
+// Use of models by day as bars, with the same numbers as a table for assistive technology.
 
 import { dollars, ticks } from "./agent_runs.js";
 import { h, svg } from "./dom.js";

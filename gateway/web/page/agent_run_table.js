@@ -38,7 +38,7 @@ function said(run, word) {
   return run.state === "waiting" && run.pending ? `waits, ${count(run.pending)}` : word;
 }
 
-/** The items of a list of descriptions; what is not known has none. */
+/** The items of a description list; unknown values are left out. */
 export function stats(sums) {
   const percent = sums.failed ? `${((100 * sums.failed) / sums.runs).toFixed(1)} %` : "";
   const settled = [

@@ -1,4 +1,4 @@
-// What the agent's page makes of the list of conversations: runs with failures first, sums, days. Pure.
+// Statistics of the list of conversations: runs with failures first, sums, days. Pure.
 
 const ORDER = ["failed", "auth_required", "waiting", "running", "cancelled", "finished"];
 const DAY = 86_400_000;
@@ -12,7 +12,7 @@ export const STATES = {
   finished: ["ring", "finished"],
 };
 
-/** The last run of each conversation: failures, what needs a person, the rest; of each the newest first. */
+/** The last run of each conversation: failures, runs that wait, the others; the newest first in each. */
 export function runs(conversations) {
   return conversations
     .filter((each) => each.run)
@@ -29,7 +29,7 @@ export function runs(conversations) {
     .sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state) || b.at.localeCompare(a.at));
 }
 
-/** Sums over the conversations; a median or a cost that nobody knows is null. */
+/** Sums over the conversations; an unknown median or cost is null. */
 export function sums(conversations) {
   const approvals = conversations.flatMap((each) => each.approvals);
   const waits = approvals
@@ -50,7 +50,7 @@ export function sums(conversations) {
   };
 }
 
-/** One entry for each of the last days, today last: what the conversations used that began on it. */
+/** One entry for each of the last days, today last: the usage of conversations that began on that day. */
 export function days(conversations, number = 14, now = new Date()) {
   const noon = new Date(now.getFullYear(), now.getMonth(), now.getDate(), 12).getTime();
   const found = new Map();

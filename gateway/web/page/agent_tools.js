@@ -1,4 +1,4 @@
-// The tools by server: what each does, what it says of itself, whether it runs, asks or is denied, and why.
+// The tools by server: description, hints, policy (run, ask or deny), and the reason for the policy.
 
 import { h, icon } from "./dom.js";
 import { plural, shorten, visible } from "./text.js";
@@ -21,7 +21,7 @@ export function reasonWords({ rule, reason }) {
   return rule ? visible(rule.name) : (SAID[reason] ?? visible(reason));
 }
 
-/** What a tool says of itself, as `[tone, word]`. */
+/** The hints of a tool, as `[tone, word]`. */
 export function hintWords({ readOnlyHint, destructiveHint, idempotentHint }) {
   const words = [];
   if (readOnlyHint) words.push(["", "reads only"]);
@@ -107,7 +107,7 @@ function toggle(key, words, detail, opened) {
   }, icon("chev"), h("span", {}, words));
 }
 
-/** The rule with its place in the file, or what decides in each node of the tree. */
+/** The rule with its place in the file, or the policy and reason in each node of the tree. */
 function details(tool, verdict) {
   if (verdict) return verdict.rule ? [ruleBlock(verdict.rule)] : [];
   const nodes = tool.nodes ?? [];

@@ -71,7 +71,7 @@ function visit(approval, send) {
   };
 }
 
-/** What stands above the arguments of a call without a result. */
+/** The text above the arguments of a call without a result. */
 export function outcomeText(approval) {
   const reason = unknownReason(approval);
   const what = reason ? `The call was sent, but ${reason}.` : "The call was sent, but no result came.";

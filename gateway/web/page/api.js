@@ -14,7 +14,7 @@ export class ApiError extends Error {
 
 let token = null; // a bearer token, in the memory of this page only
 
-/** Raises an ApiError for what no header can carry: with it no request would leave the page. */
+/** Raises an ApiError for text that no header can carry: with such a token every request would fail. */
 export function useToken(text) {
   if (text && !/^[!-~]+$/.test(text))
     throw new ApiError(0, "bad_token", "A token has only letters, digits and signs of ASCII, and no spaces.");

@@ -1,4 +1,4 @@
-// One approval as a card: what would run and where, who asks, the arguments, why, what happened before.
+// One approval as a card: the call, the node that asks, the arguments, the reasons, and earlier decisions.
 
 import { get } from "./api.js";
 import { answerForm, button, outcomeText } from "./answer_form.js";
@@ -125,7 +125,7 @@ class Card {
     if (focused && !this.element.contains(document.activeElement)) this.focus(letter);
   }
 
-  /** What does not depend on what the person is doing. */
+  /** Renders the parts that do not depend on the person's input. */
   renderAround() {
     const { approval, extra } = this;
     this.renderHead();
@@ -296,7 +296,7 @@ class Card {
     if (!this.sending) this.send(decide(this.uuid, body));
   }
 
-  /** Shows what becomes of a decision that is being sent. */
+  /** Shows the progress and the result of a decision that is being sent. */
   async send(promise) {
     if (this.sending) return;
     const focused = this.element.contains(document.activeElement);

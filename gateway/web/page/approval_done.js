@@ -1,4 +1,4 @@
-// An approval that waits no more: what was decided, by whom, when, what changed, and why.
+// An approval that is no longer pending: the decision, its author and time, the changes, and the reason.
 
 import {
   decisionText,
@@ -19,7 +19,7 @@ import { duration, timeElement } from "./times.js";
 const changesOf = ({ decision, tool_args }) =>
   decision?.arguments ? differences(tool_args, decision.arguments) : [];
 
-/** "Approved with 2 changes by Mara": who decided what; `second`: the reader was too late. */
+/** "Approved with 2 changes by Mara". `second`: another decision came before the reader's. */
 export function decidedBy(approval, second = false) {
   if (approval.state === "expired") return "Expired: nobody decided in time";
   if (approval.state !== "decided") return standing(approval);

@@ -11,7 +11,7 @@ const KEPT = "You can reload or close the page: the decision is kept until the a
 const TWICE = "Sending it twice does no harm: the agent takes it once. If it has arrived before, it stands.";
 const UNCHANGED = "Nothing is changed: this approves the call as it is.";
 
-/** What the foot of a pending approval has now. */
+/** The nodes in the foot of a pending approval. */
 export function footOf(card) {
   const { mode, sending, problem } = card;
   const inner = [];

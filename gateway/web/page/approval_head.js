@@ -1,5 +1,5 @@
-// The top of a card: who asks and since when, how long there is left. Its clock only changes text:
-// nothing is announced.
+// The top of a card: the asking node, the time since, and the time left. The clock only changes text,
+// which assistive technology does not announce.
 
 import { askingAgent, timeLeft } from "./approval_text.js";
 import { h, svg } from "./dom.js";

@@ -1,5 +1,4 @@
-// Short parts of a card: the path of a question that came from another agent, what it replaces, its
-// description.
+// Short parts of a card: the path of a question from another agent, the replaced approval, the description.
 
 import { h, icon } from "./dom.js";
 import { visible } from "./text.js";

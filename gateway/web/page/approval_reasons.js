@@ -1,4 +1,4 @@
-// Why an approval asks, and what happened the last times: the two sections that open below the arguments.
+// The two sections that open below the arguments: the reason for asking, and earlier calls of the tool.
 
 import { hintChips, shortValue, summaryOf } from "./approval_text.js";
 import { differences, isObject } from "./argument_diff.js";
@@ -150,7 +150,7 @@ function beadClass({ outcome, decision }) {
   return outcome === "succeeded" || (outcome && decision === "approved") ? "" : "no";
 }
 
-/** What was different from now, if that is little; else all. */
+/** The differences from the present arguments if they are few, else all arguments. */
 function pastArguments({ arguments: args }, approval) {
   if (!isObject(args)) return "";
   const changes = differences(approval.tool_args, args);

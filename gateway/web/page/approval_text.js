@@ -1,4 +1,4 @@
-// The words about approvals: headings, kinds, decisions, and what a list says of one. Pure.
+// The words about approvals: headings, kinds, decisions, and one-line summaries. Pure.
 
 import { Exact, stringify } from "./exact_json.js";
 import { flat, isObject } from "./argument_diff.js";
@@ -87,7 +87,7 @@ function plain(text = "") {
   return text.replace(/^#+\s+/, "").replace(/(\*\*|__|`)(.+?)\1/g, "$2");
 }
 
-/** What stands above the heading. */
+/** The line above the heading. */
 export function standing(approval) {
   switch (approval.state) {
     case "decided":
@@ -116,7 +116,7 @@ const WORDS = {
   cancel: "Cancelled",
 };
 
-/** The decision in words, without who and when. */
+/** The decision in words, without author and time. */
 export function decisionText(approval, changes = 0) {
   const { decision } = approval;
   if (!decision) return "Decided";
@@ -133,7 +133,7 @@ export function toneOf({ state, decision }) {
   return decision.approved ? "good" : "bad";
 }
 
-/** What a pending decision, as it was sent, says. */
+/** A decision that was sent and is not answered yet, in words. */
 export function sentText(body) {
   if (body.action) return WORDS[body.action]?.toLowerCase() ?? body.action;
   return body.approved ? (body.arguments ? "approved with changes" : "approved") : "rejected";
@@ -154,7 +154,7 @@ export function sentence(text) {
   return /[.!?]$/.test(made) ? made : `${made}.`;
 }
 
-/** What of the description is not already said by the tool's name and arguments, in Markdown; or "". */
+/** The description without the parts that repeat the tool's name and arguments, in Markdown; or "". */
 export function addedDescription(approval) {
   const { description = "", tool_args: args = {} } = approval;
   const kind = decidedAs(approval);
@@ -184,7 +184,7 @@ function belowHeading(description) {
   return first.length <= 140 && !/[[\]`<>]/.test(first) ? rest.join("\n").trim() : description;
 }
 
-/** Why nobody knows what became of a call: "the connection was lost", or undefined. */
+/** The cause of an unknown outcome, such as "the connection was lost"; or undefined. */
 export function unknownReason(approval) {
   return /The call was sent, but (.+?)\. It may or may/s.exec(approval.description ?? "")?.[1];
 }

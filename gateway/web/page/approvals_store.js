@@ -10,7 +10,7 @@ export class ApprovalsStore extends EventTarget {
   pending = [];
   loaded = false;
   #listeners = new Map();
-  #settled = new Set(); // what ended during a request, whose answer may still have it as pending
+  #settled = new Set(); // settled during a request, whose answer may still list them as pending
   #requests = 0;
 
   constructor(live) {

@@ -32,7 +32,7 @@ export function flat(value, path = []) {
   return Object.entries(value).flatMap(([name, inner]) => flat(inner, [...path, name]));
 }
 
-/** What several calls have in common, and what differs between them.
+/** The common and the differing arguments of several calls.
  *
  * `same`: `[path, value]`; `columns`: the paths that differ; `rows`: for each call a Map from path to
  * value; `usual`: for each column the value that most calls have, or undefined if no value is in more than

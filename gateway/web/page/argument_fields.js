@@ -1,4 +1,4 @@
-// What a form for a JSON Schema consists of, and what the typed texts mean. Pure.
+// The fields of a form for a JSON Schema, and the meaning of typed texts. Pure.
 
 import { isObject } from "./argument_diff.js";
 import { Exact, equal, parse } from "./exact_json.js";
@@ -11,7 +11,7 @@ const ODD = ["oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "prefi
  *
  * `{kind, path, name, value, schema, required, nullable, options?, fields?, item?}`; `kind` is "object"
  * with `fields`, "list" with `item` (the kind of its items), "choice" with `options` (`{value, label}`),
- * "text", "integer", "number", "boolean", or "json" for whatever the others cannot express. `value` is
+ * "text", "integer", "number", "boolean", or "json" for values that the others cannot express. `value` is
  * undefined where nothing is given. The fields have the order of the values, or with `asked` that of the
  * schema. */
 export function fieldsOf(schema, value, { path = [], root = schema, required = true, asked = false } = {}) {
@@ -137,7 +137,7 @@ function asText(value) {
   return typeof value === "string" ? value : value === null ? "null" : String(value);
 }
 
-/** What a typed text means for a scalar of this kind: `{value}`, or `{mistake}`. */
+/** The meaning of a typed text for a scalar of this kind: `{value}`, or `{mistake}`. */
 export function read(kind, text) {
   switch (kind) {
     case "text":

@@ -1,5 +1,4 @@
-// A form for arguments or answers, made from their schema. What a person does not touch stays the same
-// value.
+// A form for arguments or answers, made from their schema. Untouched fields keep the very same value.
 
 import { controlOf, inputsIn, jsonControl } from "./argument_controls.js";
 import { isObject, same } from "./argument_diff.js";

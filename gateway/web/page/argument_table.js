@@ -1,4 +1,4 @@
-// Arguments as a table: names, values, types. Every value can be read to its end, whoever wrote it.
+// Arguments as a table: names, values, types. Every value can be read to its end.
 
 import { isObject } from "./argument_diff.js";
 import { shapeOf, typeLabel } from "./argument_fields.js";

@@ -1,4 +1,4 @@
-// Several approvals of one tool, decided together: what differs between them, and what became of each.
+// Several approvals of one tool, decided together: their differences, and the result of each.
 
 import { decidedBy as whoDecided } from "./approval_done.js";
 import { pieces } from "./approval_head.js";
@@ -125,7 +125,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
         continue;
       }
       say(approval, "sending", "");
-      // Only a repetition sends what was kept: else it could be another decision, from before.
+      // Only a repetition sends a kept decision; otherwise it could be a different one, from before.
       const again = only !== approvals && kept(approval.uuid);
       const result = await (again ? sendAgain(approval.uuid) : decide(approval.uuid, body)).catch(
         (error) => ({ is: "wrong", text: error.message }),

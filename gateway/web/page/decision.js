@@ -1,5 +1,5 @@
-// A decision on its way. It is kept, with its key, until the agent has answered: a reload sends it again,
-// safely.
+// A decision that is being sent. It is kept with its key until the agent has answered, so a reload can safely
+// send it again.
 
 import { ApiError, get, post } from "./api.js";
 import { sentence } from "./approval_text.js";
@@ -29,13 +29,13 @@ export function isSending(uuid) {
   return inFlight.has(uuid);
 }
 
-/** Sends a decision. The result says what became of it in `is`:
+/** Sends a decision. `is` of the result:
  *
- * - "decided", "already" (somebody was first), "expired", "void": `approval` is how it now stands;
+ * - "decided", "already" (another decision was first), "expired", "void": `approval` is how it now stands;
  * - "refused" (`errors` at arguments), "denied" (a rule), "wrong": it is still pending, `text` says why;
- * - "unreachable": nobody knows whether it arrived; it is kept, and `sendAgain` repeats it. */
+ * - "unreachable": it may or may not have arrived; it is kept, and `sendAgain` repeats it. */
 export function decide(uuid, body) {
-  if (inFlight.has(uuid)) return inFlight.get(uuid); // one at a time: what is on its way comes first
+  if (inFlight.has(uuid)) return inFlight.get(uuid); // one at a time; the first one counts
   const named = decidedBy() ? { ...body, decided_by: decidedBy() } : body;
   sessionStorage.setItem(place(uuid), stringify({ key: crypto.randomUUID(), body: named }));
   return sendAgain(uuid);
@@ -68,7 +68,7 @@ async function send(uuid, { key, body }) {
   }
 }
 
-/** What an error means for the decision. Pure. */
+/** The meaning of an error for the decision. Pure. */
 export function failure({ code, status, message, hint, body = {} }) {
   const text = hint && !message.includes(hint) ? `${sentence(message)} ${hint}` : sentence(message);
   switch (code) {

@@ -111,7 +111,7 @@ class Inbox {
     return true;
   }
 
-  /** Takes over what the address says. */
+  /** Reads state, filter and selection from the address. */
   take({ path, query }) {
     const uuid = path[0] === "approvals" ? path[1] : null;
     const state = Object.hasOwn(STATES, query.get("state")) ? query.get("state") : "pending";
@@ -136,7 +136,7 @@ class Inbox {
     this.list();
   }
 
-  /** The address of what is shown now, so that a reload shows the same. */
+  /** The address of the present view, so that a reload shows the same. */
   link(uuid = this.selected, { state, kind, tool, sort } = this.filter) {
     const usual = state === "pending" ? "oldest" : "newest";
     const query = new URLSearchParams(

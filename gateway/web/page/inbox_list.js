@@ -1,5 +1,5 @@
-// The list of the inbox. Rows stay the same elements while the list changes, so the focus stays where it
-// is; only as many are made as somebody has scrolled to.
+// The list of the inbox. Rows keep their elements while the list changes, and with them the focus.
+// Rows are made as they are scrolled to.
 
 import { doneHeading, groupOf, heading, iconOf, decisionText, summary, timeLeft } from "./approval_text.js";
 import { pieces } from "./approval_head.js";

@@ -1,12 +1,11 @@
-// The one stream of all conversations. It does not replay: whoever shows a list reads it again upon "again".
+// The one stream of all conversations. It does not replay: views read their lists again upon "again".
 
 import { Link } from "./feed.js";
 
 const TYPES = "conversation.*,message.added,run.*,approval.*";
 
-/** "frames" has events in `detail`; "again" says that some were missed, or that the stream is new; "state"
- * comes when it changes: it is
- * "connecting", "live" or "lost", and `since` is the time at which it became so. */
+/** Dispatches "frames" with events in `detail`; "again" when events were missed or the stream is new;
+ * and "state" when `state` changes. It is "connecting", "live" or "lost", since the time `since`. */
 export class Live extends EventTarget {
   state = "connecting";
   since = Date.now();
@@ -17,7 +16,7 @@ export class Live extends EventTarget {
     window.addEventListener("online", () => this.retry());
   }
 
-  /** Connects now, whatever the next attempt would be. */
+  /** Connects now, without waiting for the next attempt. */
   retry() {
     if (this.state === "live") return;
     clearTimeout(this.timer);
@@ -41,7 +40,7 @@ export class Live extends EventTarget {
 
   #become(state) {
     if (state === "deleted") {
-      // a stream of everything ends only because somebody between ended it
+      // This stream has no end of its own, so a proxy in between has closed it.
       this.link.close();
       this.timer = setTimeout(() => this.#connect(), 1000);
       state = "lost";

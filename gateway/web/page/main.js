@@ -1,4 +1,4 @@
-// The frame of the page: which view the address asks for, what all views share, and the keys.
+// The frame of the page: the view for the address, the context that all views share, and the keys.
 
 import { get } from "./api.js";
 import { ApprovalsStore } from "./approvals_store.js";
@@ -58,7 +58,7 @@ function setTitle(text = title) {
   document.title = `${waiting ? `(${waiting}) ` : ""}${title}`;
 }
 
-/** What the address asks for. */
+/** The path and the query of the address. */
 function parsed() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   return { path: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query) };

@@ -1,5 +1,4 @@
-// What the page says by itself: that the connection is lost, and, to people who asked for it, that an
-// approval waits.
+// The notice of a lost connection, and notifications of new approvals for people who turned them on.
 
 import { h, icon } from "./dom.js";
 import { plural } from "./text.js";
@@ -14,7 +13,7 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
   hour12: false,
 });
 
-/** A quiet bar with what is still true while nothing arrives. */
+/** A bar that appears while the connection is lost, with the time since and what to do. */
 export function connectionNotice(place, { live, announce }) {
   let timer;
   function draw() {

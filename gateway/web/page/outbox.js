@@ -1,5 +1,5 @@
-// Messages on their way, kept over a reload: each is sent with the same idempotency key until the agent
-// has answered.
+// Messages that are being sent, kept over a reload: each is sent with the same idempotency key until the
+// agent has answered.
 
 const DRAFT = "draft:",
   SENT = "sent:";
@@ -17,7 +17,7 @@ const write = (name, value) => {
   else sessionStorage.setItem(name, JSON.stringify(value));
 };
 
-/** What was typed and not sent. `id`: of the conversation, or "new". */
+/** The text that was typed and not sent. `id`: of the conversation, or "new". */
 export const draft = (id) => read(DRAFT + id) ?? "";
 export const keepDraft = (id, text) => write(DRAFT + id, text);
 

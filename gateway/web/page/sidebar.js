@@ -1,4 +1,4 @@
-// The places of the page, and the conversations with search, filter, paging and what each is doing.
+// The places of the page, and the list of conversations with their states, a search, a filter and paging.
 
 import { get } from "./api.js";
 import { RUN_STATES, stateOf } from "./conversation_state.js";
