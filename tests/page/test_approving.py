@@ -82,6 +82,25 @@ def test_the_address_of_a_conversation_leads_back_to_it(server: Server, browser:
     assert approve(again).see().count == 1
 
 
+def test_a_first_message_is_sent_though_its_reader_leaves(server: Server, browser: Browser) -> None:
+    tab = browser.open(server.run.url)
+    message_box(tab).fill("list all resources")
+    tab.order("measure", "document.querySelector('main form').requestSubmit(); location.hash = '#/inbox'")
+    eventually(lambda: server.get("/conversations?q=list")["conversations"])
+    assert tab.address.endswith("#/inbox")
+
+
+def test_a_step_of_an_earlier_turn_names_its_turn(server: Server, browser: Browser) -> None:
+    tab = browser.open(server.run.url)
+    say(tab, "list all resources")
+    tab.main.text("No resources.").see()
+    say(tab, "list all resources")
+    turns = tab.main.role("combobox", "Turn")
+    turns.see().becomes(lambda where: where.value, "")
+    tab.main.button(re.compile("resources_list")).first.click()
+    turns.becomes(lambda where: where.value, "1")
+
+
 @pytest.mark.parametrize("keys", [True, False], ids=["keys", "Tab alone"])
 def test_with_the_keyboard_only(server: Server, browser: Browser, keys: bool) -> None:
     tab = browser.open(server.run.url)
