@@ -37,7 +37,14 @@ def sections(prefix: str, parts: dict[int, int]) -> list[str]:
     ]
 
 
-SPECIFICATIONS = numbered("FR", 30) + numbered("NFR", 15) + numbered("TS", 28)
+SPECIFICATIONS = [
+    *numbered("FR", 30),
+    *numbered("NFR", 15),
+    *numbered("TS", 28),
+    "SPEC-6.4.1",
+    "SPEC-6.4.6",
+    "SPEC-6.8",
+]
 MULTI_SERVER = [
     *numbered("MOD", 6),
     *numbered("FR-NEW", 4),
@@ -47,6 +54,7 @@ MULTI_SERVER = [
     *numbered("UT-MOD", 1),
     *numbered("E2E-MOD", 1),
     "E2E-EXIST",
+    "MULTI-7",
 ]
 BRIDGE_PARTS = {1: 0, 2: 0, 3: 0, 4: 4, 5: 4, 6: 7, 7: 3, 8: 3, 9: 3, 10: 3, 11: 5, 12: 0, 13: 3, 14: 3}
 BRIDGE = [*sections("BRIDGE-", BRIDGE_PARTS), "BRIDGE-A", "BRIDGE-B"]

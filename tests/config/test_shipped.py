@@ -41,10 +41,20 @@ def test_the_keys_it_offers_to_try_can_be_tried(tmp_path: Path) -> None:
     assert config.warnings == ()
 
 
-def test_there_are_pipelines() -> None:
-    assert {"e2e-sequential.yaml", "e2e-parallel.yaml", "e2e-chain-a.yaml", "e2e-chain-b.yaml"} <= {
-        path.name for path in PIPELINES
-    }
+SHIPPED = {
+    "config/agent.yaml": ["resources"],
+    "config/agent-b.yaml": ["resources"],
+    "testdata/e2e-sequential.yaml": ["resources"],
+    "testdata/e2e-parallel.yaml": ["resources"],
+    "testdata/e2e-loop.yaml": ["resources"],
+    "testdata/e2e-chain-a.yaml": [],
+    "testdata/e2e-chain-b.yaml": ["resources"],
+}
+
+
+@pytest.mark.parametrize(("path", "servers"), SHIPPED.items())
+def test_a_shipped_file_names_its_servers(path: str, servers: list[str]) -> None:
+    assert [server.name for server in load_config(ROOT / path, environ={}).mcp_servers] == servers
 
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
