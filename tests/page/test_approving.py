@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.chains import eventually
+from tests.e2e.chains import done, echo_server, eventually, written
 
 from .agents import keeper, known_as
 from .browser import EXPECTED_OF_A_REFUSAL, Browser, Tab
@@ -214,3 +214,31 @@ def test_of_two_who_decide_at_once_the_second_hears_who_was_first(
         tab.main.text(re.compile("Added lamp = 3")).see()
         assert server.resources() == {("lamp", "3"): 1}
         assert decision_of(server, uuid)["approved"] is True
+
+
+def test_the_second_click_of_a_double_click_decides_nothing(
+    serve: Serve, browser: Browser, tmp_path: Path
+) -> None:
+    """It may hit the card that has moved to where the first one was."""
+    calls = [{"name": "wipe", "arguments": {"text": name}} for name in ("shelf", "house")]
+    replies: list[dict[str, Any]] = [{"when": {"call": 1}, "tool_calls": calls}, {"text": "done"}]
+    config = {"llm": {"model": "script:replies.yaml"}, "mcp_servers": [echo_server("e")]}
+    ledger = tmp_path / "ledger"
+    server = serve(
+        tmp_path / "data", config=written(tmp_path / "a", config, replies), env={"LEDGER": str(ledger)}
+    )
+    tab = browser.open(server.run.url)
+    say(tab, "go")
+    approve(tab).counts(2)
+    approve(tab).first.click()
+    approve(tab).counts(1)
+    approve(tab).do("hover")
+    for order in ("down", "up"):
+        tab.call(("mouse",), (order, {"clickCount": 2}))
+    eventually(lambda: done(ledger) == ["wipe shelf"])
+    tab.main.button("Reject").do("dblclick")
+    tab.main.button("Send rejection").see()
+    assert len(server.get("/approvals")["approvals"]) == 1
+    tab.main.button("Cancel").click()
+    approve(tab).click()
+    eventually(lambda: done(ledger) == ["wipe shelf", "wipe house"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -115,3 +116,81 @@ def test_a_decision_whose_answer_is_lost_counts_once(serve: Serve, browser: Brow
         assert tab.main.text(re.compile("was first|already", re.I)).count == 0, "its own decision came first"
         tab.close_now()
         eventually(lambda: server.resources() == {("lamp", "3"): 1})
+
+
+def test_a_card_follows_what_was_decided_while_it_heard_nothing(
+    serve: Serve, browser: Browser, tmp_path: Path
+) -> None:
+    with cutting_proxy() as proxy:
+        server = serve(tmp_path / "data", config=keeper(tmp_path / "agent", **known_as(proxy.url)))
+        proxy.stand_before(server.run.url)
+        uuid = server.ask_for("add lamp with value 3")
+        tab = browser.open(proxy.url, "/#/inbox")
+        tab.allow(EXPECTED_OF_A_LOST_SERVER)
+        approve(tab).see()
+        proxy.cut()
+        tab.role("status").with_text(LOST).see()
+        server.post(f"/approvals/{uuid}", {"approved": True, "decided_by": "Maria"})
+        proxy.mend()
+        tab.main.text(re.compile("Approved by Maria")).see()
+        approve(tab).gone()
+        tab.close_now()
+
+
+def test_an_older_copy_of_the_data_and_none_at_all(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    server = serve(data)
+    port = urlsplit(server.run.url).port
+    uuid = server.ask_for("add lamp with value 3")
+    conversation = server.get(f"/approvals/{uuid}")["approval"]["conversation_id"]
+    server.run.interrupt()
+    shutil.copytree(data, copy)
+    server = serve(data, port=port)
+    later = server.ask_for("add chair with value 4")
+    chat = browser.open(server.run.url, f"/#/conversations/{conversation}")
+    card = browser.open(server.run.url, f"/#/approvals/{uuid}")
+    newer = browser.open(server.run.url, f"/#/approvals/{later}")
+    for tab in (chat, card, newer):
+        tab.allow(EXPECTED_OF_A_LOST_SERVER, r"console: .*(status of 404|Unexpected response code: 40[04])")
+        approve(tab).see()
+    approve(card).click()
+    chat.main.text("Added lamp = 3").see()
+
+    server.run.interrupt()
+    shutil.rmtree(data)
+    shutil.copytree(copy, data)
+    server = serve(data, port=port)
+
+    for tab in (chat, card):
+        approve(tab).see()
+        tab.becomes_titled(r"^\(1\)")
+    chat.main.text("Added lamp = 3").gone()
+    newer.main.text("There is no such approval").see()
+    approve(newer).gone()
+
+    server.run.interrupt()
+    shutil.rmtree(data)
+    server = serve(data, port=port)
+
+    chat.main.text("Nothing of it is kept.").see()
+    card.main.text("There is no such approval").see()
+    for tab in (chat, card, newer):
+        tab.becomes_titled(r"^[^(]")
+        tab.text("No conversations yet").see()
+        tab.close_now()
+
+
+def test_a_page_by_plain_http_from_another_machine(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    """There the browser withholds what it keeps for secure pages, such as `crypto.randomUUID`."""
+    with cutting_proxy() as proxy:
+        address = proxy.url.replace("127.0.0.1", "agent.test")
+        settings = {"allowed_hosts": ["agent.test"], "allowed_origins": [address]}
+        server = serve(tmp_path / "data", config=keeper(tmp_path / "agent", server=settings))
+        proxy.stand_before(server.run.url)
+        tab = browser.open(address)
+        tab.allow(r"console: .*Cross-Origin-Opener-Policy header has been ignored")
+        assert tab.order("measure", "isSecureContext") is False
+        say(tab, "add lamp with value 3")
+        approve(tab).click()
+        tab.main.text("Added lamp = 3").see()
+        tab.close_now()

@@ -21,12 +21,17 @@ export function useToken(text) {
   token = text || null;
 }
 
+/** A new idempotency key. `crypto.randomUUID` is missing where the page comes by plain HTTP from another machine. */
+export function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export function get(path, signal) {
   return request("GET", path, undefined, {}, signal);
 }
 
 /** `key`: the idempotency key; keep it when the same change is sent again. */
-export function post(path, body = {}, { key = crypto.randomUUID(), prefer } = {}) {
+export function post(path, body = {}, { key = newKey(), prefer } = {}) {
   const headers = { "Idempotency-Key": key, "Content-Type": "application/json" };
   if (prefer) headers.Prefer = prefer;
   return request("POST", path, stringify(body), headers);

@@ -91,7 +91,7 @@ class Card {
       if (approval.state === "pending" && kept(this.uuid)) this.send(sendAgain(this.uuid));
       else forget(this.uuid);
     } catch (error) {
-      if (!this.closed && !this.approval) this.renderFailure(error);
+      if (!this.closed && (!this.approval || error.status === 404)) this.renderFailure(error);
     }
   }
 
@@ -105,13 +105,21 @@ class Card {
   }
 
   renderFailure(error) {
-    this.element.classList.add("trouble");
+    const focused = this.element.contains(document.activeElement);
     const missing = error.status === 404;
+    Object.assign(this, { approval: null, mode: "view", problem: null });
+    this.clock?.stop();
+    if (missing) forget(this.uuid);
+    this.element.classList.remove("done", "good", "bad");
+    this.element.classList.add("trouble");
+    this.head.replaceChildren(this.title);
+    this.why.hidden = this.foot.hidden = true;
     this.title.textContent = missing ? "There is no such approval" : "The approval could not be read";
     const text = missing ? "Its conversation may have been deleted." : error.message;
     const again = button("Try again", "", () => [this.element.classList.remove("trouble"), this.refresh()]);
     this.main.replaceChildren(h("p", { class: "t13" }, visible(text)), missing ? "" : h("p", {}, again));
     this.main.hidden = false;
+    if (focused) this.title.focus();
   }
 
   render() {

@@ -12,6 +12,8 @@ export class ApprovalsStore extends EventTarget {
   #listeners = new Map();
   #settled = new Set(); // settled during a request, whose answer may still list them as pending
   #requests = 0;
+  #loading = null;
+  #stale = false;
 
   constructor(live) {
     super();
@@ -19,7 +21,7 @@ export class ApprovalsStore extends EventTarget {
     live.addEventListener("frames", ({ detail }) => this.#take(detail));
   }
 
-  /** Calls `fn` with each event that settles the approval. The result is a function that ends it. */
+  /** Calls `fn` when the approval no longer waits, or waits again. The result is a function that ends it. */
   on(uuid, fn) {
     if (!this.#listeners.has(uuid)) this.#listeners.set(uuid, new Set());
     this.#listeners.get(uuid).add(fn);
@@ -31,24 +33,40 @@ export class ApprovalsStore extends EventTarget {
     return this.pending.filter((one) => one.conversation_id === conversation).length;
   }
 
-  /** Reads all pages again. */
+  /** Reads all pages again; asked for once more meanwhile, it does so once more, and never twice at once. */
   async load() {
-    const pages = [];
-    await this.#request(async () => {
-      let cursor;
-      do {
-        const query = new URLSearchParams({ state: "pending", limit: "200", ...(cursor && { cursor }) });
-        const page = await get(`/approvals?${query}`);
-        pages.push(...page.approvals);
-        cursor = page.next_cursor;
-      } while (cursor);
-      const fresh = this.loaded
-        ? pages.filter((one) => !this.pending.some(({ uuid }) => uuid === one.uuid))
-        : [];
-      this.pending = pages.filter(({ uuid }) => !this.#settled.has(uuid));
-      this.loaded = true;
-      this.#changed(fresh.filter(({ uuid }) => !this.#settled.has(uuid)));
-    });
+    this.#stale = true;
+    this.#loading ??= this.#loadAll().finally(() => (this.#loading = null));
+    await this.#loading;
+  }
+
+  async #loadAll() {
+    while (this.#stale) {
+      this.#stale = false;
+      await this.#request(() => this.#loadOnce());
+    }
+  }
+
+  async #loadOnce() {
+    const known = new Map(this.pending.map((one) => [one.uuid, one]));
+    const pages = new Map();
+    let cursor;
+    do {
+      const query = new URLSearchParams({ state: "pending", limit: "200", ...(cursor && { cursor }) });
+      const page = await get(`/approvals?${query}`);
+      for (const one of page.approvals) pages.set(one.uuid, one);
+      cursor = page.next_cursor;
+    } while (cursor);
+    // A page may have been read before an approval came that `#add` has read since.
+    for (const one of this.pending) if (!known.has(one.uuid)) pages.set(one.uuid, one);
+    for (const uuid of this.#settled) pages.delete(uuid);
+    const fresh = this.loaded ? [...pages.values()].filter(({ uuid }) => !known.has(uuid)) : [];
+    const gone = [...known.keys()].filter((uuid) => !pages.has(uuid));
+    this.pending = [...pages.values()];
+    this.loaded = true;
+    this.#changed(fresh);
+    // Their events came while there was no connection, or never, if an older copy of the data was restored.
+    for (const uuid of [...gone, ...fresh.map(({ uuid }) => uuid)]) this.#tell(uuid);
   }
 
   async #take(events) {
@@ -56,9 +74,10 @@ export class ApprovalsStore extends EventTarget {
     const before = this.pending.length;
     for (const event of events) {
       if (event.type === "approval.requested") requested.push(event.body.id ?? event.body.uuid);
-      else if (SETTLES.has(event.type)) this.#settle(event);
+      else if (SETTLES.has(event.type)) this.#settle(event.body.id);
       else if (event.type === "conversation.deleted") {
-        this.pending = this.pending.filter((one) => one.conversation_id !== event.conversation_id);
+        const its = this.pending.filter((one) => one.conversation_id === event.conversation_id);
+        for (const { uuid } of its) this.#settle(uuid);
       }
     }
     if (this.pending.length !== before) this.#changed([]);
@@ -66,11 +85,14 @@ export class ApprovalsStore extends EventTarget {
     else await Promise.all(requested.map((uuid) => this.#add(uuid)));
   }
 
-  #settle(event) {
-    const uuid = event.body.id;
+  #settle(uuid) {
     if (this.#requests) this.#settled.add(uuid);
     this.pending = this.pending.filter((one) => one.uuid !== uuid);
-    for (const fn of [...(this.#listeners.get(uuid) ?? [])]) fn(event);
+    this.#tell(uuid);
+  }
+
+  #tell(uuid) {
+    for (const fn of [...(this.#listeners.get(uuid) ?? [])]) fn();
   }
 
   async #add(uuid) {

@@ -26,11 +26,14 @@ export function countValues(value) {
   return Object.values(value).reduce((sum, inner) => sum + countValues(inner), 0);
 }
 
-/** The values below objects, as `[path, value]`; a path is written with dots. */
+/** The values below objects, as `[path, value]`. A path is written with dots, and a name that has one, or is
+ * empty, in quotes: no two values have the same path. */
 export function flat(value, path = []) {
   if (!isObject(value) || (path.length && !Object.keys(value).length)) return [[path.join("."), value]];
-  return Object.entries(value).flatMap(([name, inner]) => flat(inner, [...path, name]));
+  return Object.entries(value).flatMap(([name, inner]) => flat(inner, [...path, quoted(name)]));
 }
+
+const quoted = (name) => (/^[^."\\]+$/.test(name) ? name : JSON.stringify(name));
 
 /** The common and the differing arguments of several calls.
  *

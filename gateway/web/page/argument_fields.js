@@ -1,7 +1,7 @@
 // The fields of a form for a JSON Schema, and the meaning of typed texts. Pure.
 
 import { isObject } from "./argument_diff.js";
-import { Exact, equal, parse } from "./exact_json.js";
+import { Exact, equal, parse, stringify } from "./exact_json.js";
 
 const DEEPEST = 4; // objects in objects that become fields; below it JSON is easier to edit
 const SCALARS = ["string", "integer", "number", "boolean"];
@@ -108,18 +108,26 @@ function pointed(root, reference) {
   if (!reference.startsWith("#/")) return null;
   let at = root;
   for (const part of reference.slice(2).split("/")) {
-    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    const name = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
     if (at === null || typeof at !== "object" || !Object.hasOwn(at, name)) return null;
     at = at[name];
   }
   return at;
 }
 
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a lone "%" stands for itself
+  }
+}
+
 /** `{value, label}` of each value that fits, if there are few; else null. */
 function optionsOf(schema) {
   if (Array.isArray(schema.enum)) {
     const names = Array.isArray(schema.enumNames) ? schema.enumNames : [];
-    return schema.enum.map((value, index) => ({ value, label: String(names[index] ?? asText(value)) }));
+    return schema.enum.map((value, index) => ({ value, label: asText(names[index] ?? value) }));
   }
   if (Object.hasOwn(schema, "const")) return [{ value: schema.const, label: asText(schema.const) }];
   const list = schema.oneOf ?? schema.anyOf;
@@ -128,13 +136,13 @@ function optionsOf(schema) {
     list.length &&
     list.every((each) => isObject(each) && Object.hasOwn(each, "const"))
   ) {
-    return list.map((each) => ({ value: each.const, label: String(each.title ?? asText(each.const)) }));
+    return list.map((each) => ({ value: each.const, label: asText(each.title ?? each.const) }));
   }
   return null;
 }
 
 function asText(value) {
-  return typeof value === "string" ? value : value === null ? "null" : String(value);
+  return typeof value === "string" ? value : stringify(value);
 }
 
 /** The meaning of a typed text for a scalar of this kind: `{value}`, or `{mistake}`. */

@@ -2,8 +2,9 @@
 
 import { decidedBy as whoDecided } from "./approval_done.js";
 import { pieces } from "./approval_head.js";
-import { heading, iconOf, shortValue, timeLeft, voidReason } from "./approval_text.js";
+import { heading, iconOf, timeLeft, voidReason } from "./approval_text.js";
 import { compare, same } from "./argument_diff.js";
+import { valueElement } from "./argument_table.js";
 import { button } from "./answer_form.js";
 import { signature } from "./approval_foot.js";
 import { decide, kept, sendAgain } from "./decision.js";
@@ -52,7 +53,10 @@ export function bulk(approvals, context, { titles, began, leave }) {
   function table() {
     const { same: alike, columns, rows, usual } = compare(approvals.map(({ tool_args }) => tool_args));
     const shown = columns.slice(0, COLUMNS);
-    const common = alike.map(([path, value]) => `${path}: ${shortValue(value, 80)}`).join(", ");
+    const common = alike.map(([path, value]) => [
+      h("dt", {}, visible(path)),
+      h("dd", {}, valueElement(value)),
+    ]);
     const names = [...shown, "waiting", ""].map((name) =>
       h(
         "th",
@@ -65,7 +69,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
       const values = shown.map((path) => {
         const most = usual.get(path);
         const differs = most !== undefined && !same(row.get(path), most);
-        return h("td", { class: `mono ${differs ? "diff" : ""}` }, visible(shortValue(row.get(path), 80)));
+        return h("td", { class: `mono ${differs ? "diff" : ""}` }, valueElement(row.get(path)));
       });
       const result = h(
         "td",
@@ -80,7 +84,8 @@ export function bulk(approvals, context, { titles, began, leave }) {
         ? `${plural(columns.length - COLUMNS, "further value")} differ: open an approval to see all.`
         : "";
     return [
-      common ? h("p", { class: "small muted" }, "The same in all: ", h("code", {}, visible(common))) : null,
+      common.length ? h("p", { class: "small muted" }, "The same in all") : null,
+      common.length ? h("dl", { class: "alike" }, common) : null,
       h(
         "div",
         { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },

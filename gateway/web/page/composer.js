@@ -74,7 +74,7 @@ export function composer({ id, log, context, changed }) {
       outbox.change(id, entry.key, { state: "sent" });
       return true;
     } catch (error) {
-      if (error.code === "unreachable" || error.status >= 500) {
+      if (error.code === "unreachable" || error.status >= 500 || [408, 429].includes(error.status)) {
         outbox.change(id, entry.key, { state: "failed", error: error.message });
         return false;
       }

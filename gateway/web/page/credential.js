@@ -1,6 +1,6 @@
 // The card that asks for a bearer token. The token stays in the memory of this page.
 
-import { post, useToken } from "./api.js";
+import { newKey, post, useToken } from "./api.js";
 import { h, icon } from "./dom.js";
 import { timeElement } from "./times.js";
 import { shorten, visible } from "./text.js";
@@ -19,8 +19,8 @@ export function credentialCard(item, { conversation, tool, stop }) {
   });
   const error = h("p", { class: "small is-bad", role: "alert", hidden: true });
   const go = h("button", { class: "btn primary", type: "submit" }, "Continue");
-  let key = crypto.randomUUID();
-  input.addEventListener("input", () => (key = crypto.randomUUID()));
+  let key = newKey();
+  input.addEventListener("input", () => (key = newKey()));
 
   async function submit(event) {
     event.preventDefault();

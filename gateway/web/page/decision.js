@@ -1,9 +1,10 @@
 // A decision that is being sent. It is kept with its key until the agent has answered, so a reload can safely
 // send it again.
 
-import { ApiError, get, post } from "./api.js";
+import { ApiError, get, newKey, post } from "./api.js";
 import { sentence } from "./approval_text.js";
 import { parse, stringify } from "./exact_json.js";
+import { browser, tab } from "./storage.js";
 
 const NAME = "stopgo.name";
 const inFlight = new Map(); // uuid -> promise, for all cards of this page
@@ -12,7 +13,7 @@ const place = (uuid) => `stopgo.decision.${uuid}`;
 
 /** The decision that was sent and not answered yet, as `{key, body}`, or null. */
 export function kept(uuid) {
-  const text = sessionStorage.getItem(place(uuid));
+  const text = tab.get(place(uuid));
   try {
     return text && parse(text);
   } catch {
@@ -21,7 +22,7 @@ export function kept(uuid) {
 }
 
 export function forget(uuid) {
-  sessionStorage.removeItem(place(uuid));
+  tab.remove(place(uuid));
 }
 
 /** Whether it is being sent now. */
@@ -37,7 +38,7 @@ export function isSending(uuid) {
 export function decide(uuid, body) {
   if (inFlight.has(uuid)) return inFlight.get(uuid); // one at a time; the first one counts
   const named = decidedBy() ? { ...body, decided_by: decidedBy() } : body;
-  sessionStorage.setItem(place(uuid), stringify({ key: crypto.randomUUID(), body: named }));
+  tab.set(place(uuid), stringify({ key: newKey(), body: named }));
   return sendAgain(uuid);
 }
 
@@ -101,10 +102,10 @@ function refused(errors, message) {
 
 /** The name that goes along with decisions, for the record. */
 export function decidedBy() {
-  return localStorage.getItem(NAME)?.trim() || "";
+  return browser.get(NAME)?.trim() || "";
 }
 
 export function signAs(name) {
-  if (name.trim()) localStorage.setItem(NAME, name.trim());
-  else localStorage.removeItem(NAME);
+  if (name.trim()) browser.set(NAME, name.trim());
+  else browser.remove(NAME);
 }

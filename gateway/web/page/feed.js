@@ -5,13 +5,14 @@ import { parse } from "./exact_json.js";
 
 const SILENCE = 40_000; // milliseconds without a frame, heartbeats included, after which a connection counts as lost
 const PASSING = new Set([429, 502, 503, 504]); // refusals after which it is tried again
+const PROOF = 3_000; // milliseconds in which a new connection shows the last event again
 const LONGEST = 8_000; // milliseconds between two attempts to connect
 
 /** The events of one conversation: all that are stored, then those that follow.
  *
  * `events` has the stored frames in order, each once. Listeners get `{events, deltas}` with the new frames of each
  * kind; `state` is "connecting", "live" or "lost", and in the end perhaps "deleted", "missing" (there was nothing),
- * "broken" (`problem` says why) or "older": an older copy of the data was restored, without the last events. */
+ * "broken" (`problem` says why) or "older": an older copy of the data was restored, without what is shown here. */
 export class Feed extends EventTarget {
   constructor(id) {
     super();
@@ -20,8 +21,10 @@ export class Feed extends EventTarget {
     this.state = "connecting";
     this.problem = null;
     this.looking = false;
+    this.unproven = false;
     this.link = new Link(
-      () => `/conversations/${encodeURIComponent(id)}/ws?deltas=true&after=${this.events.at(-1)?.seq ?? 0}`,
+      // The last event comes once more: if it is another one now, or none, an older copy was restored.
+      () => `/conversations/${encodeURIComponent(id)}/ws?deltas=true&after=${Math.max(0, this.#last - 1)}`,
       (frames) => this.#take(frames),
       (state) => this.#become(state),
     );
@@ -36,9 +39,13 @@ export class Feed extends EventTarget {
     for (const frame of frames) {
       if (frame.seq === undefined) deltas.push(frame);
       else if (frame.type === "conversation.deleted") this.#become("deleted");
-      else if (frame.seq > (this.events.at(-1)?.seq ?? 0)) {
+      else if (frame.seq > this.#last) {
         this.events.push(frame);
         events.push(frame);
+      } else if (frame.seq === this.#last) {
+        const { type, at } = this.events.at(-1);
+        if (frame.type !== type || frame.at !== at) return this.#become("older");
+        this.unproven = false;
       }
     }
     this.dispatchEvent(new CustomEvent("frames", { detail: { events, deltas } }));
@@ -50,6 +57,14 @@ export class Feed extends EventTarget {
     if (this.#ended) this.close();
     this.dispatchEvent(new CustomEvent("state", { detail: state }));
     if (state === "lost") this.#look();
+    if (state === "live" && this.#last) {
+      this.unproven = true;
+      setTimeout(() => this.unproven && this.#look(), PROOF);
+    }
+  }
+
+  get #last() {
+    return this.events.at(-1)?.seq ?? 0;
   }
 
   get #ended() {
@@ -58,9 +73,9 @@ export class Feed extends EventTarget {
 
   /** A page is not told why a websocket was refused, so it asks whether there is something to come back to. */
   async #look() {
-    if (this.looking) return;
+    if (this.looking || this.#ended) return;
     this.looking = true;
-    const last = this.events.at(-1)?.seq ?? 0;
+    const last = this.#last;
     try {
       const { conversation } = await get(`/conversations/${encodeURIComponent(this.id)}`);
       if (conversation.last_seq < last) this.#become("older");

@@ -1,6 +1,6 @@
 // A new conversation: the agent's description, a message box, and how the agent works.
 
-import { post } from "./api.js";
+import { newKey, post } from "./api.js";
 import { sendOnEnter } from "./composer.js";
 import { h, icon, svg } from "./dom.js";
 import * as outbox from "./outbox.js";
@@ -63,7 +63,7 @@ export function firstVisit(main, context) {
   function submit(event) {
     event.preventDefault();
     if (!box.value.trim() || start.disabled) return;
-    outbox.keepFirst({ text: box.value, made: crypto.randomUUID(), key: crypto.randomUUID() });
+    outbox.keepFirst({ text: box.value, made: newKey(), key: newKey() });
     outbox.keepDraft("new", "");
     begin();
   }

@@ -9,6 +9,7 @@ import { h, icon } from "./dom.js";
 import { filterBar, filtered, SORTS } from "./inbox_filters.js";
 import { Queue } from "./inbox_list.js";
 import { STATES, stateTabs } from "./inbox_tabs.js";
+import { plural } from "./text.js";
 
 const PAGE = 200;
 const MOST = 5000; // approvals that are read of the past; older and newer ones are found by their address
@@ -134,6 +135,7 @@ class Inbox {
     this.filter = { ...this.filter, ...filter };
     this.address();
     this.list();
+    this.context.announce(`${plural(this.shown.length, "approval")} shown.`); // not at each that comes or goes
   }
 
   /** The address of the present view, so that a reload shows the same. */

@@ -15,7 +15,7 @@ export function filterBar(change) {
   const kind = pick("Kind", "kind");
   const tool = pick("Tool", "tool");
   const sort = pick("Order", "sort");
-  const count = h("span", { class: "faint small", "aria-live": "polite" });
+  const count = h("span", { class: "faint small" });
   const show = (filter, all, text) => {
     const names = [...new Set([...all.map(({ tool_name }) => tool_name).sort(), filter.tool])].filter(
       Boolean,

@@ -1,7 +1,8 @@
 // The notice of a lost connection, and notifications of new approvals for people who turned them on.
 
 import { h, icon } from "./dom.js";
-import { plural } from "./text.js";
+import { browser } from "./storage.js";
+import { plural, visible } from "./text.js";
 
 const QUIET = 1500; // milliseconds without a connection before the page says so
 const LONG = 15_000;
@@ -55,13 +56,13 @@ export function connectionNotice(place, { live, announce }) {
 export const canNotify = () => "Notification" in window && Notification.permission !== "denied";
 
 export function notifying() {
-  return canNotify() && Notification.permission === "granted" && localStorage.getItem(WANTED) === "yes";
+  return canNotify() && Notification.permission === "granted" && browser.get(WANTED) === "yes";
 }
 
 /** Asks the browser for permission the first time; only a button may call this. */
 export async function setNotifying(wanted) {
   const granted = wanted && (await Notification.requestPermission()) === "granted";
-  localStorage.setItem(WANTED, granted ? "yes" : "no");
+  browser.set(WANTED, granted ? "yes" : "no");
   return granted;
 }
 
@@ -77,13 +78,13 @@ export function notifyOfApprovals({ approvals, navigate }) {
     const [first] = waiting;
     const one = waiting.length === 1;
     const title = one
-      ? `${first.tool_name || "A question"} waits for you`
+      ? `${visible(first.tool_name || "A question")} waits for you`
       : `${plural(waiting.length, "approval")} wait for you`;
+    waiting = [];
     const note = new Notification(title, { tag: one ? first.uuid : "approvals", icon: "/page/icon.svg" });
     note.onclick = () => {
       window.focus();
       navigate(one ? `#/approvals/${first.uuid}` : "#/inbox");
     };
-    waiting = [];
   }
 }

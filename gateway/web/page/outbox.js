@@ -1,20 +1,23 @@
 // Messages that are being sent, kept over a reload: each is sent with the same idempotency key until the
 // agent has answered.
 
+import { newKey } from "./api.js";
+import { tab } from "./storage.js";
+
 const DRAFT = "draft:",
   SENT = "sent:";
 
 const read = (name) => {
   try {
-    return JSON.parse(sessionStorage.getItem(name));
+    return JSON.parse(tab.get(name));
   } catch {
     return null;
   }
 };
 
 const write = (name, value) => {
-  if (value === null || value === "" || value.length === 0) sessionStorage.removeItem(name);
-  else sessionStorage.setItem(name, JSON.stringify(value));
+  if (value === null || value === "" || value.length === 0) tab.remove(name);
+  else tab.set(name, JSON.stringify(value));
 };
 
 /** The text that was typed and not sent. `id`: of the conversation, or "new". */
@@ -25,7 +28,7 @@ export const keepDraft = (id, text) => write(DRAFT + id, text);
 export const entries = (id) => read(SENT + id) ?? [];
 
 /** `after`: the last event that was there when it was written. */
-export function add(id, text, after, key = crypto.randomUUID()) {
+export function add(id, text, after, key = newKey()) {
   const entry = { key, text, after, at: new Date().toISOString(), state: "sending" };
   write(SENT + id, [...entries(id), entry]);
   return entry;

@@ -174,6 +174,27 @@ test("several calls are compared by what differs", () => {
   assert.equal(rows[2].get("n.c"), undefined);
 });
 
+test("no value hides behind another one, whatever their names are", () => {
+  const { same } = compare(['{"a.b":1,"a":{"b":2,"":3},"":4}'].map(parse));
+  assert.deepEqual(same, [
+    ['"a.b"', 1],
+    ["a.b", 2],
+    ['a.""', 3],
+    ['""', 4],
+  ]);
+});
+
+test("a schema that no sane server writes still makes a form", () => {
+  const odd = parse(
+    '{"type":"object","properties":{"a":{"$ref":"#/%zz"},"b":{"enum":[{"toString":1},null,["x"]],"enumNames":[{"toString":1}]},' +
+      '"c":{"oneOf":[{"const":1,"title":{"toString":1}}]},"d":{"type":"constructor"},"e":7,"__proto__":{"type":"string"}}}',
+  );
+  const field = fieldsOf(odd, parse('{"a":1,"c":1,"__proto__":"x"}'), { asked: true });
+  assert.deepEqual(field.fields.map(({ name }) => name).sort(), ["__proto__", "a", "b", "c", "d", "e"]);
+  assert.equal(at(field, "b").options[0].label, '{"toString":1}');
+  assert.equal(rebuild(field, () => undefined), field.value);
+});
+
 test("the server's mistakes are put where they belong", () => {
   const placed = placeMistakes(
     [

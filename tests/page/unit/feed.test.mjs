@@ -44,7 +44,7 @@ async function fed(seq) {
   const feed = new Feed("one");
   sockets[0].onopen();
   for (let each = 1; each <= seq; each += 1)
-    sockets[0].onmessage({ data: JSON.stringify({ seq: each, type: "message.added" }) });
+    sockets[0].onmessage({ data: JSON.stringify({ seq: each, type: "message.added", at: "then" }) });
   await pass();
   return feed;
 }
@@ -54,10 +54,12 @@ test("an event that comes twice counts once, and the next connection begins afte
   answer = [200, { conversation: { last_seq: 3 } }];
   sockets[0].onclose({ code: 1006 });
   await pass(1000);
-  assert.match(sockets[1].path, /after=3$/);
+  assert.match(sockets[1].path, /after=2$/); // the last event proves that the rest is the same
   sockets[1].onopen();
-  sockets[1].onmessage({ data: '{"seq":3,"type":"a"}' });
-  sockets[1].onmessage({ data: '{"seq":4,"type":"a"}' });
+  sockets[1].onmessage({ data: '{"seq":3,"type":"message.added","at":"then"}' });
+  sockets[1].onmessage({ data: '{"seq":4,"type":"a","at":"now"}' });
+  answer = [404, {}]; // not asked for
+  await pass(5_000);
   await pass();
   assert.deepEqual(
     feed.events.map(({ seq }) => seq),
@@ -81,6 +83,25 @@ for (const [what, seq, reply, state] of [
     const tried = sockets.length;
     await pass(60_000);
     assert.equal(sockets.length, tried);
+  });
+}
+
+for (const [what, frames] of [
+  ["went on in another way", ['{"seq":3,"type":"message.added","at":"now"}', '{"seq":4,"type":"a","at":"now"}']],
+  ["lacks the last event", []],
+]) {
+  test(`an older copy that ${what} ends as older, though the connection comes back`, async () => {
+    const feed = await fed(3);
+    answer = [503, { code: "shutting_down" }];
+    sockets[0].onclose({ code: 1006 });
+    await pass(1000);
+    for (let turn = 0; turn < 4; turn += 1) await pass(5_000); // the question gives up, too
+    answer = [200, { conversation: { last_seq: 2 } }];
+    sockets.at(-1).onopen();
+    for (const data of frames) sockets.at(-1).onmessage({ data });
+    await pass(5_000);
+    assert.equal(feed.state, "older");
+    assert.equal(feed.events.length, 3);
   });
 }
 

@@ -1,0 +1,37 @@
+// Texts that outlive a reload, by name: those of this tab, and those of this browser. Where the browser
+// keeps none, because it was told to or the text is too long, they last as long as the page.
+
+export const tab = keeper(() => sessionStorage);
+export const browser = keeper(() => localStorage);
+
+function keeper(storage) {
+  const held = new Map();
+  return {
+    /** The text, or null. */
+    get(name) {
+      if (held.has(name)) return held.get(name);
+      try {
+        return storage().getItem(name);
+      } catch {
+        return null;
+      }
+    },
+    set(name, text) {
+      held.delete(name);
+      try {
+        storage().setItem(name, text);
+      } catch {
+        this.remove(name); // an older text would come back after a reload
+        held.set(name, text);
+      }
+    },
+    remove(name) {
+      held.delete(name);
+      try {
+        storage().removeItem(name);
+      } catch {
+        // there is none
+      }
+    },
+  };
+}
