@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,25 @@ MADE = """(() => {
     .map((e) => e.outerHTML.slice(0, 200));
 })()"""
 """Elements that no text should have become."""
+SPOILT = """async (route) => {
+  const text = %s;
+  const named = (value) => typeof value === "string" ? value + text : value;
+  const answer = await route.fetch();
+  const body = await answer.json();
+  const spoil = (each, names) => { for (const name of names) each[name] = named(each[name] ?? ""); };
+  for (const each of [body.approval, ...(body.approvals ?? [])].filter(Boolean)) {
+    spoil(each, ["tool_name", "server", "node", "description", "rule"]);
+    each.tool_args = Object.fromEntries(Object.entries(each.tool_args).map(([name, value]) => [name + text, value]));
+  }
+  for (const each of body.conversations ?? []) spoil(each, ["title"]);
+  if (body.history) {
+    body.rule = { name: text, yaml: text, file: text, line: 1 };
+    spoil(body, ["suggestion", "conversation_title"]);
+    for (const each of body.history) spoil(each, ["decided_by"]);
+  }
+  await route.fulfill({ response: answer, json: body });
+}"""
+"""A route that puts a text into all names that an agent gives in its answers about approvals."""
 
 
 def stays_text(tab: Tab) -> None:
@@ -71,3 +91,31 @@ def test_hostile_texts_stay_texts(serve: Serve, browser: Browser, tmp_path: Path
     agent.main.text(re.compile("wipe")).see()
     stays_text(agent)
     tab.becomes_titled("hostile|script")
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["wide", "phone"])
+def test_hostile_names_stay_texts(
+    serve: Serve, browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    server = serve(tmp_path / "data")
+    before = server.ask_for("add lamp with value 3")
+    server.post(f"/approvals/{before}", {"approved": True, "decided_by": "Maria"})
+    uuid = server.ask_for("add lamp with value 4")
+    width, height = size
+    tab = browser.open(server.run.url, "/page/icon.svg", viewport={"width": width, "height": height})
+    text = f"{HOSTILE} \u05e9\u05dc\u05d5\u05dd \u200b{'W' * 200}"
+    for path in ("approvals?*", "approvals/*", "page/approvals/*", "conversations?*"):
+        tab.call(("route", f"**/{path}", {"function": SPOILT % json.dumps(text)}))
+    for place in ("/#/inbox?state=decided", "/#/inbox"):
+        tab.go(place)
+        tab.main.role("listitem").with_text(re.compile("resources_add<script>")).see()
+        stays_text(tab)
+    tab.go(f"/#/approvals/{uuid}")
+    approve(tab).see()
+    tab.main.text(re.compile("^Why it asks")).click()
+    tab.main.text(re.compile("^The last times")).click()
+    tab.main.text("done", exact=True).see()
+    for mark in (BIDI, "\u200b"):
+        assert mark not in tab.main.content
+    stays_text(tab)
+    assert tab.order("measure", "document.documentElement.scrollWidth") <= width, "nothing scrolls sideways"

@@ -48,7 +48,7 @@ class AgentPage {
     const used = heading("Use of models", "14 days, by the day a conversation began");
     main.append(
       h("header", { class: "top" },
-        h("h1", {}, "Agent"), h("span", { class: "grow" }),
+        h("h1", { class: "nowrap" }, "Agent"), h("span", { class: "grow" }),
         part("since", "span", { class: "small faint ellipsis" })),
       h("div", { class: "scroll" }, h("div", { class: "agent-page" },
         h("section", { class: "stack" }, part("head", "div"), part("stats", "dl", { class: "agent-stats" })),

@@ -13,7 +13,7 @@ import { countValues, differences } from "./argument_diff.js";
 import { pieces } from "./approval_head.js";
 import { argumentTable, changeTable } from "./argument_table.js";
 import { h, icon } from "./dom.js";
-import { visible } from "./text.js";
+import { shorten, visible } from "./text.js";
 import { duration, timeElement } from "./times.js";
 
 const changesOf = ({ decision, tool_args }) =>
@@ -65,7 +65,7 @@ function ends(approval, second, at) {
 
 function place(approval, extra, inChat) {
   if (inChat) return [" ", h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "Details")];
-  const title = extra?.conversation_title ? visible(extra.conversation_title) : "the conversation";
+  const title = extra?.conversation_title ? visible(shorten(extra.conversation_title, 60)) : "the conversation";
   return [" ", h("a", { href: `#/conversations/${encodeURIComponent(approval.conversation_id)}` }, title)];
 }
 

@@ -21,11 +21,12 @@ export function replaced(approval) {
   return h("p", { class: "small muted" }, "This takes the place of ", link, ".");
 }
 
-/** Markdown, as plain text until it is parsed. */
+/** Markdown, as plain text until it is parsed; what would hide or reorder text is spelt out in both. */
 export function markdown(text) {
-  const box = h("div", { class: "prose described" }, h("p", {}, visible(text)));
+  const shown = visible(text);
+  const box = h("div", { class: "prose described" }, h("p", {}, shown));
   import("./markdown.js")
-    .then(({ renderMarkdown }) => renderMarkdown(text))
+    .then(({ renderMarkdown }) => renderMarkdown(shown))
     .then(
       (made) => box.replaceChildren(made),
       () => {},

@@ -18,7 +18,7 @@ const COLUMNS = 6; // values that differ and have a column; more do not fit
  * end. */
 export function bulk(approvals, context, { titles, began, leave }) {
   const [first] = approvals;
-  const number = approvals.length;
+  const number = approvals.length.toLocaleString();
   const cells = new Map();
   const title = h(
     "h2",
@@ -111,7 +111,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
     const label = h("label", { for: "bulk-reason" }, "Reason, for all of them");
     foot.replaceChildren(
       h("div", { class: "question grow full" }, label, field),
-      button(number === 1 ? "Send rejection" : `Send ${number} rejections`, "danger", send),
+      button(approvals.length === 1 ? "Send rejection" : `Send ${number} rejections`, "danger", send),
       button("Cancel", "quiet", () => [choose(), focus("reject")]),
     );
     field.focus();
@@ -139,7 +139,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
       say(approval, text, tone);
       if (["unreachable", "wrong", "denied", "refused"].includes(result.is)) failed.push(approval);
       done += 1;
-      status.textContent = `${done} of ${only.length} sent`;
+      status.textContent = `${done.toLocaleString()} of ${only.length.toLocaleString()} sent`;
     }
     const sum = failed.length
       ? `${only.length - failed.length} decided, ${failed.length} still pending.`

@@ -318,14 +318,14 @@ class Inbox {
         ? h(
             "button",
             { class: "btn quiet", type: "button", onclick: () => this.toggle(first.uuid, true) },
-            `Select all ${alike} of this tool`,
+            `Select all ${alike.toLocaleString()} of this tool`,
           )
         : null;
     const clear = h("button", { class: "btn quiet", type: "button", onclick: () => this.clear() }, "Clear");
     const label = size === 1 ? "selected: choose more of the same tool" : "selected";
     this.bar.replaceChildren(
       ...[
-        h("span", { role: "status" }, h("b", {}, String(size)), ` ${label}`),
+        h("span", { role: "status" }, h("b", {}, size.toLocaleString()), ` ${label}`),
         h("span", { class: "grow" }),
         more,
         clear,

@@ -34,7 +34,7 @@ export function stateTabs(choose) {
       tab.setAttribute("aria-selected", String(state === chosen));
       tab.tabIndex = state === chosen ? 0 : -1;
       count.hidden = state !== "pending" || !waiting;
-      count.textContent = String(waiting);
+      count.textContent = waiting.toLocaleString();
     }
   };
   return { element, show };

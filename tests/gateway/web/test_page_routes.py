@@ -34,6 +34,13 @@ TYPES = {
 PATHS = ["/", "/favicon.ico", *(f"/page/{name}" for name in FILES.others)]
 
 
+def test_the_document_names_all_modules_those_needed_first_before_others() -> None:
+    named = re.findall(r'<link rel="modulepreload" href="/page/(.+?)">', FILES.first.body.decode())
+    assert sorted(named) == sorted(name for name in FILES.others if name.endswith(".js"))
+    assert named[0] == "main.js"
+    assert named.index("sidebar.js") < named.index("chat.js") < named.index("markdown.js")
+
+
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_file_comes_with_headers_that_let_it_do_little(client: httpx2.AsyncClient, path: str) -> None:
     answer = await client.get(path)
