@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -137,6 +138,18 @@ def test_on_a_phone(browser: Browser, shown: Shown, view: Callable[[Tab, Shown],
     assert violations(tab) == []
     width = tab.order("measure", "document.documentElement.scrollWidth")
     assert width <= NARROW["width"], "nothing scrolls sideways"
+
+
+def test_load_more_leads_on_to_what_it_loaded(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    for _ in range(35):
+        server.new()
+    tab = browser.open(server.run.url)
+    tab.button("Load more").press("Enter")
+    rows = tab.role("navigation", "Conversations").role("link", re.compile("^Untitled"))
+    rows.counts(35)
+    rows.nth(30).becomes(lambda row: row.has_focus, True)
+    tab.button("Load more").gone()
 
 
 def violations(tab: Tab) -> list[str]:

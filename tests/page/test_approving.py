@@ -156,14 +156,30 @@ def test_a_change_that_does_not_fit_is_refused_and_can_be_mended(server: Server,
     tab.main.text(re.compile("Added shelf = 4")).see()
 
 
-def test_changes_can_be_given_up(server: Server, browser: Browser) -> None:
+@pytest.mark.parametrize("key", [False, True], ids=["Cancel", "Escape"])
+def test_changes_can_be_given_up(server: Server, browser: Browser, key: bool) -> None:
     uuid, tab = asked(server, browser, "add lamp with value 3")
     tab.main.button("Approve with changes").click()
     tab.main.label("name").fill("table")
-    tab.main.button("Cancel").click()
+    if key:
+        tab.press("Escape")
+    else:
+        tab.main.button("Cancel").click()
     approve(tab).click()
     tab.main.text(re.compile("Added lamp = 3")).see()
     assert "arguments" not in decision_of(server, uuid)
+
+
+def test_one_that_expires_while_it_is_changed(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"approval": {"expires_after": 5}}
+    server = serve(tmp_path / "data", config=keeper(tmp_path / "agent", **settings))
+    tab = browser.open(server.run.url)
+    say(tab, "add lamp with value 3")
+    tab.main.button("Approve with changes").click()
+    tab.main.label("name").fill("table")
+    tab.main.text(re.compile("Expired: nobody decided in time")).see()
+    tab.main.button("Send approval").gone()
+    assert re.match("h2 resources_add", tab.focused())
 
 
 def test_a_no_with_a_reason(server: Server, browser: Browser) -> None:

@@ -42,7 +42,8 @@ SPOILT = """async (route) => {
   const spoil = (each, names) => { for (const name of names) each[name] = named(each[name] ?? ""); };
   for (const each of [body.approval, ...(body.approvals ?? [])].filter(Boolean)) {
     spoil(each, ["tool_name", "server", "node", "description", "rule"]);
-    each.tool_args = Object.fromEntries(Object.entries(each.tool_args).map(([name, value]) => [name + text, value]));
+    const entries = Object.entries(each.tool_args);
+    each.tool_args = Object.fromEntries(entries.map(([name, value]) => [name + text, value]));
   }
   for (const each of body.conversations ?? []) spoil(each, ["title"]);
   if (body.history) {

@@ -239,6 +239,7 @@ class Card {
 
   /** The differences that would be sent, below the form. */
   renderChanges() {
+    if (!this.form) return; // a field that is removed while it has the focus tells of its change
     const { value } = this.form.result();
     const changes = differences(this.approval.tool_args, value);
     this.changes.hidden = !changes.length;

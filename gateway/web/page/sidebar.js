@@ -8,6 +8,7 @@ import { plural } from "./text.js";
 import { ago } from "./times.js";
 
 const PAGE = 30;
+const MOST = 200; // what one request may ask for
 const AGAIN = 1000; // milliseconds at least between two readings of the list that events cause
 const PLACES = [
   ["#/conversations", "Conversations", "chat"],
@@ -63,6 +64,7 @@ export function sidebar(element, context) {
   const list = h("nav", { class: "conversations", "aria-label": "Conversations" });
   const state = h("span", { class: "nowrap" }),
     dot = h("span", { class: "dot" });
+  const further = h("button", { class: "btn quiet more", type: "button", onclick: loadMore }, "Load more");
   const items = new Map(); // by id, in the order of the agent
   const rows = new Map();
   let cursor = null,
@@ -129,8 +131,8 @@ export function sidebar(element, context) {
   });
   filter.addEventListener("change", () => load());
 
-  /** Reads the first page, or the next one. */
-  async function load(more = false) {
+  /** Reads the first page, or the next one; `anew`: all that is shown, because events were missed. */
+  async function load(more = false, anew = false) {
     reading?.abort();
     const mine = (reading = new AbortController());
     const query = new URLSearchParams({ limit: String(PAGE) });
@@ -138,9 +140,11 @@ export function sidebar(element, context) {
     if (filter.value) query.set("status", filter.value);
     if (more) query.set("cursor", cursor);
     try {
-      const page = await get(`/conversations?${query}`, mine.signal);
+      const whole = new URLSearchParams(query);
+      if (anew) whole.set("limit", Math.min(MOST, Math.max(PAGE, items.size)));
+      const page = await get(`/conversations?${whole}`, mine.signal);
       const same = list.dataset.query === `${query}`;
-      const old = more || (same && page.next_cursor) ? [...items.values()] : [];
+      const old = more || (same && page.next_cursor && !anew) ? [...items.values()] : [];
       const kept = more || old.length > page.conversations.length ? cursor : null;
       items.clear();
       for (const one of more ? [...old, ...page.conversations] : [...page.conversations, ...old]) {
@@ -164,7 +168,7 @@ export function sidebar(element, context) {
     }, AGAIN);
   }
 
-  live.addEventListener("again", () => load());
+  live.addEventListener("again", () => load(false, true));
   live.addEventListener("frames", ({ detail }) => {
     for (const event of detail) {
       const item = items.get(event.conversation_id);
@@ -199,16 +203,18 @@ export function sidebar(element, context) {
       if (place !== row.element) list.insertBefore(row.element, place); // moving would take the focus away
       before = row.element;
     }
-    list.querySelectorAll(":scope > .note").forEach((note) => note.remove());
-    if (cursor)
-      list.append(
-        h(
-          "button",
-          { class: "btn quiet more note", type: "button", onclick: () => load(true) },
-          "Load more",
-        ),
-      );
-    else if (!items.size) list.append(h("p", { class: "side-note note" }, empty()));
+    list.querySelector(":scope > .side-note")?.remove();
+    if (!cursor) further.remove();
+    else if (!further.isConnected) list.append(further); // it stays where it is, and may have the focus
+    if (!cursor && !items.size) list.append(h("p", { class: "side-note" }, empty()));
+  }
+
+  /** The next conversations; who pressed the button goes on at the first of them. */
+  async function loadMore() {
+    const before = items.size;
+    await load(true);
+    if (items.size > before && [further, document.body].includes(document.activeElement))
+      list.querySelectorAll("a")[before]?.focus();
   }
 
   function empty() {
