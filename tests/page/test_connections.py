@@ -16,7 +16,7 @@ from .agents import keeper, known_as
 from .browser import EXPECTED_OF_A_LOST_SERVER, Browser, Tab
 from .cutting_proxy import cutting_proxy
 from .paused_model import paused_model
-from .steps import approve, conversation_of, say
+from .steps import approve, conversation_of, message_box, say
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -194,3 +194,36 @@ def test_a_page_by_plain_http_from_another_machine(serve: Serve, browser: Browse
         approve(tab).click()
         tab.main.text("Added lamp = 3").see()
         tab.close_now()
+
+
+LOST_THEN_REFUSED = """(() => {
+  let requests = 0;
+  return async (route) => {
+    requests += 1;
+    if (requests === 2) return route.fulfill({ status: 429, json: { code: "queue_full", error: "Wait." } });
+    await route.fetch();
+    await route.abort();
+  };
+})()"""
+"""A message whose first answer is lost, and which is refused when it is repeated."""
+
+
+def test_a_message_that_arrived_does_not_become_a_draft_again(
+    serve: Serve, browser: Browser, tmp_path: Path
+) -> None:
+    server = serve(tmp_path / "data")
+    id = server.new()
+    tab = browser.open(server.run.url, f"/#/conversations/{id}")
+    tab.allow(r"console: .*(ERR_FAILED|status of 429)")
+    tab.call(("route", "**/messages", {"function": LOST_THEN_REFUSED}))
+    say(tab, "list all resources")
+    tab.main.text("No resources.").see()
+    tab.main.text("list all resources", exact=True).becomes(lambda where: where.count >= 1, True)
+    requests = (
+        "performance.getEntriesByType('resource').filter(({ name }) => name.endsWith('/messages')).length"
+    )
+    tab.settles(lambda: tab.order("measure", requests), lambda found: found >= 2, "the refusal")
+    assert message_box(tab).value == ""
+    assert [each["content"] for each in server.conversation(id)["messages"] if each["role"] == "user"] == [
+        "list all resources"
+    ]
