@@ -7,7 +7,7 @@ Quart makes a request of what Hypercorn hands over, and finds its route. From th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from hypercorn.typing import (
     ASGIReceiveCallable,
@@ -16,6 +16,7 @@ from hypercorn.typing import (
     HTTPScope,
     Scope,
     WebsocketScope,
+    WWWScope,
 )
 from quart import Response
 from quart.ctx import RequestContext
@@ -122,8 +123,11 @@ class Application(QuartTrio):
             return
         try:
             refuse_strangers(scope, self.allowed)
-        except errors.RequestError as error:
-            await _refuse(scope["type"], self._request(scope, receive), send, error)
+            if scope["path"].startswith("//"):
+                # The framework passes over slashes in front, and a proxy's rule for a path may not.
+                raise errors.NotFound
+        except (errors.RequestError, errors.NotFound) as error:
+            await _refuse(scope, self._request(scope, receive), send, error)
         else:
             if scope["type"] == "websocket":
                 await self._serve_socket(scope, receive, send)
@@ -178,7 +182,7 @@ class Application(QuartTrio):
             if socket.accepted:
                 await socket.close(1011, f"internal error {errors.log_fault(error)}")
             else:
-                await _refuse("websocket", request, send, error)
+                await _refuse(scope, request, send, error)
 
     def _socket_route(self, scheme: str, path: str) -> tuple[str, Mapping[str, Any]]:
         try:
@@ -218,15 +222,13 @@ def _response(reply: Reply, request: Request) -> Response:
     return response
 
 
-async def _refuse(
-    type: Literal["http", "websocket"], request: Request, send: ASGISendCallable, error: Exception
-) -> None:
+async def _refuse(scope: WWWScope, request: Request, send: ASGISendCallable, error: Exception) -> None:
     """Answer a request, or the handshake of a websocket, with an error."""
-    reply = errors.reply_to(error, request.path)
+    reply = errors.reply_to(error, scope["path"])
     assert isinstance(reply.body, bytes)
     sized = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
     raw = [(name.encode(), value.encode()) for name, value in {**_headers(reply, request), **sized}.items()]
-    kind = "http.response" if type == "http" else "websocket.http.response"
+    kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
     start = {"type": f"{kind}.start", "status": reply.status, "headers": raw}
     await send(cast("ASGISendEvent", start))
     await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": reply.body, "more_body": False}))

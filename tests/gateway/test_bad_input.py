@@ -186,6 +186,8 @@ async def test_a_body_that_does_not_come_in_time_is_not_waited_for(
         ("GET", "/event"),
         ("GET", "/asyncapi.json"),
         ("GET", "/%2e%2e/etc/passwd"),
+        ("GET", "/%2fhealth"),
+        ("GET", "/%2f/"),
         ("GET", "/<script>"),
     ],
 )
@@ -246,7 +248,7 @@ async def test_options_are_the_methods(client: httpx2.AsyncClient, path: str, me
     assert answer.headers["X-Session-ID"]
 
 
-@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/health", 400)])
+@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("//events/ws", 404), ("/health", 400)])
 async def test_a_websocket_where_there_is_none(raw: Any, path: str, status: int) -> None:
     stream = await raw(
         f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
