@@ -53,6 +53,6 @@ class AgentAddress:
     def relative(self, location: str) -> str:
         """An address of the agent as the path that leads there through here; others as they are."""
         rest = location.removeprefix(self.url)
-        if rest == location or (rest and rest[0] not in "/?#"):
-            return location
+        if rest == location or rest.startswith("//") or (rest and rest[0] not in "/?#"):
+            return location  # `//name` would lead to another host
         return rest if rest.startswith("/") else f"/{rest}"

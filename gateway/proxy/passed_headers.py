@@ -62,6 +62,8 @@ def to_client(headers: Iterable[tuple[str, str]], address: AgentAddress) -> Mapp
     for name, value in headers:
         given.setdefault(name.lower(), []).append(value)
     left_out = {*_OF_CONNECTION, *_OF_HOST, *_tokens(given.get("connection", ()))}
+    if "transfer-encoding" in given:  # it counts, and not the length (RFC 9112, section 6.3)
+        left_out.add("content-length")
     passed = {
         name.title(): ", ".join(values)
         for name, values in given.items()

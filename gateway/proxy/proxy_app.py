@@ -110,7 +110,7 @@ def _passed_socket(route: Route, upstream: Upstream) -> SocketView:
     async def view(socket: Socket, **variables: str) -> None:
         path, query = _target(route, socket.request, variables)
         _name_conversation(socket.request, path, variables)
-        await pass_on(upstream.address, socket, path, query)
+        await pass_on(upstream, socket, path, query)
 
     return view
 

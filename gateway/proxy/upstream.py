@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -14,7 +15,7 @@ from quart.wrappers.response import ResponseBody
 
 from ...actors.common.tls import trusted, why_unreached
 from ..http import sse
-from ..http.errors import NotFound, RequestError
+from ..http.errors import RequestError
 from ..http.request import SESSION_HEADER, Request
 from ..http.responses import Reply
 from .agent_address import AgentAddress
@@ -56,6 +57,8 @@ def unreachable(address: AgentAddress, error: BaseException) -> RequestError:
 @attrs.frozen(eq=False)
 class Upstream:
     address: AgentAddress
+    tls: ssl.SSLContext | None
+    """For the connections that are made to it, if they are secure."""
     stopping: Stopping
     _transport: httpx2.AsyncHTTPTransport
 
@@ -73,24 +76,28 @@ class Upstream:
                 method, url, headers=headers, content=content or None, extensions={"timeout": _TIMEOUTS}
             )
             response = await self._transport.handle_async_request(sent)
-        except httpx2.InvalidURL as error:  # it is too long, so there is nothing of that name
-            raise NotFound from error
+            opened.resources.push_async_callback(response.aclose)
+            if response.status_code < 200:
+                raise httpx2.RemoteProtocolError("it switches to another protocol")
+            return await self._reply(request, response, opened)
+        except httpx2.InvalidURL as error:
+            raise RequestError(414, "uri_too_long", "the address of the request is too long") from error
         except httpx2.HTTPError as error:
             raise unreachable(self.address, error) from error
-        opened.resources.push_async_callback(response.aclose)
-        if response.status_code < 200:  # it switches to another protocol
-            raise unreachable(self.address, httpx2.RemoteProtocolError("no answer"))
-        return self._reply(request, response, opened)
 
-    def _reply(self, request: Request, response: httpx2.Response, opened: OpenRequest) -> Reply:
+    async def _reply(self, request: Request, response: httpx2.Response, opened: OpenRequest) -> Reply:
+        """Raises `httpx2.HTTPError` when the agent breaks off before the body: this can still be told."""
         headers = dict(to_client(response.headers.multi_items(), self.address))
         request.facts["sid"] = headers.pop(SESSION_HEADER.title(), None) or request.session_id()
         content_type = headers.pop("Content-Type", "")
         status = response.status_code
         if request.method == "HEAD" or status in _NO_BODY:
             return Reply(b"", status, content_type, headers)
+        pieces = response.aiter_raw()
+        opened.resources.push_async_callback(pieces.aclose)
         is_stream = content_type.partition(";")[0].strip().lower() == sse.CONTENT_TYPE
-        body = PassedBody(response, opened, self.stopping if is_stream else None)
+        first = b"" if is_stream else await anext(pieces, b"")
+        body = PassedBody(first, pieces, opened, self.stopping if is_stream else None)
         return Reply(body, status, content_type or "application/octet-stream", headers)
 
 
@@ -101,15 +108,16 @@ class PassedBody(ResponseBody):
     client's connection along.
     """
 
-    def __init__(self, response: httpx2.Response, opened: OpenRequest, stopping: Stopping | None) -> None:
-        self._response = response
+    def __init__(
+        self, first: bytes, pieces: AsyncIterator[bytes], opened: OpenRequest, stopping: Stopping | None
+    ) -> None:
+        self._first = first
+        self._pieces = pieces
         self._opened = opened
         self._stopping = stopping
         """Of a stream of events."""
 
     async def __aenter__(self) -> PassedBody:
-        self._pieces = self._response.aiter_raw()
-        self._opened.resources.push_async_callback(self._pieces.aclose)
         return self
 
     async def __aexit__(
@@ -121,6 +129,9 @@ class PassedBody(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
+        if first := self._first:
+            self._first = b""
+            return first
         try:
             if self._stopping is None:
                 return await anext(self._pieces)
@@ -140,7 +151,6 @@ async def open_upstream(address: AgentAddress) -> AsyncIterator[Upstream]:
     """Nothing is sent yet. Raises `TlsUnusable`."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=IDLE)
     # Not a client: it would keep the cookies of one person's answers for the requests of others.
-    async with httpx2.AsyncHTTPTransport(
-        verify=trusted() if address.is_secure else False, limits=limits
-    ) as transport:
-        yield Upstream(address, Stopping(), transport)
+    tls = trusted() if address.is_secure else None
+    async with httpx2.AsyncHTTPTransport(verify=tls or False, limits=limits) as transport:
+        yield Upstream(address, tls, Stopping(), transport)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
+import attrs
 import h11
 import orjson
 import trio
@@ -12,12 +14,11 @@ import trio_websocket
 import wsproto.utilities
 from trio_websocket import CloseReason, WebSocketConnection
 
-from ...actors.common.tls import TlsUnusable, trusted
 from ..http.errors import RequestError
 from ..http.web_socket import Socket
 from .agent_address import AgentAddress
 from .passed_headers import to_agent
-from .upstream import CONNECT_TIMEOUT, SILENCE, unreachable
+from .upstream import CONNECT_TIMEOUT, SILENCE, Upstream, unreachable
 
 HANDSHAKE_TIMEOUT = 10.0
 """Seconds until the agent must have accepted the websocket, or refused it."""
@@ -37,12 +38,13 @@ Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 E = TypeVar("E", bound=BaseException)
 
 
-async def pass_on(address: AgentAddress, socket: Socket, path: str, query: str) -> None:
+async def pass_on(upstream: Upstream, socket: Socket, path: str, query: str) -> None:
     """Raises `RequestError` when the agent refuses, or is not reached, before the websocket is accepted."""
+    address = upstream.address
     refusal: RequestError | None = None
     closed = LOST
     try:
-        async with await _connect(address) as stream, trio.open_nursery() as nursery:
+        async with await _connect(upstream) as stream, trio.open_nursery() as nursery:
             frames = await _handshake(
                 nursery, stream, address, socket, f"{path}{f'?{query}' if query else ''}"
             )
@@ -56,7 +58,7 @@ async def pass_on(address: AgentAddress, socket: Socket, path: str, query: str) 
         refusal = unreachable(address, group)
     except* trio_websocket.ConnectionRejected as group:
         refusal = _refused(address, _first(group))
-    except* (*_BROKEN, TlsUnusable, trio.TooSlowError, OSError, trio.BrokenResourceError) as group:
+    except* (*_BROKEN, trio.TooSlowError, OSError, trio.BrokenResourceError) as group:
         refusal = unreachable(address, _first(group))
     if socket.accepted:
         await socket.close(*closed)
@@ -64,23 +66,23 @@ async def pass_on(address: AgentAddress, socket: Socket, path: str, query: str) 
         raise refusal
 
 
-async def _connect(address: AgentAddress) -> Stream:
+async def _connect(upstream: Upstream) -> Stream:
+    host, port = upstream.address.host, upstream.address.port
     with trio.fail_after(CONNECT_TIMEOUT):
-        if not address.is_secure:
-            return await trio.open_tcp_stream(address.host, address.port)
+        if upstream.tls is None:
+            return await trio.open_tcp_stream(host, port)
         return await trio.open_ssl_over_tcp_stream(
-            address.host, address.port, ssl_context=trusted(), https_compatible=True
+            host, port, ssl_context=upstream.tls, https_compatible=True
         )
 
 
 async def _handshake(
     nursery: trio.Nursery, stream: Stream, address: AgentAddress, socket: Socket, path: str
 ) -> WebSocketConnection:
-    # Not by `open_websocket`, which leaves the connection open when the server closes it or refuses. Nor does
-    # the library notice a connection that is closed before it is answered.
-    with trio.fail_after(HANDSHAKE_TIMEOUT):
+    # Not by `open_websocket`, which leaves the connection open when the server closes it or refuses.
+    with trio.fail_after(HANDSHAKE_TIMEOUT), trio.CancelScope() as wait:
         return await trio_websocket.wrap_client_stream(
-            nursery,
+            cast("trio.Nursery", _Reader(nursery, wait)),
             stream,
             address.host_header,
             address.target(path),
@@ -88,6 +90,24 @@ async def _handshake(
             message_queue_size=QUEUE,
             max_message_size=MAX_FRAME,
         )
+    raise trio.BrokenResourceError
+
+
+@attrs.frozen
+class _Reader:
+    """The nursery for the library's task that reads. If the agent closes the connection in place of an answer,
+    that task ends, and the library would wait on."""
+
+    _nursery: trio.Nursery
+    _wait: trio.CancelScope
+    """Of the handshake."""
+
+    def start_soon(self, read: Callable[[], Awaitable[None]]) -> None:
+        self._nursery.start_soon(self._run, read)
+
+    async def _run(self, read: Callable[[], Awaitable[None]]) -> None:
+        await read()
+        self._wait.cancel()
 
 
 def _close_frame(reason: CloseReason | None) -> tuple[int, str]:

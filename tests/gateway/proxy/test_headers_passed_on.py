@@ -76,6 +76,7 @@ async def test_cookies_of_an_answer_reach_nobody(told: Told, proxied: Proxied) -
         ("https://agents.example/desktop", "https://agents.example/desktop"),
         ("https://agents.example.org/desk/", "https://agents.example.org/desk/"),
         ("https://agents.example/", "https://agents.example/"),
+        ("https://agents.example/desk//evil.example/", "https://agents.example/desk//evil.example/"),
         ("/conversations/1", "/conversations/1"),
     ],
 )

@@ -91,6 +91,7 @@ async def test_the_page_is_served_and_its_requests_are_passed_on(real: Proxied) 
         "/conversations/../tools",
         "/page/approvals/..",
         "/api",
+        "//tools",
     ],
 )
 async def test_nothing_else_reaches_the_agent(told: Told, proxied: Proxied, path: str) -> None:
@@ -117,9 +118,10 @@ async def test_a_path_and_a_query_arrive_as_they_are_meant(told: Told, proxied: 
     assert told.lines[0] == "GET /conversations/a%20b%3Fc?limit=2&x=%26&x=&y=%C3%A4+b HTTP/1.1"
 
 
-async def test_a_path_that_is_too_long_for_a_request(told: Told, proxied: Proxied) -> None:
-    answer = await proxied.client.get(f"/conversations/{',' * 60_000}")
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+@pytest.mark.parametrize("target", ["/conversations/{}", "/conversations?q={}"])
+async def test_an_address_that_is_too_long_for_a_request(told: Told, proxied: Proxied, target: str) -> None:
+    answer = await proxied.client.get(target.format("," * 60_000))
+    assert (answer.status_code, answer.json()["code"]) == (414, "uri_too_long")
     assert told.asked == []
 
 
@@ -134,6 +136,12 @@ async def test_a_head_has_no_body(told: Told, proxied: Proxied) -> None:
     answer = await proxied.client.head("/tools")
     assert (answer.status_code, answer.headers["Content-Length"], answer.content) == (200, "2", b"")
     assert told.lines[0] == "HEAD /tools HTTP/1.1"
+
+
+async def test_chunks_count_where_a_length_is_told_as_well(told: Told, proxied: Proxied) -> None:
+    told.answer = JSON + b"Content-Length: 9\r\n" + CHUNKED.removeprefix(JSON) + b"2\r\n{}\r\n0\r\n\r\n"
+    answer = await proxied.client.get("/tools")
+    assert (answer.content, "Content-Length" in answer.headers) == (b"{}", False)
 
 
 async def test_a_body_that_is_too_large_stays_here(told: Told, proxied: Proxied) -> None:
@@ -166,6 +174,7 @@ async def test_a_client_that_leaves_a_stream_ends_it(told: Told, proxied: Proxie
 
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = JSON + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 async def test_a_stream_that_breaks_off_ends(told: Told, proxied: Proxied) -> None:
@@ -177,7 +186,7 @@ async def test_a_stream_that_breaks_off_ends(told: Told, proxied: Proxied) -> No
     "answer",
     [
         pytest.param(JSON + b'Content-Length: 99\r\n\r\n{"tools": [', id="a length"),
-        pytest.param(JSON + b'Transfer-Encoding: chunked\r\n\r\nb\r\n{"tools": [\r\n', id="chunks"),
+        pytest.param(CHUNKED + b'b\r\n{"tools": [\r\n', id="chunks"),
     ],
 )
 async def test_an_answer_that_breaks_off_is_cut_here_too(
@@ -191,7 +200,10 @@ async def test_an_answer_that_breaks_off_is_cut_here_too(
     assert (await proxied.client.get("/tools")).json() == {}
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 2", b"SSH-2.0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"HTTP/1.1 2", b"SSH-2.0\r\n\r\n", JSON + b"Content-Length: 9\r\n\r\n", CHUNKED + b"zz\r\n{}"],
+)
 async def test_an_agent_that_breaks_off_before_it_answers(
     told: Told, proxied: Proxied, answer: bytes
 ) -> None:

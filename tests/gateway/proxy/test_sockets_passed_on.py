@@ -144,11 +144,9 @@ async def test_what_is_no_websocket_of_an_agent(
     answer: bytes,
     status: int,
     code: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upstream_socket, "HANDSHAKE_TIMEOUT", 0.5)
     told.answer = answer
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(upstream_socket.HANDSHAKE_TIMEOUT / 2):
         refused = await proxied.client.get("/events/ws", headers=HANDSHAKE)
     assert (refused.status_code, refused.json()["code"]) == (status, code)
 
