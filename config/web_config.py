@@ -89,7 +89,7 @@ def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.enviro
     rest = {key: value for key, value in root.entries.items() if key != "oauth2"}
     config = reader.section(WebConfig, attrs.evolve(root, entries=rest), ())
     if config is not None and not _has_a_port(config.agent_url):
-        message = "the port is not a number from 1 to 65535"
+        message = "the port is not a number from 1 to 65535, or the host is not an address"
         reader.report("bad_format", message, root.entries["agent_url"].mark, ("agent_url",))
     found = (*problems, *reader.problems)
     if found or config is None:

@@ -71,9 +71,15 @@ async def _connect(upstream: Upstream) -> Stream:
     with trio.fail_after(CONNECT_TIMEOUT):
         if upstream.tls is None:
             return await trio.open_tcp_stream(host, port)
-        return await trio.open_ssl_over_tcp_stream(
+        stream = await trio.open_ssl_over_tcp_stream(
             host, port, ssl_context=upstream.tls, https_compatible=True
         )
+        try:
+            await stream.do_handshake()  # here, for the library would not say why it failed
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return stream
 
 
 async def _handshake(
@@ -95,8 +101,8 @@ async def _handshake(
 
 @attrs.frozen
 class _Reader:
-    """The nursery for the library's task that reads. If the agent closes the connection in place of an answer,
-    that task ends, and the library would wait on."""
+    """The nursery for the library's task that reads. If the agent closes the connection in place of an
+    answer, that task ends, and the library would wait on."""
 
     _nursery: trio.Nursery
     _wait: trio.CancelScope

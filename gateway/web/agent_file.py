@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
+import trio
 
 from ...actors.agent import Agent
 from ...actors.gate.gate import places, root_place, say
@@ -45,8 +46,12 @@ _read_before: WeakKeyDictionary[Agent, AgentFile] = WeakKeyDictionary()
 """Read and made once; from then on only the time of the last change is looked at."""
 
 
-def agent_file(agent: Agent) -> AgentFile:
+async def agent_file(agent: Agent) -> AgentFile:
     """The file as the agent has read it; without its text if it is another one by now."""
+    return await trio.to_thread.run_sync(_agent_file, agent, abandon_on_cancel=True)
+
+
+def _agent_file(agent: Agent) -> AgentFile:
     source = agent.config.source
     if source is None:
         return AgentFile(None, False, "", {})

@@ -27,9 +27,9 @@ MOST_LOOKS = 20_000
 """At rules: if it takes more, it is not said what each tool does in each node."""
 
 
-def agent_view(agent: Agent) -> dict[str, Any]:
+async def agent_view(agent: Agent) -> dict[str, Any]:
     """JSON for `agent.js`."""
-    config, file = agent.config, agent_file(agent)
+    config, file = agent.config, await agent_file(agent)
     return {
         "name": config.name,
         "description": config.description,

@@ -29,7 +29,7 @@ async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
         "conversation_title": await agent.title(approval.stream),
         "hints": None if tool is None else tool.hints.to_json(),
         "effect": None if tool is None else tool.hints.effect,
-        "rule": agent_file(agent).rule(asked.rule),
+        "rule": (await agent_file(agent)).rule(asked.rule),
         "suggestion": None if tool is None else _suggestion(approval, tool, agent),
         "history": [_precedent(each) for each in await agent.precedents(approval)],
     }

@@ -26,7 +26,7 @@ MAX_DEPTH = 40
 _TAGS = "p h1 h2 h3 h4 h5 h6 em strong s code pre ul ol li blockquote hr br a table thead tbody tr th td"
 TAGS = frozenset(_TAGS.split())
 SCHEMES = frozenset({"http", "https", "mailto"})
-_MAX_LEVEL = 30
+_MAX_LEVEL = 20
 """Blocks within each other that the parser follows. It drops what lies deeper."""
 
 

@@ -47,7 +47,7 @@ class Page:
         return Reply(b'{"documents":[' + b",".join(documents) + b"]}\n")
 
     async def about(self, request: Request) -> Reply:
-        return reply(agent_view(self.agent))
+        return reply(await agent_view(self.agent))
 
     async def context(self, request: Request, uuid: str) -> Reply:
         return reply(await context_view(self.agent, uuid))

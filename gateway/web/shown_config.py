@@ -27,7 +27,10 @@ _NAMES_OF_OTHERS = frozenset({"output_key", "api_key_env"})
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
 _USER = re.compile(r"[^\s/@:\"']+:[^\s/@\"']+@")
 """A user with a password, also without the scheme of an address."""
-_ASSIGNED = re.compile(r"([\w.-]+)(\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s;,&\"']+)")
+_ASSIGNED = re.compile(
+    r"((?<![\w-])-[\w.-]+\s+|[\w.-]+\s*=\s*|\"[\w.-]+\"\s*:\s*)(\"[^\"]*\"|'[^']*'|[^\s;,&\"'}\]]+)"
+)
+"""An option with its value, a variable, or an entry of an object in JSON."""
 _NAMED = re.compile(r"\s*-*([\w.-]+)\s*[:=]\s*(.*)", re.DOTALL)
 _OPTION = re.compile(r"-+[\w.-]+")
 _SHORT_NAMES = frozenset({"-p", "-u", "--user", "--auth"})
@@ -180,9 +183,10 @@ def _address(text: str) -> str:
 
 
 def _assignment(found: re.Match[str]) -> str:
-    if not says_secret(found[1]) or found[1] in _NAMES_OF_OTHERS:
+    name = found[1].strip(' \t\n="-:')
+    if name in _NAMES_OF_OTHERS or not says_secret(name):
         return found[0]
-    return f"{found[1]}{found[2]}{_hidden_text(found[3])}"
+    return f"{found[1]}{_hidden_text(found[2])}"
 
 
 def _reference(part: Reference) -> str:

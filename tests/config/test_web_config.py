@@ -86,9 +86,10 @@ def test_every_key_is_read(load_web: LoadWeb) -> None:
         (
             "agent_url: http://me:s3cret@a:99999",
             "bad_format",
-            "1:12: agent_url: the port is not a number from 1 to 65535",
+            "1:12: agent_url: the port is not a number from 1 to 65535, or the host is not an address",
         ),
         ("agent_url: http://a:0", "bad_format", None),
+        ("agent_url: http://[::::]", "bad_format", None),
         ("agent_url: ${NONE}", "variable_unset", None),
         (URL + "allowed_hosts: ['a:1']", "bad_format", None),
         (URL + "allowed_origins: [a]", "bad_format", None),

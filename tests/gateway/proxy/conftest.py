@@ -86,7 +86,7 @@ class Told:
     heard: trio.Event = attrs.field(factory=trio.Event)
     url: str = ""
 
-    async def converse(self, stream: trio.SocketStream) -> None:
+    async def converse(self, stream: trio.abc.Stream) -> None:
         async with stream:
             data = b""
             while b"\r\n\r\n" not in data:

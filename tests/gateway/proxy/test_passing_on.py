@@ -1,6 +1,7 @@
 """Requests and streams through the proxy: what arrives, and what a broken end does to the other one."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -11,6 +12,8 @@ from stopgo.gateway import examples as ex
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.proxy import upstream
 from stopgo.gateway.proxy.proxy_app import passed_routes
+from tests.authority import Authority
+from tests.contract import HANDSHAKE
 from tests.gateway.proxy.conftest import Proxied, Told, proxy_to
 from tests.waiting import PATIENCE
 
@@ -148,6 +151,27 @@ async def test_a_body_that_is_too_large_stays_here(told: Told, proxied: Proxied)
     answer = await proxied.client.post("/conversations", content=b" " * (2**20 + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
     assert told.asked == []
+
+
+@pytest.mark.parametrize(("name", "why"), [("localhost", None), ("other.example", "its certificate is not")])
+async def test_an_agent_behind_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str | None
+) -> None:
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    agent = Told()
+    async with trio.open_nursery() as nursery:
+        [plain] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        listener = trio.SSLListener(plain, authority.server(name), https_compatible=True)
+        nursery.start_soon(trio.serve_listeners, agent.converse, [listener])
+        async with proxy_to(f"https://localhost:{plain.socket.getsockname()[1]}") as proxied:
+            answer = await proxied.client.get("/tools")
+            refused = await proxied.client.get("/events/ws", headers=HANDSHAKE)
+        nursery.cancel_scope.cancel()
+    assert (answer.status_code, refused.status_code) == (200 if why is None else 502, 502)
+    said = [each.json().get("error", "") for each in (answer, refused)]
+    assert [(why or "no such words") in each for each in said] == [why is not None] * 2
+    assert (len(agent.asked) == 2) == (why is None)
 
 
 # ----------------------------------------------------------------------- broken ends

@@ -49,7 +49,7 @@ def configured(tmp_path: Path) -> Callable[..., Any]:
 
 async def view_of(config: Any) -> Any:
     async with open_agent(config) as agent:
-        return json.loads(encode(agent_view(agent)))
+        return json.loads(encode(await agent_view(agent)))
 
 
 async def test_each_tool_says_which_rule_decides(configured: Any) -> None:
@@ -150,11 +150,11 @@ async def test_a_file_that_changed_after_the_start_is_not_shown(configured: Any,
         with (tmp_path / "agent.yaml").open("a") as file:
             file.write("port: 1\n")
         os.utime(tmp_path / "agent.yaml", (agent.started + 9, agent.started + 9))
-        view = agent_view(agent)
+        view = await agent_view(agent)
         assert (view["file_changed"], view["config"]) == (True, "")
         assert all(tool["rule"] is None for tool in view["tools"])
         (tmp_path / "agent.yaml").unlink()
-        assert agent_view(agent)["file_changed"]
+        assert (await agent_view(agent))["file_changed"]
 
 
 async def test_an_agent_of_a_program_has_no_file(configured: Any) -> None:
@@ -185,7 +185,8 @@ mcp_servers:
     enabled: false
     command: tool
     args: [--password, hush, '--api-key={TOKEN}', '-H', 'Authorization: Bearer {TOKEN}', \
---db, 'x.db', -u, 'me:hush', --dsn, 'pg://u:{TOKEN}@h/d', '{KEY}']
+--db, 'x.db', -u, 'me:hush', -c, 'x --password hush', '{{"apiKey": "hush", "a": 1}}', \
+--dsn, 'pg://u:{TOKEN}@h/d', '{KEY}']
     env: {{ANY: '{TOKEN}', SHORT: hush}}
   - name: three
     enabled: false
@@ -231,7 +232,8 @@ def test_the_condition_of_a_rule_is_shown_unless_its_argument_is_a_secret() -> N
 
 def test_what_is_no_secret_stays_as_it_is_written() -> None:
     text = (
-        "prompt: |\n  A key: the name.\n\n  List *all* of it.\nagents:\n  - name: x\n    output_key: found\n"
+        "prompt: |\n  A key: the name, a foreign-key constraint.\n\n  - key points\n  List *all* of it.\n"
+        "agents:\n  - name: x\n    output_key: found\n"
     )
     assert shown(text) == text
 
