@@ -35,7 +35,7 @@ from .codec import (
     wire_name,
 )
 from .faults import from_error
-from .turns import ModelTurn, Said, UserTurn, turns
+from .turns import ModelTurn, Result, Said, UserTurn, turns
 
 
 @attrs.frozen
@@ -111,10 +111,7 @@ class OpenAICodec:
         for turn in turns(request.messages, provider=self.spec.provider, ids=self.flavour.ids):
             match turn:
                 case UserTurn(results=results, texts=texts):
-                    for result in results:
-                        messages.append(
-                            {"role": "tool", "tool_call_id": result.id, "content": result.content}
-                        )
+                    messages += map(_result, results)
                     if texts:
                         if results and not self.flavour.user_after_tool:
                             messages.append({"role": "assistant", "content": GO_ON})
@@ -165,6 +162,12 @@ class OpenAICodec:
 
     def stream(self, request: ModelRequest, emit: Emit) -> OpenAIStream:
         return OpenAIStream(self, request, emit)
+
+
+def _result(result: Result) -> dict[str, Any]:
+    """The dialect has no mark for failures, so the text has to say it: `42` would look like a success."""
+    content = f"Error: {result.content}" if result.is_error else result.content
+    return {"role": "tool", "tool_call_id": result.id, "content": content}
 
 
 def _message(said: Said) -> dict[str, Any]:

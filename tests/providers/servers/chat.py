@@ -206,7 +206,7 @@ def _text(content: Any) -> str:
 def _result(id: str, name: str, text: str) -> ToolMessage:
     """There is no mark for failures here, so the text has to say it."""
     bare = text.removeprefix("Error: ")
-    return ToolMessage(id, name, bare, bare != text or bare.startswith("Operation rejected"))
+    return ToolMessage(id, name, bare, bare != text)
 
 
 # ------------------------------------------------------------------- what is refused

@@ -97,6 +97,12 @@ def test_a_request() -> None:
     }
 
 
+@pytest.mark.parametrize("provider", list(FLAVOURS))
+def test_a_result_that_is_an_error_says_so(provider: Provider) -> None:
+    body = codec(provider).body(request(*HISTORY[:2], ToolMessage("call_1", "add", "42", is_error=True)))
+    assert body["messages"][-1]["content"] == "Error: 42"
+
+
 def test_what_is_not_there_is_not_sent() -> None:
     body = codec().body(request(system=" ", tools=()))
     assert body == {"model": "gpt", "messages": [{"role": "user", "content": "hi"}]}
