@@ -35,8 +35,8 @@ from .node import Execute, RunScope
 
 logger = logging.getLogger(__name__)
 
-MAX_CALLS = 64
-"""Tool calls in one reply; a reply with more is not acted upon."""
+MAX_CALLS = 512
+"""Tool calls in one reply, far more than models ask for; of a reply with more, none is made."""
 
 
 async def ask_model(
@@ -199,7 +199,8 @@ def _check(reply: ModelReply) -> None:
     if reply.stop == "max_tokens" and reply.tool_calls:
         raise ModelFailed("the reply was cut off in the middle of its tool calls")
     if len(reply.tool_calls) > MAX_CALLS:
-        text = f"the model asked for {len(reply.tool_calls)} tool calls at once; {MAX_CALLS} are allowed"
+        asked = len(reply.tool_calls)
+        text = f"the model asked for {asked} tool calls in one reply, and may for {MAX_CALLS}; none was made"
         raise NodeFailed("limit_reached", text)
 
 

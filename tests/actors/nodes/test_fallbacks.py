@@ -18,6 +18,7 @@ from stopgo.actors.models.messages import (
     Verbatim,
 )
 from stopgo.actors.models.usage import Spent
+from stopgo.actors.nodes.ask_model import MAX_CALLS
 from tests.actors.world import READ_ONLY, World, answer, call, events, llm, parallel, say, sequential, use
 
 CHAIN = {"model": "test:a", "fallbacks": ["test:b", "test:c"]}
@@ -145,7 +146,7 @@ async def test_too_many_calls_in_a_reply_are_no_reason_to_ask_another(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("list", READ_ONLY)
-    world.models["test:a"] = [use(*[call("list")] * 65)]
+    world.models["test:a"] = [use(*[call("list")] * (MAX_CALLS + 1))]
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
     assert answer(turn).code == "limit_reached"

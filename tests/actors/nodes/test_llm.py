@@ -19,6 +19,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
 )
 from stopgo.actors.models.usage import Spent
+from stopgo.actors.nodes.ask_model import MAX_CALLS
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from stopgo.runtime.journal.json_text import MAX_DEPTH, depth
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
@@ -141,6 +142,19 @@ async def test_calls_slide_through_max_parallel_places(
     assert world.concurrent["slow"] == most
     # A window that slides: one slow call holds up its place and nobody else's.
     assert took <= 10 if max_parallel is None else took <= 18
+
+
+@pytest.mark.parametrize(("asked", "made"), [(80, 80), (MAX_CALLS, MAX_CALLS), (MAX_CALLS + 1, 0)])
+async def test_calls_of_a_reply_queue_up_to_a_bound_and_beyond_it_none_is_made(
+    world: World, autojump_clock: MockClock, asked: int, made: int
+) -> None:
+    world.tool("list", READ_ONLY)
+    world.plan("agent", use(*[call("list")] * asked), say("done"))
+    async with world.agent() as agent:
+        end = answer(await agent.start_conversation("go"))
+    said = f"the model asked for {asked} tool calls in one reply, and may for {MAX_CALLS}; none was made"
+    told = ("finished", None, "done") if made else ("failed", "limit_reached", said)
+    assert (end.state, end.code, end.response, len(world.ledger)) == (*told, made)
 
 
 async def test_one_server_gets_one_call_at_a_time_unless_told_otherwise(
@@ -549,18 +563,6 @@ async def test_ten_model_calls_are_the_default(world: World, autojump_clock: Moc
     async with world.agent() as agent:
         await agent.start_conversation("go")
     assert len(world.requests) == 10
-
-
-@pytest.mark.parametrize(("count", "state"), [(64, "finished"), (65, "failed")])
-async def test_a_reply_may_hold_64_calls(
-    world: World, autojump_clock: MockClock, count: int, state: str
-) -> None:
-    world.tool("list", READ_ONLY)
-    world.plan("agent", use(*[call("list")] * count), say("done"))
-    async with world.agent() as agent:
-        turn = await agent.start_conversation("go")
-    assert answer(turn).state == state
-    assert world.called("list") == (64 if state == "finished" else 0)
 
 
 @pytest.mark.parametrize("how", [ModelFailed("overloaded", status=529), ValueError("a secret: sk-123")])
