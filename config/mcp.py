@@ -182,7 +182,8 @@ class McpServerConfig:
         default=MAX_RETRIES,
         converter=_retries,
         metadata=about(
-            "Attempts to reconnect that a call waits for while the server is away; 0 is the default.",
+            "Attempts to reconnect that a call waits for while the server is away; if as many have failed "
+            "already, for one more. 0 is the default.",
             minimum=0,
             maximum=100,
         ),

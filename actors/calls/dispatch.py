@@ -148,6 +148,7 @@ class Dispatch:
                     on_elicitation=asks.ask,
                     answers=asks.replies.answers,
                     state=asks.replies.state,
+                    since=asks.held.since,
                 )
             )
         except (ToolUnavailable, ToolChanged, ActorUnavailable) as error:

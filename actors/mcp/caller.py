@@ -101,17 +101,18 @@ class Caller:
             raise
 
     async def _call(self, request: CallTool) -> ToolResult:
-        link = await self._reach(request.bearer)
+        since = trio.current_time() if request.since is None else request.since
+        link = await self._reach(since, request.bearer)
         try:
             return await self._call_over(link, request)
         except ToolUnavailable:
             if link is self._line.link:  # it only takes too long
                 raise
-            return await self._call_over(await self._reach(request.bearer), request)
+            return await self._call_over(await self._reach(since, request.bearer), request)
 
-    async def _reach(self, bearer: str | None) -> Link:
+    async def _reach(self, since: float, bearer: str | None) -> Link:
         line = self._line
-        link = line.link or await line.wait(self._config.timeout, self._config.max_retries)
+        link = line.link or await line.wait(since, self._config.timeout, self._config.max_retries)
         if link is None and line.wanted is not None and bearer is not None:
             await self._authenticate(bearer)
             link = line.link
@@ -219,7 +220,7 @@ class Caller:
                 return error_result(error.message or f"error {error.code}")
             case "never_ran":
                 self._lose(link, error.message)
-                raise self._unavailable() from error
+                raise self._unavailable(link.loss) from error
             case "connection_lost":
                 self._lose(link, error.message)
                 raise ToolOutcomeUnknown(f"{self._name} connection lost: {link.loss}") from error
@@ -237,8 +238,9 @@ class Caller:
         text = f"{self._name} answered {status_line(token.status)}"
         return ToolAuthRequired(text, status=token.status, challenge=token.challenge)
 
-    def _unavailable(self) -> ToolUnavailable:
-        return ToolUnavailable(f"{self._name} not connected")
+    def _unavailable(self, why: str | None = None) -> ToolUnavailable:
+        why = why or self._line.error
+        return ToolUnavailable(f"{self._name} not connected" + (f": {why}" if why else ""))
 
 
 def _discreet(request: CallTool, secrets: Secrets) -> CallTool:

@@ -44,8 +44,8 @@ START_RETRIES = Backoff(limit=0.5)
 """While a server that may not be up yet is waited for at the start."""
 REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=1.0)
 """While a lost connection is repaired. The first three attempts, which a call waits for by default,
-bridge the restart of a server; one that dies as soon as it is up is not started over and over."""
-
+bridge the restart of a server; one that dies as soon as it is up is not started over and over. After them, a
+call cuts the pause short, to the `first` one."""
 
 ADMISSIONS = Backoff(first=30.0, limit=300.0, jitter=0.5)
 """While a server wants a token and nobody brings one: what it refused may have been none of its own doing."""
@@ -88,7 +88,6 @@ class Connection:
         """Around connecting, and only around that."""
         self._manner = Manner.first(config)
         self._admission = Admission()
-        self._last_error: str | None = None
         self._protocol: str | None = None
         """The revision that was last spoken."""
         self._first = trio.Event()
@@ -111,6 +110,7 @@ class Connection:
         self._stopping.set()
         self._attempt.cancel()
         self._admission.close()
+        self.line.wake.set()
         if self.line.link is not None:
             self.line.link.news.set()
         await self._closed.wait()
@@ -148,16 +148,18 @@ class Connection:
         streak = Streak(START_RETRIES)
         reason: str | None = None
         while not self._stopping.is_set():
+            began = trio.current_time()
             try:
                 await self._live(deadline)
                 return True
             except ConnectFailed as failure:
                 delay = streak.fail(served=0)
-                if self._refused(failure):
+                if self._refused(failure, began):
                     self._first.set()
                     return True
                 if reason is None or not isinstance(failure, NoAnswer):
                     reason = self.secrets.mask(str(failure))
+                self.line.fail(began)
                 self._tell("disconnected", reason)
                 if not self._config.required:
                     self._first.set()
@@ -177,19 +179,19 @@ class Connection:
                     await self._admission.take()
                 self.secrets.learn("admission", [self._admission.bearer or ""])
             else:
-                await self._pause(streak.fail(served))
+                await self._rest(streak.fail(served))
             began = trio.current_time()
             try:
                 await self._live(began + self._config.connect_timeout)
                 served = trio.current_time() - began
             except ConnectFailed as failure:
                 served = 0.0
-                if not self._refused(failure):
-                    self.line.fail()
+                if not self._refused(failure, began):
+                    self.line.fail(began)
                     self._admission.judge(admitted=True)
                     self._tell("disconnected", str(failure))
 
-    def _refused(self, failure: ConnectFailed) -> bool:
+    def _refused(self, failure: ConnectFailed, began: float) -> bool:
         """Whether nothing but another token helps. What the server has of its own configuration is not ours
         to replace."""
         if not self._config.forwards_bearer:
@@ -197,10 +199,18 @@ class Connection:
         token = wanted(self._config.name, failure.status, failure.data)
         if token is None:
             return False
-        self.line.fail(self.secrets.masked(token))
+        self.line.fail(began, self.secrets.masked(token))
         self._admission.judge(admitted=False)
         self._tell("auth_required", str(failure))
         return True
+
+    async def _rest(self, seconds: float) -> None:
+        """Pause before the next attempt to connect; less when a call waits for it."""
+        at_least = min(seconds, REPAIRS.first)
+        await self._pause(at_least)
+        with trio.move_on_after(seconds - at_least):
+            await self.line.wake.wait()
+        self.line.wake = trio.Event()
 
     async def _pause(self, seconds: float) -> None:
         with trio.move_on_after(seconds):
@@ -325,11 +335,11 @@ class Connection:
     def _tell(self, state: ServerState, error: str | None = None) -> None:
         error = self.secrets.masked(error)
         # A server that stays away is said once to be away, not at every attempt.
-        known = self._last_error is not None and (state == "connecting" or error == self._last_error)
-        if state != "connecting":
-            self._last_error = error
-        level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
         line = self.line
+        known = line.error is not None and (state == "connecting" or error == line.error)
+        if state != "connecting":
+            line.error = error
+        level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
         tools = "1 tool" if len(line.tools) == 1 else f"{len(line.tools)} tools"
         more = f": {tools}" if state == "connected" else f": {error}" if error else ""
         self._log.log(level, "%s%s", state, more)

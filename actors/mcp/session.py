@@ -145,9 +145,15 @@ class Line:
     """Which tools of that there are not, and why."""
     wanted: Wanted | None = None
     """The server has nothing to do with us without another token."""
+    error: str | None = None
+    """Why there is no link, masked; None when there is one, or when nothing went wrong yet."""
     down_since: float = -math.inf
     failures: int = 0
     """Attempts to connect that have failed since."""
+    wake: trio.Event = attrs.field(factory=trio.Event)
+    """Set when a call waits for the next attempt."""
+    _failed: float = -math.inf
+    """When the last attempt that failed had begun."""
     _news: trio.Event = attrs.field(factory=trio.Event)
 
     def open(self, link: Link) -> None:
@@ -162,21 +168,24 @@ class Line:
             self.link = None
             self.down_since = trio.current_time()
 
-    def fail(self, wanted: Wanted | None = None) -> None:
-        """Count an attempt to connect that failed, perhaps for want of a token."""
+    def fail(self, began: float, wanted: Wanted | None = None) -> None:
+        """Count an attempt to connect, begun then, that failed, perhaps for want of a token."""
         self.failures += 1
-        self.wanted = wanted
+        self._failed, self.wanted = began, wanted
         self._tell()
 
-    async def wait(self, patience: float, attempts: int) -> Link | None:
-        """The link that takes calls; None when there was none for `patience` seconds or so many attempts,
-        or when there is none without another token.
+    async def wait(self, since: float, patience: float, attempts: int) -> Link | None:
+        """The link that takes a call which is ready `since` then; None after `patience` seconds, or after
+        `attempts` of which the last began later, or when there is no link without another token.
 
-        Counted from the loss, not from the call: after a long absence, a queue of callers is
-        refused at once and not one after the other.
+        So a call has an attempt of its own, and a queue of calls is refused together, not one by one.
         """
-        with trio.CancelScope(deadline=self.down_since + patience):
-            while self.link is None and self.wanted is None and self.failures < attempts:
+        with trio.CancelScope(deadline=max(since, self.down_since) + patience):
+            while self.link is None and self.wanted is None:
+                if self.failures >= attempts:
+                    if self._failed > since:
+                        break
+                    self.wake.set()
                 await self._news.wait()
         return self.link
 

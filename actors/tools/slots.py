@@ -44,6 +44,8 @@ class Held:
 
     places: tuple[Slots, ...]
     """Empty once they are given back."""
+    since: float
+    """When the call began to wait for them, in trio's time."""
 
     def give_back(self) -> None:
         """Let others have them; nothing happens the second time."""
@@ -61,8 +63,9 @@ async def place_in(*wanted: Slots) -> Held:
     """Take one place of each, for the length of the block that follows. Who came first goes first, unless it
     still has to wait for a place of another kind."""
     # Whoever waits could not go when the last place became free, so a newcomer that can passes nobody.
+    since = trio.current_time()
     await _take(wanted)
-    return Held(wanted)
+    return Held(wanted, since)
 
 
 @asynccontextmanager

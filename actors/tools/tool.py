@@ -271,6 +271,8 @@ class CallTool(Request["ServerMessage", ToolResult]):
     """To what an earlier attempt raised as `ToolInputRequired`."""
     state: str | None = attrs.field(default=None, repr=False)
     """The server's, from there."""
+    since: float | None = attrs.field(default=None, eq=False)
+    """When the call was ready, in trio's time, before it waited for its places. None: now."""
 
 
 @attrs.frozen

@@ -124,6 +124,8 @@ class World:
     ledger: list[tuple[str, Mapping[str, Any]]] = attrs.field(factory=list)
     """Calls as they arrived at their tools."""
     bearers: list[str | None] = attrs.field(factory=list)
+    ready: list[float | None] = attrs.field(factory=list)
+    """Since when, in trio's time."""
     settings: dict[str, Any] = attrs.field(factory=dict)
     """Of the agent file, beside what `config` puts there."""
     broken: dict[str, str] = attrs.field(factory=dict)
@@ -255,6 +257,7 @@ class World:
     async def _call(self, message: CallTool) -> ToolResult:
         self.ledger.append((message.tool, message.arguments))
         self.bearers.append(message.bearer)
+        self.ready.append(message.since)
         for count in ("", message.tool):
             self._now[count] = self._now.get(count, 0) + 1
             self.concurrent[count] = max(self.concurrent.get(count, 0), self._now[count])

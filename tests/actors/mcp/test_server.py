@@ -163,13 +163,52 @@ async def test_a_call_waits_for_the_repair_no_longer_than_a_call_may_take_and_no
             await until(lambda: any("exited with code 2" in (each.error or "") for each in statuses))
             clock.jump(seconds)
             await until(lambda: bool(found))
-        assert [str(error) for error in found] == ['MCP server "echo" not connected']
-        # It has been gone for long enough: nobody else waits as well, but the attempts go on.
-        with trio.fail_after(PATIENCE), pytest.raises(ToolUnavailable, match="not connected"):
-            await server.ask(CallTool("echo", {"text": "too early"}))
+        [error] = found
+        assert str(error).startswith('MCP server "echo" not connected: exited with code 2: ')
         os.rename(parked, script)
         await until(lambda: statuses[-1].state == "connected")
         assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
+
+
+async def test_a_call_of_a_server_that_is_away_tries_to_connect_and_is_told_the_cause(
+    echo: Config,
+    serving: Open,
+    tmp_path: Path,
+    statuses: list[ServerStatus],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the agent itself would have waited until its next attempt."""
+    monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.1, factor=6000.0, limit=600.0, jitter=0.0))
+    script = Path(shutil.copy(echo().args[1], tmp_path / "server.py"))
+    call = CallTool("echo", {"text": "back"})
+    async with serving(echo(args=("-S", str(script)), max_retries=1)) as server:
+        parked = tmp_path / "parked.py"
+        os.rename(script, parked)
+        child().kill()
+        with trio.fail_after(PATIENCE):
+            for attempts in (1, 2, 3):
+                with pytest.raises(ToolUnavailable) as raised:
+                    await server.ask(call)
+                assert str(raised.value) == f'MCP server "echo" not connected: {statuses[-1].error}'
+                assert [status.state for status in statuses].count("connecting") == 1 + attempts
+            os.rename(parked, script)
+            assert (await server.ask(call)).content == "back"
+
+
+@pytest.mark.parametrize(("waited", "attempts"), [(True, 0), (False, 1)])
+async def test_a_queue_of_calls_has_one_attempt_together(
+    echo: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus], waited: bool, attempts: int
+) -> None:
+    script = tmp_path / "server.py"
+    async with serving(echo(required=False, args=("-S", str(script)), max_retries=1)) as server:
+        with trio.fail_after(PATIENCE):
+            before = trio.current_time()
+            with pytest.raises(ToolUnavailable):
+                await server.ask(CallTool("echo", {"text": "first"}))
+            tried = [status.state for status in statuses].count("connecting")
+            with pytest.raises(ToolUnavailable):
+                await server.ask(CallTool("echo", {"text": "next"}, since=before if waited else None))
+    assert [status.state for status in statuses].count("connecting") == tried + attempts
 
 
 async def test_what_was_cleared_as_another_tool_is_not_sent_to_a_server_that_comes_back(
@@ -456,7 +495,9 @@ async def test_a_server_that_is_not_required_comes_when_it_comes(
     with trio.fail_after(PATIENCE):
         async with serving(echo(required=False, args=("-S", str(script)))) as server:
             assert await server.ask(ListTools()) == ()
-            with pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected$'):
+            with pytest.raises(
+                ToolUnavailable, match=r'^MCP server "echo" not connected: exited with code 2: '
+            ):
                 await server.ask(CallTool("echo", {"text": "too early"}))
             await until(lambda: [status.state for status in statuses].count("disconnected") >= 3)
             shutil.copy(echo().args[1], script)

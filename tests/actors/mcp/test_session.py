@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import attrs
 import mcp_types as types
 import pytest
 import trio
@@ -28,56 +29,89 @@ async def lost_line() -> Line:
     return line
 
 
-async def test_nobody_waits_where_there_never_was_a_link(autojump_clock: MockClock) -> None:
-    assert await Line().wait(60, 3) is None
-    assert trio.current_time() == 0
+@attrs.define
+class Waiting:
+    """What calls that were ready at some time have come to, with two attempts and 60 s."""
+
+    line: Line
+    nursery: trio.Nursery
+    found: list[Link | None] = attrs.field(factory=list)
+
+    async def call(self, since: float) -> None:
+        self.nursery.start_soon(self._wait, since)
+        await wait_all_tasks_blocked()
+
+    async def fail(self, began: float) -> None:
+        self.line.fail(began)
+        await wait_all_tasks_blocked()
+
+    async def _wait(self, since: float) -> None:
+        self.found.append(await self.line.wait(since, 60, 2))
 
 
-async def test_patience_counts_from_the_loss(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(("since", "until"), [(50, 160), (120, 180), (10, 160)])
+async def test_patience_counts_from_the_call_or_from_a_later_loss(
+    autojump_clock: MockClock, since: float, until: float
+) -> None:
     line = await lost_line()
     await trio.sleep(50)
-    assert await line.wait(60, 3) is None
-    assert trio.current_time() == 160
-    assert await line.wait(60, 3) is None
-    assert trio.current_time() == 160
+    assert await line.wait(since, 60, 3) is None
+    assert trio.current_time() == until
 
 
-async def test_so_many_attempts_are_waited_for_and_no_more(autojump_clock: MockClock) -> None:
-    line = await lost_line()
-    found: list[Link | None] = []
-
-    async def wait() -> None:
-        found.append(await line.wait(60, 2))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await wait_all_tasks_blocked()
-        line.fail()
-        await wait_all_tasks_blocked()
-        assert found == []
-        line.fail()
-    assert found == [None]
-    assert trio.current_time() == 100
+async def test_attempts_since_the_loss_are_waited_for_without_haste(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    line = Line()
+    waiting = Waiting(line, nursery)
+    await waiting.call(since=0)
+    await waiting.fail(began=1)
+    assert (waiting.found, line.wake.is_set()) == ([], False)
+    await waiting.fail(began=2)
+    assert waiting.found == [None]
 
 
-async def test_the_next_link_is_had_at_once_and_counts_anew(autojump_clock: MockClock) -> None:
-    line = await lost_line()
-    line.fail()
-    found: list[Link | None] = []
+async def test_after_them_a_call_has_an_attempt_of_its_own_at_once(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    line = Line()
+    line.fail(1)
+    line.fail(2)
+    waiting = Waiting(line, nursery)
+    await waiting.call(since=10)
+    assert line.wake.is_set()
+    await waiting.fail(began=9)
+    assert waiting.found == []
+    await waiting.fail(began=11)
+    assert waiting.found == [None]
 
-    async def wait() -> None:
-        found.append(await line.wait(60, 2))
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await wait_all_tasks_blocked()
-        line.open(link := Link(Flights(logging.getLogger("test"))))
-    assert found == [link]
+async def test_calls_that_were_ready_before_that_are_refused_with_it(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """They may have stood in a queue meanwhile, each for the place of another."""
+    line = Line()
+    line.fail(1)
+    line.fail(11)
+    waiting = Waiting(line, nursery)
+    await waiting.call(since=10)
+    assert (waiting.found, line.wake.is_set()) == ([None], False)
+
+
+async def test_the_next_link_is_had_at_once_and_counts_anew(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    line = Line()
+    line.fail(1)
+    waiting = Waiting(line, nursery)
+    await waiting.call(since=2)
+    line.open(link := Link(Flights(logging.getLogger("test"))))
+    await wait_all_tasks_blocked()
+    assert waiting.found == [link]
     line.close(link)
-    line.fail()
-    with trio.move_on_after(1) as scope:
-        await line.wait(60, 2)
-    assert scope.cancelled_caught
+    await waiting.call(since=2)
+    await waiting.fail(began=3)
+    assert waiting.found == [link]
 
 
 async def test_an_older_link_closes_nothing_but_itself() -> None:

@@ -172,6 +172,22 @@ async def test_one_server_gets_one_call_at_a_time_unless_told_otherwise(
     assert world.concurrent == {"slow": 1, "other": 1, "": 2}
 
 
+async def test_a_call_says_since_when_it_has_waited_for_its_place(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(_: Mapping[str, Any]) -> str:
+        await trio.sleep(5)
+        return "ok"
+
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 1}]
+    world.tool("slow", work=slow)
+    world.plan("agent", use(call("slow"), call("slow")), say("done"))
+    async with world.agent() as agent:
+        begin = trio.current_time()
+        await agent.start_conversation("go")
+    assert world.ready == [begin, begin]
+
+
 async def test_a_queue_before_a_slow_server_keeps_no_place_from_calls_of_another(
     world: World, autojump_clock: MockClock
 ) -> None:
