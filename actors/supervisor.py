@@ -1,7 +1,7 @@
 """Starts everything an agent is made of, all or nothing, and stops it in reverse.
 
-Order: registry, models, tool servers (side by side), other agents, tool lists, flusher, conversations,
-timers, remote questions. So at the end conversations stop while what they call is still there.
+Order: registry, models, tool servers (side by side, and so they stop), other agents, tool lists, flusher,
+conversations, timers, remote questions. So at the end conversations stop while what they call is still there.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ async def _start_servers(
     async def start(server: McpServerConfig) -> None:
         try:
             started[server.name] = await kernel.start(
-                f"mcp:{server.name}", open_server(server, report=directory.set_server)
+                f"mcp:{server.name}", open_server(server, report=directory.set_server), group="tool servers"
             )
         except ServerStartFailed as error:
             failures[server.name] = str(error)

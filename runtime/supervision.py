@@ -53,22 +53,25 @@ class Supervisor:
         self._window = RestartWindow(intensity)
         self._backoff = backoff
         self._grace = grace
-        self._members: dict[str, Member] = {}  # in start order
+        self._members: dict[str, tuple[Member, str]] = {}  # in start order, each with its group
         self._closing = False
         self.ended = False
         """The block is over; nothing runs, or it has been cancelled."""
 
     @trio.lowlevel.enable_ki_protection
-    async def start(self, name: str, behaviour: Behaviour[A], *, mailbox: int = 16) -> ActorRef[A]:
+    async def start(
+        self, name: str, behaviour: Behaviour[A], *, mailbox: int = 16, group: str | None = None
+    ) -> ActorRef[A]:
         """Start an actor and wait until it serves.
 
-        Its `mailbox` holds that many messages; further senders wait. What it fails with
+        Its `mailbox` holds that many messages; further senders wait. All actors of a `group` are stopped
+        side by side, when it is the turn of its last. What it fails with
         before it has ever served is raised here, and it is not started again. Raises
         ActorUnavailable if it ended without serving or the supervisor is closing, and
         ValueError if the name is taken.
         """
         child = _Child(name, behaviour=behaviour, mailbox_size=mailbox, streak=Streak(self._backoff))
-        self._add(name, child)
+        self._add(name, child, group or name)
         await self._nursery.start(self._keep, child, name=name)
         return ActorRef(child)
 
@@ -81,24 +84,28 @@ class Supervisor:
         self._closing = True
         deadline = trio.current_time() + self._grace
         while self._members:
-            name, member = next(reversed(self._members.items()))
-            await member.stop(deadline)
-            self._members.pop(name, None)
+            _, last = next(reversed(self._members.values()))
+            stopped = [name for name, (_, group) in self._members.items() if group == last]
+            async with trio.open_nursery() as stops:
+                for name in stopped:
+                    stops.start_soon(self._members[name][0].stop, deadline)
+            for name in stopped:
+                self._members.pop(name, None)
 
     def adopt(self, name: str, member: Member) -> trio.Nursery:
         """Stop `member` in its turn from now on; it may run tasks in the nursery returned.
 
         Its tasks must not fail, and must have ended when its `stop` returns. Raises as `start` does.
         """
-        self._add(name, member)
+        self._add(name, member, name)
         return self._nursery
 
-    def _add(self, name: str, member: Member) -> None:
+    def _add(self, name: str, member: Member, group: str) -> None:
         if self._closing:
             raise ActorUnavailable(f"{name} is not started: its supervisor is closing")
         if name in self._members:
             raise ValueError(f"an actor named {name!r} is already running")
-        self._members[name] = member
+        self._members[name] = member, group
 
     @trio.lowlevel.enable_ki_protection
     async def _keep(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:

@@ -259,3 +259,11 @@ async def test_a_server_that_fails_to_stop_keeps_none_of_the_others_from_stoppin
         assert sorted(world.running) == ["one", "three", "two"]
     assert world.running == []
     assert "the door is stuck" in caplog.text
+
+
+async def test_stopping_takes_as_long_as_the_slowest_server(world: World, autojump_clock: MockClock) -> None:
+    servers(world, *"abcdef")
+    world.slow_stop = 4.0
+    async with world.agent():
+        begin = trio.current_time()
+    assert trio.current_time() - begin == 4.0

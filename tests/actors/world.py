@@ -134,6 +134,8 @@ class World:
     """Servers that fail to stop, and why."""
     slow_start: float = 0.0
     """Seconds every server takes to start."""
+    slow_stop: float = 0.0
+    """Seconds every server takes to stop."""
     out_of_reach: float = 0.0
     """Seconds until a call can leave."""
     running: list[str] = attrs.field(factory=list)
@@ -233,6 +235,7 @@ class World:
             self.running.append(name)
             try:
                 await ctx.serve(handle, concurrency=HANDLERS)
+                await trio.sleep(self.slow_stop)
             finally:
                 self.running.remove(name)
                 if name in self.stubborn:

@@ -372,6 +372,28 @@ async def test_leaving_the_block_stops_all_in_reverse_under_one_deadline(
     assert log.entries[4:] == [("d closes", 2), ("c closes", 4), ("b closes", 5), ("a closes", 5)]
 
 
+async def test_a_group_stops_side_by_side_in_the_turn_of_its_last(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = Log()
+    async with open_supervisor(EventBus(), grace=7) as supervisor:
+        for name, closes, group in [
+            ("a", 1, None),
+            ("b", 9, "g"),
+            ("c", 2, "g"),
+            ("d", 1, "g"),
+            ("e", 1, None),
+        ]:
+            await supervisor.start(name, log.worker(name, closes=closes), group=group)
+    assert log.entries[5:] == [
+        ("e closes", 1),
+        ("d closes", 2),
+        ("c closes", 3),
+        ("b closes", 7),
+        ("a closes", 7),
+    ]
+
+
 async def test_later_children_may_still_use_earlier_ones_while_they_drain(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
