@@ -196,6 +196,17 @@ async def test_a_call_of_a_server_that_is_away_tries_to_connect_and_is_told_the_
             assert (await server.ask(call)).content == "back"
 
 
+async def test_to_be_stopped_it_does_not_wait_for_the_next_attempt(
+    statuses: list[ServerStatus], nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.01, factor=60_000.0, limit=600.0, jitter=0.0))
+    away = connection.Connection(McpServerConfig("away", command="./none", required=False), statuses.append)
+    nursery.start_soon(away.run)
+    await until(lambda: [status.state for status in statuses].count("disconnected") == 2)
+    with trio.fail_after(PATIENCE):
+        await away.stop()
+
+
 @pytest.mark.parametrize(("waited", "attempts"), [(True, 0), (False, 1)])
 async def test_a_queue_of_calls_has_one_attempt_together(
     echo: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus], waited: bool, attempts: int
