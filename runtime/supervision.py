@@ -84,6 +84,8 @@ class Supervisor:
         self._closing = True
         deadline = trio.current_time() + self._grace
         while self._members:
+            # They may end while the tasks below begin; then it would be lost that this was cancelled.
+            await trio.lowlevel.checkpoint_if_cancelled()
             _, last = next(reversed(self._members.values()))
             stopped = [name for name, (_, group) in self._members.items() if group == last]
             async with trio.open_nursery() as stops:
