@@ -189,7 +189,12 @@ class McpServerConfig:
         ),
     )
     max_concurrency: int = attrs.field(
-        default=1, metadata=about("Calls the server gets at the same time.", minimum=1, maximum=1000)
+        default=16,
+        metadata=about(
+            "Calls the server gets at the same time; `1` is for one that cannot work on several.",
+            minimum=1,
+            maximum=1000,
+        ),
     )
     priority: int = attrs.field(
         default=100,

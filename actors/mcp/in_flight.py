@@ -128,7 +128,7 @@ class Flights:
         self._log.log(
             logging.DEBUG if self._told else logging.WARNING,
             "asks a question while %d calls are under way, and %d were given up: MCP does not tell which of"
-            " them asks, so it was declined",
+            " them asks, so it was declined (max_concurrency: 1 makes that rare)",
             len(self._flights),
             self._abandoned,
         )

@@ -65,6 +65,7 @@ async def test_while_draining_every_command_is_refused_and_reads_go_on(
 async def test_a_call_in_flight_finishes_and_nothing_new_starts(
     world: World, autojump_clock: MockClock
 ) -> None:
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 1}]
     world.tool("slow", HARMLESS, slow)
     world.plan("agent", use(call("slow"), call("slow"), call("slow"), call("slow")), say("done"))
     errors: list[AgentError] = []

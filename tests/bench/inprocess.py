@@ -39,7 +39,7 @@ def agent_config(folder: Path, replies: list[dict[str, Any]], **settings: Any) -
     (folder / "script.yaml").write_text(yaml.safe_dump({"replies": replies}))
     file = {
         "llm": {"model": "script:script.yaml"},
-        "mcp_servers": [{"name": "echo", "command": "none", "max_concurrency": 16}],
+        "mcp_servers": [{"name": "echo", "command": "none"}],
         **settings,
     }
     path = folder / "agent.yaml"

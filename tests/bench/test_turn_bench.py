@@ -2,10 +2,11 @@
 
 The floor is a Quart-Trio POST whose handler makes one bare SDK call of the same stdio tool. Each of the two
 servers starts its own tool server: the resource server that comes with the product. It is a child of theirs,
-and what a call makes it do is part of what the call costs; the figures are given with it and without. Both
-may have as many calls under way as there are clients. The load is that of 16 turns at once, as for the other
-figures of whole turns. That of a single client is given beside it: then each flush of the disk is one save's,
-and every wait finds a cold processor afterwards.
+and what a call makes it do is part of what the call costs; the figures are given with it and without. The
+configuration is the default one, with which as many calls may be under way as there are clients, and so many
+may be for the floor. The load is that of 16 turns at once, as for the other figures of whole turns. That of a
+single client is given beside it: then each flush of the disk is one save's, and every wait finds a cold
+processor afterwards.
 
 A shared machine is twice as fast in one second as in the next. So turns and floor alternate, a ratio is that
 of one round, and the median of the rounds counts: the best of each may come from different seconds.
@@ -67,7 +68,7 @@ trio.run(main)
 AGENT = """
 llm: {{model: "script:script.yaml"}}
 mcp_servers:
-  - {{name: resources, max_concurrency: {clients}, command: {stopgo}, args: [mcp-resources, --db, "{db}"]}}
+  - {{name: resources, command: {stopgo}, args: [mcp-resources, --db, "{db}"]}}
 """
 
 SCRIPT = """
@@ -104,7 +105,7 @@ def spent(process: psutil.Process, work: Callable[[], None], times: int) -> dict
 @pytest.mark.bench
 def test_a_turn_over_its_floor(tmp_path: Path) -> None:
     config, floor_app = tmp_path / "agent.yaml", tmp_path / "floor.py"
-    config.write_text(AGENT.format(stopgo=STOPGO, clients=CLIENTS, db=tmp_path / "turn.db"))
+    config.write_text(AGENT.format(stopgo=STOPGO, db=tmp_path / "turn.db"))
     (tmp_path / "script.yaml").write_text(SCRIPT)
     floor_app.write_text(FLOOR_APP)
     floor_command = [
@@ -136,6 +137,7 @@ def test_a_turn_over_its_floor(tmp_path: Path) -> None:
         ratio = median(turn / bare for turn, bare in zip(each, least, strict=True))
         report(
             bench="turn through REST",
+            configuration="default",
             clients=clients,
             cpu="of the server and its tool server" if whose == "all" else "of the server alone",
             turn_ms=median(each),

@@ -86,7 +86,7 @@ def test_what_a_server_says_nothing_of(load: Load) -> None:
     server = load("mcp_servers: [{name: a, command: b}]").mcp_servers[0]
     assert (server.transport, server.mode, server.enabled, server.required) == (None, "auto", True, True)
     assert (server.connect_timeout, server.timeout, server.max_retries) == (30.0, 60.0, 3)
-    assert (server.max_concurrency, server.priority, server.expose) == (1, 100, "tools")
+    assert (server.max_concurrency, server.priority, server.expose) == (16, 100, "tools")
     assert (server.env_file, server.cwd, server.headers, server.oauth) == (None, None, {}, None)
     assert server.tools == ToolFilter(include=None, exclude=())
 

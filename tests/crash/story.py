@@ -55,7 +55,7 @@ class Scenario:
 
     def config(self, life: int = 1) -> AgentConfig:
         tree = self.upgrade if self.upgrade is not None and life > 1 else self.tree
-        server = McpServerConfig(name="tools", command="in-process", max_concurrency=3)
+        server = McpServerConfig(name="tools", command="in-process")
         if self.outside.demands.any_tokens:  # only a server that speaks HTTP is given any
             server = attrs.evolve(server, command=None, url="http://in.process/mcp")
         return AgentConfig(

@@ -50,7 +50,7 @@ def config() -> AgentConfig:
         agent=tree_from_stored(tree),
         has_tree=True,
         prompt="Be careful.",
-        mcp_servers=(McpServerConfig(name="tools", command="in-process", max_concurrency=16),),
+        mcp_servers=(McpServerConfig(name="tools", command="in-process"),),
         approval=ApprovalConfig(in_parallel="ask"),
         stored_tree=tree,
     )

@@ -116,7 +116,7 @@ def plan(seed: int) -> Plan:
         approval=_approval(rng),
         limits=_limits(rng),
         max_parallel=rng.choice([1, 2, 5]),
-        max_concurrency=rng.choice([1, 3]),
+        max_concurrency=rng.choice([1, 16]),
         lives=_harmful_at(Random(f"{seed}/harmful").choice([1, 2, 9]), _lives(rng)),
         conversations=rng.choice([1, 1, 2, 3]),
         commands=rng.randint(1, 8),

@@ -221,6 +221,7 @@ async def test_thinking_takes_nobodys_time_and_nobodys_place(
     asking.settings |= {
         "limits": {"timeout": 20},
         "tools": {"max_parallel": 1},
+        "mcp_servers": [{"name": "tools", "command": "none", "max_concurrency": 1}],
         "agent": llm("agent", timeout=10),
     }
     asking.plan("agent", use(call("ask"), call("ask")), say("done"), turn=1)

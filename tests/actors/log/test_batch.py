@@ -169,6 +169,9 @@ async def test_sixty_four_calls_of_which_some_fail_each_its_own_way(
         return ToolResult(f"result {n}", is_error=n % 3 == 0)
 
     names = ["one", "two", "three"]
+    world.settings["mcp_servers"] = [
+        {"name": name, "command": "none", "max_concurrency": 1} for name in names
+    ]
     for name in names:
         world.tool(name, work=odd, schema={"properties": {"n": {"type": "integer"}}}, server=name)
     calls = [call("nobody" if n % 11 == 0 else names[n % 3], n="x" if n % 13 == 0 else n) for n in range(64)]
@@ -201,7 +204,7 @@ async def test_a_batch_that_is_cancelled_sends_nothing_further_and_gives_every_p
     world.settings["tools"] = {"max_parallel": 3}
     world.settings["mcp_servers"] = [
         {"name": "tools", "command": "none", "max_concurrency": 2},
-        {"name": "others", "command": "none"},
+        {"name": "others", "command": "none", "max_concurrency": 1},
     ]
     calls = [call(("read", "write")[n % 2], s=3 if n < 9 else 60) for n in range(64)]
     world.plan("agent", use(*calls), say("done"), turn=1)

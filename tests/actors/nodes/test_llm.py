@@ -157,13 +157,14 @@ async def test_calls_of_a_reply_queue_up_to_a_bound_and_beyond_it_none_is_made(
     assert (end.state, end.code, end.response, len(world.ledger)) == (*told, made)
 
 
-async def test_one_server_gets_one_call_at_a_time_unless_told_otherwise(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_a_server_may_get_one_call_at_a_time(world: World, autojump_clock: MockClock) -> None:
     async def slow(_: Mapping[str, Any]) -> str:
         await trio.sleep(1)
         return "ok"
 
+    world.settings["mcp_servers"] = [
+        {"name": name, "command": "none", "max_concurrency": 1} for name in ("tools", "others")
+    ]
     world.tool("slow", work=slow)
     world.tool("other", work=slow, server="others")
     world.plan("agent", use(call("slow"), call("slow"), call("other"), call("slow")), say("done"))
@@ -188,6 +189,24 @@ async def test_a_call_says_since_when_it_has_waited_for_its_place(
     assert world.ready == [begin, begin]
 
 
+async def test_a_server_gets_sixteen_calls_at_a_time_over_all_conversations(
+    world: World, autojump_clock: MockClock
+) -> None:
+    async def slow(_: Mapping[str, Any]) -> str:
+        await trio.sleep(1)
+        return "ok"
+
+    world.tool("slow", work=slow)
+    world.plan("agent", use(call("slow")), say("done"))
+    async with world.agent() as agent:
+        begin = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for _ in range(100):
+                nursery.start_soon(agent.start_conversation, "go")
+        assert trio.current_time() - begin == 7
+    assert world.concurrent["slow"] == 16
+
+
 async def test_a_queue_before_a_slow_server_keeps_no_place_from_calls_of_another(
     world: World, autojump_clock: MockClock
 ) -> None:
@@ -204,7 +223,12 @@ async def test_a_queue_before_a_slow_server_keeps_no_place_from_calls_of_another
     lasting("slow", 60)
     lasting("quick", 1)
     lasting("third", 1)
-    world.settings["tools"] = {"max_parallel": 2}
+    world.settings |= {
+        "tools": {"max_parallel": 2},
+        "mcp_servers": [
+            {"name": name, "command": "none", "max_concurrency": 1} for name in ("slow", "quick", "third")
+        ],
+    }
     world.plan("agent", use(*[call("slow")] * 4, call("quick"), call("third")), say("done"))
     async with world.agent() as agent:
         await agent.start_conversation("go")
@@ -230,6 +254,7 @@ async def test_a_server_is_free_for_others_while_a_result_is_saved(
         return await save(fence, seq, events, **more)
 
     monkeypatch.setattr(world.journal, "save", slow_for_results)
+    world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 1}]
     world.tool("slow", work=slow)
     world.plan("agent", use(call("slow")), say("done"))
     async with world.agent() as agent, trio.open_nursery() as nursery:

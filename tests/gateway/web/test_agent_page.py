@@ -124,7 +124,7 @@ async def test_the_parts_of_the_agent(configured: Any) -> None:
             "name": "resources",
             "transport": "stdio",
             "where": "stopgo",
-            "max_concurrency": 1,
+            "max_concurrency": 16,
             "required": True,
             "tools": 3,
         }
