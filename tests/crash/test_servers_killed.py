@@ -93,7 +93,7 @@ def https(tmp_path: Path) -> Iterator[dict[str, HttpServer]]:
 
 
 def agent_file(folder: Path, https: dict[str, HttpServer]) -> Path:
-    bounds = {"timeout": 10, "connect_timeout": 15, "max_concurrency": 8}
+    bounds = {"timeout": 10, "connect_timeout": 15}
     child = {
         "command": sys.executable,
         "args": ["-S", str(SERVERS / "echo_server.py")],
