@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from stopgo.actors.nodes.ask_model import MAX_CALLS
 from tests.canary import KEY
 from tests.providers.servers.http import Chunk, Pause
 from tests.providers.servers.model_server import Broken, Event, Fail, Fault, Place, Raw, Say, Slow
@@ -147,7 +148,7 @@ def replies() -> Iterator[Row]:
     yield Row("content filter", _said(stop="filter"), "failed")
     yield Row("refusal", _said(stop="refusal"), "failed")
     yield Row("unknown tool", _said(SaidCall("resources_burn", {})), "harmless")
-    yield Row("the same call 65 times", _said(*(65 * [add])), "too much", "65 tool calls")
+    yield Row("too many calls", _said(*((MAX_CALLS + 1) * [add])), "too much", f"{MAX_CALLS + 1} tool calls")
 
 
 def broken_arguments() -> Iterator[Row]:
