@@ -11,6 +11,7 @@ from ..approvals.description import shortened
 from ..approvals.proxy_approval import ProxyQuestion
 from ..log import events as e
 from ..log.log import ConversationLog
+from ..log.past import NOT_SENT
 from ..log.void import save_over
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsDecisions, NeedsToken
@@ -19,8 +20,6 @@ from .lifecycle import is_heard_from_disk
 
 CANCEL_GRACE = 5.0
 """Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
-
-NOT_SENT = "The call was not sent: what it belonged to was stopped before. Nothing was done."
 
 
 async def save_ends(

@@ -6,8 +6,8 @@ people are on record, so a replay neither asks twice nor forgets a no.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from collections.abc import Sequence
+from typing import assert_never
 
 import attrs
 
@@ -56,12 +56,9 @@ class CallEnd:
 
     content: str
     is_error: bool
-    arguments: Mapping[str, Any]
     rejected: bool = False
     """A person rejected it, or did not decide in time."""
     expired: bool = False
-    inner: bool = False
-    """The arguments are those of a tool behind the one that the model called."""
 
 
 def end_of(log: ConversationLog, key: str) -> CallEnd | None:
@@ -76,10 +73,8 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
     return CallEnd(
         view.result,
         bool(view.is_error),
-        view.arguments,
         rejected=record.rejected or view.state in ("rejected", "expired"),
         expired=view.state == "expired",
-        inner=view.facade is not None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..approvals.decided import Decided
+from ..models.messages import ChatMessage
 from ..tools.delegation import RemoteItem, RemoteTask
 from ..tools.needs import Need, NeedsAnswers
 from .events import BatchFinished, Origin, StepFinished, ToolStarted
@@ -171,3 +172,5 @@ class Exchange:
 
     user: str
     answer: str
+    calls: Mapping[str, Sequence[ChatMessage]] = attrs.field(factory=dict)
+    """By node: the replies of its model that called tools, each followed by the results of all its calls."""

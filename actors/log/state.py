@@ -29,6 +29,7 @@ from . import events as e
 from .event_json import decode
 from .head import Head, advance
 from .outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
+from .past import calls_of
 from .record import ENDED, CallRecord, CallState, CallView, Exchange, Message, Run, Tally
 
 
@@ -339,7 +340,7 @@ def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
     last = c.messages[-1]
     if (last.role, last.content) != ("assistant", answer):  # most answers are what the last node said
         c.say(entry, "assistant", answer)
-    c.turns.append(Exchange(run.text, answer))
+    c.turns.append(Exchange(run.text, answer, calls_of(run, c.messages)))
     for record in run.calls.values():
         view = c.messages[record.message].call
         if view is not None and view.state in ("requested", "waiting"):

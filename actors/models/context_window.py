@@ -62,7 +62,13 @@ def fit(request: ModelRequest, context: ContextConfig) -> ModelRequest:
         messages, excess = messages[dropped:], excess - saved
     if excess > 0:
         raise TooLarge(context.max_input_tokens + _tokens(excess))
-    return attrs.evolve(request, messages=tuple(messages), earlier=request.earlier - dropped)
+    return attrs.evolve(
+        request,
+        messages=tuple(messages),
+        earlier=request.earlier - dropped,
+        before=request.before - dropped,
+        trimmed=True,
+    )
 
 
 def _empty_results(messages: list[ChatMessage], sizes: list[int], end: int, excess: int) -> int:

@@ -108,6 +108,11 @@ class ModelRequest:
     """Which model call of this node in this run, from 1."""
     earlier: int = 0
     """How many of the messages, at the beginning, are of earlier turns."""
+    before: int = 0
+    """How many, at the beginning, are of the time before this execution of the node: the model replied to
+    the others with exactly these messages before it."""
+    trimmed: bool = False
+    """Something was left out of the messages, so that of no reply the same messages are before it as then."""
     iteration: int = 1
     """Of the nearest loop, from 1."""
     attempt: int = 1

@@ -47,14 +47,15 @@ async def ask_model(
     call: int,
     system: str,
     messages: tuple[ChatMessage, ...],
-    earlier: int,
+    earlier: int = 0,
+    before: int = 0,
     tools: tuple[ModelTool, ...],
     routing: str = "",
 ) -> Replied:
     """The reply as it is recorded.
 
-    `earlier` is how many of the messages, at the beginning, are of earlier turns; `routing` what the node's
-    own system prompt does not say of its tools. Raises `NodeFailed`.
+    `earlier` and `before` are as in `ModelRequest`; `routing` is what the node's own system prompt does not
+    say of its tools. Raises `NodeFailed`.
     """
     config = scope.services.config
     request = ModelRequest(
@@ -67,6 +68,7 @@ async def ask_model(
         turn=scope.turn,
         call=call,
         earlier=earlier,
+        before=before,
         iteration=max(1, execute.iteration),
         step=f"{execute.key}:{call}",
         message_id=scope.log.run.message_id or "",

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
 from ...config.nodes import LlmNode
-from ..calls.settler import end_of
-from ..log.outcomes import Replied
-from ..models.messages import (
-    AssistantMessage,
-    ChatMessage,
-    ToolMessage,
-    UserMessage,
-)
-from ..tools.facade import wrapped
+from ..log import past
+from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage
 from .node import Execute, RunScope
 
 
 def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
-    """Their user messages and final answers, never what other nodes said (FR-004)."""
+    """Their user messages, what the node itself called and got, and their final answers; never what other
+    nodes did (FR-004)."""
     messages: list[ChatMessage] = []
     if spec.history == "conversation":
         for turn in scope.earlier:
             messages.append(UserMessage(turn.user))
+            messages.extend(_shown(scope, turn.calls.get(spec.name, ())))
             if turn.answer:  # a provider refuses a message without text
                 messages.append(AssistantMessage(turn.answer))
     return messages
@@ -53,30 +48,19 @@ def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator
 
 
 def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
-    """A reply of the model and the results of its calls; nothing of a reply that came to no end.
-
-    Arguments are the final ones: a human may have edited some.
-    """
+    """A reply of the model in this run and the results of its calls, as much of them as a model is shown."""
     log = scope.log
-    reply = log.run.steps[key].outcome
-    if not isinstance(reply, Replied):
-        return
-    calls, results = [], []
-    for index, call in enumerate(reply.tool_calls):
-        end = end_of(log, f"{key}.{index}")
-        if end is None:
-            return
-        arguments = wrapped(call.arguments, end.arguments) if end.inner else end.arguments
-        calls.append(attrs.evolve(call, arguments=arguments))
-        content = shown(end.content, scope.services.config.tools.max_result_chars)
-        results.append(ToolMessage(call.id, call.name, content, end.is_error))
-    if reply.text or calls:
-        yield AssistantMessage(reply.text, tuple(calls), reply.verbatim)
-        yield from results
+    return _shown(scope, past.exchange(log.run, log.state.messages, key))
 
 
-def shown(text: str, limit: int) -> str:
+def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+    limit = scope.services.config.tools.max_result_chars
+    for message in messages:
+        if isinstance(message, ToolMessage) and len(message.content) > limit:
+            message = attrs.evolve(message, content=_cut(message.content, limit))
+        yield message
+
+
+def _cut(text: str, limit: int) -> str:
     """As much of a result as a model is shown; all of it is on record."""
-    if len(text) <= limit:
-        return text
     return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters are not shown]"

@@ -43,6 +43,7 @@ class _Llm:
         system = fill(spec.prompt, execute.values(scope.user))
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
+        before = len(messages)
         for number in range(1, spec.max_turns + 1):
             await self._unlock(number, execute, place)
             offer = scope.services.menu().at(place)
@@ -55,6 +56,7 @@ class _Llm:
                 routing=offer.line,
                 messages=tuple(messages),
                 earlier=len(earlier),
+                before=before,
                 tools=self._tools(offer),
             )
             asked = reply.tool_calls

@@ -59,7 +59,6 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
         call=1,
         system=f"{system}\n\n{_described(spec.agents)}",
         messages=(UserMessage(scope.user),),
-        earlier=0,
         tools=(),
     )
     return named_in(reply.text, spec)

@@ -16,6 +16,8 @@ from ....config.models import ModelSpec
 from ...common.wire_json import array, count, load, mapping, text
 from ..messages import (
     ArgumentsDelta,
+    AssistantMessage,
+    ChatMessage,
     Emit,
     ModelFailed,
     ModelReply,
@@ -57,7 +59,8 @@ class AnthropicCodec:
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec, options = self.spec, self.spec.options
-        messages = _messages(request)
+        manual = mapping(options.get("thinking")).get("type") == "enabled"
+        messages = _messages(request, manual=manual)
         tools = [_tool(tool.name, *tool.plain) for tool in request.tools]
         body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": messages}
         if request.system.strip():
@@ -77,7 +80,7 @@ class AnthropicCodec:
         body = merged(body, options)
         if body.get("cache_control", CACHED) is None:
             del body["cache_control"]
-        if mapping(body.get("thinking")).get("type") == "enabled" and not _may_think(messages):
+        if manual and not _may_think(messages):
             body["thinking"] = {"type": "disabled"}
         return body
 
@@ -123,9 +126,9 @@ class AnthropicCodec:
 # ------------------------------------------------------------------------- requests
 
 
-def _messages(request: ModelRequest) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest, *, manual: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
-    for turn in turns(request.messages, provider="anthropic", ids=_IDS):
+    for turn in turns(_with_valid_thoughts(request, manual), provider="anthropic", ids=_IDS):
         match turn:
             case UserTurn(results=results, texts=texts):
                 blocks = [_result_block(result) for result in results]
@@ -135,6 +138,27 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
                 blocks = [block for said in replies for block in _blocks(said)]
                 messages.append({"role": "assistant", "content": blocks})
     return messages
+
+
+def _with_valid_thoughts(request: ModelRequest, manual: bool) -> list[ChatMessage]:
+    """The messages, with those thoughts only whose signatures are still valid.
+
+    A signature is bound to all that was sent before its thought: to tools and prompt, which change from one
+    turn to the next, and to the messages, of which some may be left out today. The API wants to see thoughts
+    again while their turn lasts; models that are told to think (`manual`) do not check what came before.
+    """
+    end = len(request.messages) if request.trimmed and not manual else request.before
+    return [
+        _without_thoughts(message) if isinstance(message, AssistantMessage) and index < end else message
+        for index, message in enumerate(request.messages)
+    ]
+
+
+def _without_thoughts(message: AssistantMessage) -> AssistantMessage:
+    if message.verbatim is None or message.verbatim.provider != "anthropic":
+        return message
+    kept = [block for block in array(message.verbatim.content) if block.get("type") not in _THOUGHTS]
+    return attrs.evolve(message, verbatim=Verbatim("anthropic", kept) if kept else None)
 
 
 def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,52 @@
+"""The past as a model is told of it: its replies, each with the results of all its calls. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from ..models.messages import AssistantMessage, ChatMessage, ToolMessage
+from ..tools.facade import wrapped
+from .outcomes import Replied
+from .record import CallRecord, CallView, Message, Run
+
+NOT_SENT = "The call was not sent: what it belonged to was stopped before. Nothing was done."
+NO_RESULT = "The call has no result: what it belonged to was stopped before."
+
+
+def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMessage]:
+    """The reply `key` and one result for each of its calls, in order; nothing of a model call that failed.
+
+    Arguments are the final ones: a human may have edited some. `messages` are those of the conversation.
+    """
+    reply = run.steps[key].outcome
+    if not isinstance(reply, Replied):
+        return
+    calls, results = [], []
+    for index, call in enumerate(reply.tool_calls):
+        record = run.calls[f"{key}.{index}"]
+        view = messages[record.message].call
+        assert view is not None
+        arguments = view.arguments if view.facade is None else wrapped(call.arguments, view.arguments)
+        calls.append(attrs.evolve(call, arguments=arguments))
+        results.append(_result(call.id, call.name, record, view))
+    if reply.text or calls:
+        yield AssistantMessage(reply.text, tuple(calls), reply.verbatim)
+        yield from results
+
+
+def calls_of(run: Run, messages: Sequence[Message]) -> Mapping[str, Sequence[ChatMessage]]:
+    """All exchanges of a run with calls in them, by node, oldest first. The replies without calls are the ends
+    of nodes: later turns see the answer of the run in their place."""
+    found: dict[str, list[ChatMessage]] = {}
+    for key, step in run.steps.items():
+        if isinstance(step.outcome, Replied) and step.outcome.tool_calls:
+            found.setdefault(step.node, []).extend(exchange(run, messages, key))
+    return found
+
+
+def _result(id: str, name: str, record: CallRecord, view: CallView) -> ToolMessage:
+    if view.result is not None:
+        return ToolMessage(id, name, view.result, bool(view.is_error))
+    return ToolMessage(id, name, NOT_SENT if record.started is None else NO_RESULT, is_error=True)
