@@ -137,7 +137,7 @@ class LlmNode(FallibleNode):
         default="conversation",
         metadata=about(
             "What the model sees of the past: `conversation`, the user messages and final answers of "
-            "earlier turns; `turn`, nothing."
+            "earlier turns and the node's own tool calls with their results; `turn`, nothing."
         ),
     )
     can_exit_loop: bool = attrs.field(

@@ -11,7 +11,6 @@ from ..approvals.description import shortened
 from ..approvals.proxy_approval import ProxyQuestion
 from ..log import events as e
 from ..log.log import ConversationLog
-from ..log.past import NOT_SENT
 from ..log.void import save_over
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsDecisions, NeedsToken

@@ -19,6 +19,7 @@ from ...runtime.journal.protocol import NewIntent, SettleIntent
 from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.event_json import encode
+from ..log.past import NOT_SENT
 from ..tools import needs
 from ..tools.needs import Need, Unaskable
 from ..tools.registry import RemoteServer, Resolved, Server
@@ -34,7 +35,7 @@ from ..tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from .call_end import CANCEL_GRACE, NOT_SENT, save_ends
+from .call_end import CANCEL_GRACE, save_ends
 from .call_scope import CallScope
 from .inquiries import Asking, Inquiries, note_declined, replies_of
 from .lifecycle import INTERRUPTED

@@ -16,13 +16,14 @@ import trio
 from ...runtime.errors import ActorCrashed, ActorError, ActorUnavailable
 from ..log import events as e
 from ..log.deltas import ToolProgress
+from ..log.past import NOT_SENT
 from ..tools import needs
 from ..tools.delegation import MESSAGE, SERVER, CancelRemote, Delegate, RemoteInputRequired, RemoteTask
 from ..tools.needs import Need
 from ..tools.registry import RemoteServer
 from ..tools.slots import Held
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from .call_end import NOT_SENT, save_ends
+from .call_end import save_ends
 from .call_scope import CallScope
 from .proxies import answers_in
 

@@ -37,8 +37,8 @@ def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMe
 
 
 def calls_of(run: Run, messages: Sequence[Message]) -> Mapping[str, Sequence[ChatMessage]]:
-    """All exchanges of a run with calls in them, by node, oldest first. The replies without calls are the ends
-    of nodes: later turns see the answer of the run in their place."""
+    """The exchanges of a run with calls in them, by node, oldest first. Replies without calls are the ends of
+    nodes: later turns see the answer of the run in their place."""
     found: dict[str, list[ChatMessage]] = {}
     for key, step in run.steps.items():
         if isinstance(step.outcome, Replied) and step.outcome.tool_calls:

@@ -248,6 +248,7 @@ class World:
         if trio.current_time() > self.closing and request.attempt == 1:
             self.wrongs.append(f"{request.node} asked the model during the shutdown")
         self._check_request(conversation, request)
+        self.wrongs.extend(f"{request.node} was told {wrong}" for wrong in _wrong_pairs(request))
         await self._check_told(conversation, request)
         rng = self.plan.rng("model", request.user, request.node, request.iteration, request.call)
         with self._at_work(conversation, request.node):
@@ -368,6 +369,24 @@ class World:
     def _stop_if_dead(self) -> None:
         if self.journal_is_dead:
             raise Killed
+
+
+def _wrong_pairs(request: ModelRequest) -> Iterator[str]:
+    """What is wrong with calls in the messages: each is the node's own, and its results follow at once."""
+    waiting: list[str] = []
+    for message in request.messages:
+        if isinstance(message, ToolMessage):
+            if not waiting or waiting.pop(0) != message.call_id:
+                yield f"a result without its call: {message}"
+        elif waiting:
+            yield f"a call without its result: {waiting}"
+        if isinstance(message, AssistantMessage):
+            waiting = [call.id for call in message.tool_calls]
+            for call in message.tool_calls:
+                if label_of(call.arguments).split(".")[2] != request.node:
+                    yield f"of the call of another node: {call}"
+    if waiting:
+        yield f"calls without results: {waiting}"
 
 
 def _told(messages: Sequence[ChatMessage]) -> dict[str, str]:

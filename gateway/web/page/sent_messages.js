@@ -20,16 +20,21 @@ export function sentMessages(events, bar, turns) {
     Object.hasOwn(values, name) ? values[name] : whole,
   );
   if (prompt) messages.push({ role: "system", text: prompt });
-  if (lane.type === "llm" && lane.spec.history !== "turn") {
-    for (const each of turns.filter(({ number }) => number < turn.number)) {
-      messages.push({ role: "user", text: each.message });
-      if (each.end?.body.text) messages.push({ role: "assistant", text: each.end.body.text });
-    }
-  }
-  messages.push({ role: "user", text: turn.message });
   const replies = before.filter(
     ({ type, body }) => type === "step.finished" && body.kind === "model" && !body.error,
   );
+  if (lane.type === "llm" && lane.spec.history !== "turn") {
+    for (const each of turns.filter(({ number }) => number < turn.number)) {
+      messages.push({ role: "user", text: each.message });
+      for (const { body } of replies) {
+        const own = body.node === lane.name && parseKey(body.key).turn === each.number;
+        if (own && body.tool_calls?.length) messages.push(...exchange(body, calls));
+      }
+      const answer = each.end && answerOf(each.end);
+      if (answer) messages.push({ role: "assistant", text: answer });
+    }
+  }
+  messages.push({ role: "user", text: turn.message });
   if (Number(iteration) > 1) {
     const loop = key.execution.slice(0, key.execution.lastIndexOf("@"));
     const now = `${loop}@${iteration}.`;
@@ -50,6 +55,13 @@ function upTo(events, bar) {
   if (!bar.frame) return events;
   const end = events.findIndex((frame) => frame.seq === bar.frame.seq);
   return end < 0 ? events : events.slice(0, end);
+}
+
+/** What later turns are told of the end of a run. */
+function answerOf({ type, body }) {
+  if (type === "run.cancelled") return "The run was cancelled.";
+  if (type === "run.failed") return (body.code === "model_error" ? "LLM error: " : "") + body.message;
+  return body.text;
 }
 
 function sessionOf(events, turn) {

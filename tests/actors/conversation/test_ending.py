@@ -13,8 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.calls.call_end import NOT_SENT
 from stopgo.actors.common.errors import AgentError
+from stopgo.actors.log.past import NOT_SENT
 from stopgo.actors.log.state import fold
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Row

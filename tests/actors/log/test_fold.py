@@ -29,7 +29,7 @@ from stopgo.actors.models.a2a_end import (
     ScriptedArtifact,
     TextArtifact,
 )
-from stopgo.actors.models.messages import ToolCall
+from stopgo.actors.models.messages import AssistantMessage, ToolCall, ToolMessage
 from stopgo.actors.models.usage import NOTHING, Spent, StepUsage
 from stopgo.actors.tools.tool import ToolResult
 from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
@@ -250,6 +250,23 @@ def test_what_always_holds_of_a_conversation(history: list[e.LogEvent], data: st
         assert not states & {"requested", "waiting", "started"}
         assert not c.head.pending
     assert [turn.user for turn in c.turns] == texts[: len(c.turns)]
+    _check_turns(c, history)
+
+
+def _check_turns(c: Conversation, history: list[e.LogEvent]) -> None:
+    """Ended turns remember each reply with calls, followed by one result for each of these, in order."""
+    replies = [each for each in history if isinstance(each, e.StepFinished) and each.kind == "model"]
+    for number, turn in enumerate(c.turns, 1):
+        own = (each.outcome for each in replies if each.key.startswith(f"{number}/"))
+        asked = [[call.id for call in reply.tool_calls] for reply in own if isinstance(reply, Replied)]
+        told: list[object] = []
+        for message in turn.calls.get("n", ()):
+            if isinstance(message, AssistantMessage):
+                told.append([call.id for call in message.tool_calls])
+            else:
+                assert isinstance(message, ToolMessage)
+                told.append(message.call_id)
+        assert told == [each for ids in asked if ids for each in (ids, *ids)]
 
 
 @given(histories(), st.data())

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.calls.call_end import NOT_SENT
+from stopgo.actors.log.past import NOT_SENT
 from stopgo.actors.log.write_behind import Flusher
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown

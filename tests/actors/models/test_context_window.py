@@ -63,13 +63,16 @@ def requests(draw: Any) -> ModelRequest:
     for _ in range(draw(st.integers(0, 4))):
         earlier.append(UserMessage(draw(TEXT)))
         if draw(st.booleans()):
+            earlier += exchange(draw, len(earlier) + 10)
+        if draw(st.booleans()):
             earlier.append(AssistantMessage(draw(TEXT)))
     now: list[ChatMessage] = [UserMessage(draw(TEXT))]
     for number in range(draw(st.integers(0, 4))):
         now += exchange(draw, number)
         if not isinstance(now[-1], ToolMessage):
             now.append(UserMessage(f"Iteration {number}."))
-    return request(*earlier, *now, earlier=len(earlier), system=draw(TEXT))
+    whole = request(*earlier, *now, earlier=len(earlier), system=draw(TEXT))
+    return attrs.evolve(whole, before=draw(st.integers(len(earlier), len(whole.messages))))
 
 
 @given(requests(), st.integers(1, 8000))
@@ -89,7 +92,11 @@ def test_what_is_never_touched(whole: ModelRequest, most: int) -> None:
     fitted = whatever_fits(whole, most)
     if fitted is None:
         return
-    assert attrs.evolve(fitted, messages=(), earlier=0) == attrs.evolve(whole, messages=(), earlier=0)
+    varies: dict[str, Any] = {"messages": (), "earlier": 0, "before": 0, "trimmed": False}
+    assert attrs.evolve(fitted, **varies) == attrs.evolve(whole, **varies)
+    assert fitted.trimmed == (fitted.messages != whole.messages)
+    dropped = len(whole.messages) - len(fitted.messages)
+    assert whole.earlier - fitted.earlier == whole.before - fitted.before == dropped
     now, kept = whole.messages[whole.earlier :], fitted.messages[fitted.earlier :]
     assert len(now) == len(kept)
     for before, after in zip(now, kept, strict=True):
@@ -100,8 +107,10 @@ def test_what_is_never_touched(whole: ModelRequest, most: int) -> None:
     assert fitted.results == whole.results
     # Earlier turns go whole, the oldest first.
     left = fitted.messages[: fitted.earlier]
-    assert left == whole.messages[whole.earlier - len(left) : whole.earlier]
     assert not left or isinstance(left[0], UserMessage)
+    for old, after in zip(whole.messages[whole.earlier - len(left) : whole.earlier], left, strict=True):
+        emptied = isinstance(old, ToolMessage) and after == attrs.evolve(old, content=LEFT_OUT)
+        assert after == old or emptied
 
 
 @given(requests(), st.integers(1, 8000))

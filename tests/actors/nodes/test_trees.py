@@ -192,32 +192,6 @@ async def test_a_step_that_fails_ends_the_sequence(world: World, autojump_clock:
 # --------------------------------------------------------------------- what nodes see
 
 
-async def test_later_turns_see_user_messages_and_final_answers_and_nothing_of_other_nodes(
-    world: World,
-    autojump_clock: MockClock,
-) -> None:
-    world.tool("look", READ_ONLY, "the secret of a tool")
-    world.settings["agent"] = sequential("root", llm("a", output_key="k"), llm("b"))
-    world.plan("a", use(call("look"), text="thinking aloud"), say("a's words"))
-    world.plan("b", say("final 1"), turn=1)
-    world.plan("b", say("final 2"), turn=2)
-    async with world.agent() as agent:
-        id = (await agent.start_conversation("first")).conversation.id
-        await agent.send(id, "second")
-    for node in "ab":
-        assert world.asked(node)[-1].messages[:3] == (
-            UserMessage("first"),
-            AssistantMessage("final 1"),
-            UserMessage("second"),
-        )
-    assert world.asked("b")[0].messages == (UserMessage("first"),)
-    assert world.asked("b")[1].messages == (
-        UserMessage("first"),
-        AssistantMessage("final 1"),
-        UserMessage("second"),
-    )
-
-
 async def test_a_branch_never_sees_what_another_says_in_this_run(
     world: World, autojump_clock: MockClock
 ) -> None:

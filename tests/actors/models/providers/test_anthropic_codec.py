@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 
 from stopgo.actors.models.messages import (
@@ -192,6 +194,32 @@ def test_no_thinking_in_a_turn_that_another_model_began() -> None:
     own = kept(read(answer(THOUGHT, CALL, stop="tool_use")))
     body = codec(options=options).body(request(UserMessage("x"), own, ToolMessage("toolu_1", "add", "1")))
     assert body["thinking"] == options["thinking"]
+
+
+def test_thoughts_go_back_only_while_their_prefix_is_as_it_was() -> None:
+    one, two = (kept(read(answer(THOUGHT, {**CALL, "id": id}))) for id in ("one", "two"))
+    only = AssistantMessage("", (), Verbatim("anthropic", [THOUGHT]))
+    whole = request(
+        UserMessage("x"),
+        one,
+        ToolMessage("one", "add", "1"),
+        attrs.evolve(only, text="so"),
+        UserMessage("y"),
+        two,
+        ToolMessage("two", "add", "1"),
+    )
+
+    def thoughts(thinking: Mapping[str, Any], **changes: Any) -> list[int]:
+        body = codec(options={"thinking": thinking}).body(attrs.evolve(whole, **changes))
+        types = [[block["type"] for block in message["content"]] for message in body["messages"]]
+        assert all(types)
+        return [index for index, each in enumerate(types) if "thinking" in each]
+
+    adaptive, manual = {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 2_000}
+    assert thoughts(adaptive) == [1, 3, 5]
+    assert thoughts(adaptive, before=5) == thoughts(manual, before=5) == [5]
+    assert thoughts(adaptive, before=5, trimmed=True) == []
+    assert thoughts(manual, before=5, trimmed=True) == [5]
 
 
 def test_calls_of_the_past_are_told_with_their_tools() -> None:
