@@ -14,6 +14,7 @@ from .http.quart_app import Application
 from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
+from .refused_request import naming
 from .system_routes import System, docs_page
 from .web.page_routes import Page
 
@@ -37,9 +38,10 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
     sockets = live.sockets()
     for operation in OPERATIONS:
         if operation.id in sockets:
-            app.add_socket(operation.path, operation.id, sockets[operation.id])
+            app.add_socket(operation.path, operation.id, naming(agent, sockets[operation.id]))
         else:
-            app.add(operation.path, operation.id, views[operation.id], [operation.method])
+            view = naming(agent, views[operation.id])
+            app.add(operation.path, operation.id, view, [operation.method])
     A2A.of(agent, offered, push).add_to(app)
     Page(agent).add_to(app)
     return app

@@ -8,6 +8,7 @@ from typing import get_args
 import attrs
 
 from ..actors.agent import Agent
+from ..actors.approvals.kinds import Approval
 from ..actors.common.errors import AgentError
 from ..runtime.journal.protocol import QuestionState
 from . import views
@@ -16,6 +17,7 @@ from .http import headers, query
 from .http.errors import STATUS, error_reply
 from .http.request import Request
 from .http.responses import Reply, View, reply, reply_in_parts
+from .refused_request import name_conversation
 from .wire.shapes import KINDS
 
 STATES: tuple[QuestionState, ...] = get_args(QuestionState)
@@ -41,9 +43,7 @@ class Approvals:
         return await reply_in_parts(views.approvals_view(page))
 
     async def get(self, request: Request, uuid: str) -> Reply:
-        question = await self.agent.approval(uuid)
-        request.concerns(question.stream)
-        return reply({"approval": views.approval_view(question)})
+        return reply({"approval": views.approval_view(await self._named(request, uuid))})
 
     async def decide(self, request: Request, uuid: str) -> Reply:
         key = headers.post_key(request)
@@ -58,10 +58,14 @@ class Approvals:
             return await self._settled(request, uuid, error)
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
+    async def _named(self, request: Request, uuid: str) -> Approval:
+        approval = await self.agent.approval(uuid)
+        await name_conversation(self.agent, request, approval.stream)
+        return approval
+
     async def _settled(self, request: Request, uuid: str, error: AgentError) -> Reply:
         """Whoever comes too late is told what stands."""
-        approval = await self.agent.approval(uuid)
-        request.concerns(approval.stream)
+        approval = await self._named(request, uuid)
         details = {**error.details, "approval": views.approval_view(approval)}
         if (successor := approval.asked.superseded_by) is not None:
             details["superseded_by"] = successor

@@ -15,6 +15,7 @@ from .http.body import message_of
 from .http.errors import RequestError
 from .http.request import Request, concerns
 from .http.responses import Reply, View, nothing, reply_in_parts
+from .refused_request import name_conversation
 from .wire.shapes import ConversationBody
 
 
@@ -100,8 +101,8 @@ class Conversations:
         return await turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
 
     async def delete(self, request: Request, id: str) -> Reply:
+        await name_conversation(self.agent, request, id)
         await self.agent.delete(id)
-        request.concerns(id)
         return nothing()
 
 

@@ -27,6 +27,7 @@ from ...actors.log.state import Conversation
 from ...runtime.journal.errors import JournalError, Reading
 from ...runtime.journal.protocol import Event
 from ..http.chunked_json import encode
+from ..http.request import concerns
 from .agui_events import AGUIEvent, MessagesSnapshot, event_json, messages_of
 from .agui_run import AGUIRun
 from .interrupts import AUTH, decision_in
@@ -192,7 +193,7 @@ async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> 
 async def _find(agent: Agent, *ids: str) -> str | None:
     for id in ids:
         try:
-            await agent.log_end(id)
+            concerns(id, (await agent.log_end(id)).session_id)
         except AgentError as error:
             if error.code != "conversation_not_found":
                 raise

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.common.errors import AgentError
 from stopgo.gateway import examples as ex
 from stopgo.gateway.log_lines import Lines, Unblocked, configure
 from tests.canary import TOKEN as SECRET
@@ -41,6 +42,48 @@ async def test_a_line_for_each_request(client: httpx2.AsyncClient, lines: Any) -
     assert re.search(r" GET /nope 404 \S+ms conversation=- sid=[0-9a-f]{8}$", nope)
     assert re.search(rf" 200 \S+ms conversation={ex.CONVERSATION_ID} sid=1f0c9a7e$", conversation)
     assert re.search(rf" DELETE \S+ 204 \S+ms conversation={ex.CONVERSATION_ID} sid=", deletion)
+
+
+BUSY = AgentError("run_in_progress", "a run is going")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "raises"),
+    [
+        ("POST", f"/conversations/{ex.CONVERSATION_ID}/messages", "{}", {}),
+        ("POST", f"/conversations/{ex.CONVERSATION_ID}/messages", "no JSON", {}),
+        ("POST", f"/conversations/{ex.CONVERSATION_ID}/resume", "", {}),
+        ("POST", f"/conversations/{ex.CONVERSATION_ID}/complete", "", {"complete": BUSY}),
+        ("GET", f"/conversations/{ex.CONVERSATION_ID}", "", {"get": RuntimeError("boom")}),
+        ("GET", f"/conversations/{ex.CONVERSATION_ID}/events?after=x", "", {}),
+        ("POST", f"/approvals/{ex.APPROVAL_ID}", "{}", {"decide": AgentError("decision_required", "?")}),
+        ("POST", f"/approvals/{ex.APPROVAL_ID}", "{}", {"decide": AgentError("expired", "late")}),
+    ],
+)
+async def test_a_refusal_names_the_conversation_and_its_session(
+    agent: Any,
+    client: httpx2.AsyncClient,
+    lines: Any,
+    method: str,
+    path: str,
+    body: str,
+    raises: dict[str, Exception],
+) -> None:
+    agent.raises |= raises
+    answer = await client.request(method, path, content=body)
+    assert answer.status_code >= 400
+    assert answer.headers["X-Session-ID"] == "1f0c9a7e"
+    [line] = await lines()
+    assert line.endswith(f" conversation={ex.CONVERSATION_ID} sid=1f0c9a7e")
+
+
+async def test_a_refusal_is_as_it_was_when_the_conversation_cannot_be_named(
+    agent: Any, client: httpx2.AsyncClient, lines: Any
+) -> None:
+    agent.raises = {"complete": BUSY, "log_end": AgentError("conversation_broken", "damaged")}
+    answer = await client.post(f"/conversations/{ex.CONVERSATION_ID}/complete")
+    assert answer.json()["code"] == "run_in_progress"
+    assert " conversation=- sid=" in (await lines())[0]
 
 
 async def test_a_fault_is_an_error_line(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
