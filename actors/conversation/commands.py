@@ -165,9 +165,9 @@ class Commands:
 
     def _turn(self, key: str, message: str, command: Create | Say) -> tuple[e.LogEvent, ...]:
         """The message, and the run with the tree it will go on with whatever the file says later."""
-        state = self._log.state
-        tree, id = self._services.config.stored_tree, self._services.tree_id
-        last = state.head.run
+        state, config, id = self._log.state, self._services.config, self._services.tree_id
+        last, prompt = state.head.run, config.prompt
+        shown = state.messages[0].content if state.messages else prompt  # it begins with this command
         return (
             e.MessageAdded(message, key),
             e.RunStarted(
@@ -177,7 +177,8 @@ class Commands:
                 tree_id=id,
                 replay_version=e.REPLAY_VERSION,
                 token=command.token,
-                tree=None if id in state.trees else tree,
+                tree=None if id in state.trees else config.stored_tree,
+                prompt=None if shown == prompt else prompt,
                 task=command.task if isinstance(command, Say) else None,
                 message_id=command.message_id,
                 origin=command.origin,

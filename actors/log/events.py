@@ -34,7 +34,7 @@ class ConversationCreated:
     type: ClassVar = "conversation.created"
     session_id: str
     prompt: str
-    """The system prompt, which the conversation shows as its first message."""
+    """The system prompt, which the conversation shows as its first message until a run has another."""
 
 
 @attrs.frozen
@@ -254,6 +254,8 @@ class RunStarted:
     message_id: str | None = None
     """The id that the client gave its message (A2A)."""
     origin: Origin | None = None
+    prompt: str | None = None
+    """The system prompt, if it is another than before: the conversation's first message from now on."""
 
 
 @attrs.frozen

@@ -319,6 +319,8 @@ def _run_moved(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed)
 def _run_started(c: Conversation, event: e.RunStarted) -> None:
     if event.tree is not None:
         c.trees[event.tree_id] = event.tree
+    if event.prompt is not None:
+        c.messages[0] = c.messages[0]._replace(content=event.prompt)
     c.run = Run(
         id=event.run,
         turn=event.turn,

@@ -182,7 +182,8 @@ class ConversationItem(Shape, Parted):
 
 
 class Conversation(ConversationItem):
-    """A conversation with its messages and approvals. `messages[0]` is the system prompt."""
+    """A conversation with its messages and approvals. `messages[0]` is the `prompt` of the agent file, as the
+    latest run used it."""
 
     messages: Sequence[Message] = about("The messages, the oldest first.")
 

@@ -168,9 +168,11 @@ EVENTS: Rows = [
     (e.ApprovalExpired("a", "fail"), 'approval.expired {"id":"a","on_expiry!":"fail"}'),
     (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
     (
-        e.RunStarted("r", 2, "c", "x", 1, True, {"type": "llm"}, task="t", message_id="m", origin=ORIGIN),
+        e.RunStarted(
+            "r", 2, "c", "x", 1, True, {"type": "llm"}, task="t", message_id="m", origin=ORIGIN, prompt="p"
+        ),
         'run.started {"run":"r","turn":2,"command":"c","tree_id":"x","replay_version":1,"token":true,'
-        f'"tree?":{{"type":"llm"}},"task?":"t","message_id?":"m",{ORIGIN_TEXT}}}',
+        f'"tree?":{{"type":"llm"}},"task?":"t","message_id?":"m",{ORIGIN_TEXT},"prompt?":"p"}}',
     ),
     (
         e.RunWaiting("r", ("a",), ("c",), {"run": 1.5}),

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.conversation.result import Turn
 from stopgo.actors.models.messages import AssistantMessage, ModelFailed, ModelRequest, UserMessage
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -250,6 +251,30 @@ async def test_an_interrupted_run_goes_on_with_the_tree_it_started_with(
         assert len(world.asked("a")) == 1  # what it said is on record
         await agent.send(turn.conversation.id, "next")
     assert world.requests[-1].node == "other"
+
+
+async def test_the_first_message_is_the_prompt_of_the_latest_run(
+    world: World, autojump_clock: MockClock
+) -> None:
+    def first(turn: Turn) -> tuple[str, str, str]:
+        message = turn.conversation.messages[0]
+        return message.id, message.role, message.content
+
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("first")
+        id, message = turn.conversation.id, turn.conversation.messages[0].id
+        assert first(turn) == first(await agent.send(id, "second")) == (message, "system", "You help.")
+    world.settings["prompt"] = "New."
+    async with world.agent() as agent:
+        assert first(Turn(await agent.get(id), None)) == (
+            message,
+            "system",
+            "You help.",
+        )  # no run has used it
+        for text in ("third", "fourth"):
+            assert first(await agent.send(id, text)) == (message, "system", "New.")
+    bodies = [each.body for each in await events(world.journal, id) if each.type == "run.started"]
+    assert [body.get("prompt") for body in bodies] == [None, None, "New.", None]
 
 
 async def test_a_tree_is_stored_once_per_content(world: World, autojump_clock: MockClock) -> None:
