@@ -12,8 +12,9 @@ import attrs
 
 from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.log import events as e
-from stopgo.actors.log.record import Message
+from stopgo.actors.log.record import Exchange, Message
 from stopgo.actors.log.state import Conversation
+from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.runtime.journal.protocol import Event, Json, Question
 
 from .demands import NUMBER
@@ -223,10 +224,25 @@ def essence(story: Story, forgotten: frozenset[str] | None = None) -> Mapping[st
         "status": conversation.head.status,
         "title": conversation.head.title,
         "run": run and run._replace(id=""),
-        "turns": conversation.turns,
+        "turns": [_turn(turn, without) for turn in conversation.turns],
         "messages": _by_node(conversation.messages, without),
         "approvals": _approvals(conversation, without),
     }
+
+
+def _turn(turn: Exchange, without: frozenset[str]) -> Any:
+    """What later turns are told of it."""
+    told: dict[str, list[object]] = {}
+    for node, messages in turn.calls.items():
+        labels: list[str] = []
+        for each in messages:
+            if isinstance(each, AssistantMessage):
+                labels = [label_of(call.arguments) for call in each.tool_calls]
+                told.setdefault(node, []).append((each.text, each.tool_calls))
+            elif isinstance(each, ToolMessage):
+                known = labels.pop(0) not in without
+                told[node].append((scrubbed(each.content), each.is_error) if known else each.call_id)
+    return turn.user, turn.answer, told
 
 
 def _by_node(messages: Iterable[Message], without: frozenset[str]) -> Mapping[str | None, list[Any]]:
