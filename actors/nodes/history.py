@@ -47,20 +47,22 @@ def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator
             yield key
 
 
-def exchange(scope: RunScope, key: str) -> Iterator[ChatMessage]:
+def exchange(scope: RunScope, key: str) -> list[ChatMessage]:
     """A reply of the model in this run and the results of its calls, as much of them as a model is shown."""
     log = scope.log
     return _shown(scope, past.exchange(log.run, log.state.messages, key))
 
 
-def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     limit = scope.services.config.tools.max_result_chars
-    for message in messages:
-        if isinstance(message, ToolMessage) and len(message.content) > limit:
-            message = attrs.evolve(message, content=_cut(message.content, limit))
-        yield message
+    return [
+        _cut(each, limit) if isinstance(each, ToolMessage) and len(each.content) > limit else each
+        for each in messages
+    ]
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut(message: ToolMessage, limit: int) -> ToolMessage:
     """As much of a result as a model is shown; all of it is on record."""
-    return f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters are not shown]"
+    text = message.content
+    cut = f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters are not shown]"
+    return attrs.evolve(message, content=cut)

@@ -280,7 +280,7 @@ async def test_a_key_out_of_bounds_is_refused(agent: Any, client: httpx2.AsyncCl
     for path in ("/conversations", MESSAGES, f"/conversations/{ID}/cancel", f"/approvals/{ex.APPROVAL_ID}"):
         answer = await client.post(path, json={"message": "x"}, headers={b"Idempotency-Key": key})
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid_idempotency_key")
-    assert not agent.calls
+    assert {name for name, _, _ in agent.calls} == {"approval"}  # read for the log
 
 
 async def test_the_longest_key_is_accepted(client: httpx2.AsyncClient) -> None:
