@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import aclosing
+from collections.abc import Iterable
+from contextlib import aclosing, suppress
 from typing import Literal, TypeAlias
 
 import attrs
@@ -81,7 +82,8 @@ class OneTurn:
                 nursery.cancel_scope.cancel()
         if self._outcome == "waiting":
             pending = (await self.agent.get(id)).head.pending
-            self.waiting = tuple([await self.agent.approval(each) for each in pending])
+            approvals = [await self.agent.approval(each) for each in pending]
+            self.waiting = tuple(each for each in approvals if not each.asked.in_flight)
         return self._outcome
 
     async def _cancel_when_told(self, id: str) -> None:
@@ -134,8 +136,8 @@ class OneTurn:
                     self._asking.scope.cancel()
             case e.RunStarted(run=run, command=self._key):
                 self._run = run
-            case e.RunWaiting() if not self.terminal.can_ask:
-                return "waiting"
+            case e.RunWaiting(on=on) if not self.terminal.can_ask:
+                return None if await self._dismissed(on) else "waiting"
             case e.RunWaiting(on=on):
                 # One after the other: each answer makes the run wait again, for what is left.
                 if self._asking is None or self._asking.approval not in on:
@@ -160,22 +162,36 @@ class OneTurn:
                 pass
         return None
 
+    async def _dismissed(self, approvals: Iterable[str]) -> bool:
+        """Cancel those of the questions that would be lost with this process; whether there were any. Their
+        calls, and so the run, go on."""
+        passing = [
+            approval for each in approvals if (approval := await self.agent.approval(each)).asked.in_flight
+        ]
+        for approval in passing:
+            who = f'the MCP server "{approval.asked.server}"'
+            self.terminal.tell(f"{who} asks in the middle of a call, which cannot wait: it is told cancel", "bad")
+            with suppress(AgentError):  # it is over already
+                await self.agent.decide(approval.id, {"action": "cancel"}, wait=False)
+        return bool(passing)
+
     async def _ask(self, asking: _Asking, turn: trio.CancelScope) -> None:
-        """Ask until it is answered, or need not be; when nobody answers, leave it waiting."""
+        """Ask until it is answered, or need not be; when the person leaves, leave it waiting if it can."""
         with asking.scope:
             approval = await self.agent.approval(asking.approval)
             self.terminal.forget_typed()
             self.terminal.tell(f"\n{approval.asked.description}\n")
             while approval.state == "pending":
                 words = await ask_for_words(self.terminal, approval.asked)
-                if words is None:
+                if words is None and not await self._dismissed([approval.id]):
                     self._outcome = "waiting"
                     turn.cancel()
                     return
-                try:
-                    await self.agent.decide(approval.id, words, wait=False)
-                except AgentError as error:
-                    tell_refusal(self.terminal, error)
+                if words is not None:
+                    try:
+                        await self.agent.decide(approval.id, words, wait=False)
+                    except AgentError as error:
+                        tell_refusal(self.terminal, error)
                 approval = await self.agent.approval(approval.id)
         if self._asking is asking:
             self._asking = None

@@ -307,7 +307,9 @@ def test_what_came_of_a_lost_call_is_asked(
     assert ledger.read_text().count("launched") == len(answers)
 
 
-def test_a_server_asks_whoever_sits_there(start: Start, tmp_path: Path) -> None:
+@pytest.fixture
+def asking(tmp_path: Path) -> Path:
+    """An agent whose server asks in the middle of a call."""
     (tmp_path / "replies.yaml").write_text(ASK)
     server = ROOT / "testdata" / "servers" / "asking_server.py"
     config = tmp_path / "agent.yaml"
@@ -315,7 +317,11 @@ def test_a_server_asks_whoever_sits_there(start: Start, tmp_path: Path) -> None:
         "llm: {model: script:replies.yaml}\n"
         f"mcp_servers: [{{name: asker, mode: legacy, command: {sys.executable}, args: [{server}]}}]\n"
     )
-    run = start(config, "ask")
+    return config
+
+
+def test_a_server_asks_whoever_sits_there(start: Start, asking: Path) -> None:
+    run = start(asking, "ask")
     run.see(r"Who is she\?")
     run.reply("a", r"accept.* >")
     run.reply("A", r"name.* >")  # too short
@@ -326,6 +332,22 @@ def test_a_server_asks_whoever_sits_there(start: Start, tmp_path: Path) -> None:
     run.reply("red", r"colour.* >")
     run.see("answer: accept")
     assert run.end() == (0, "told: Ada likes red\n")
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_a_question_that_cannot_wait_is_cancelled_when_nobody_answers(
+    start: Start, asking: Path, tmp_path: Path, attended: bool
+) -> None:
+    if attended:
+        run = start(asking, "ask")
+        run.reply("\x04", r"accept.* >")
+        (code, out), told = run.end(), run.seen
+    else:
+        done = unattended("--config", asking, "ask", cwd=tmp_path)
+        code, out, told = done.returncode, done.stdout, done.stderr
+    assert (code, out) == (0, "told: cancel\n")
+    assert 'the MCP server "asker" asks in the middle of a call, which cannot wait: it is told cancel' in told
+    assert "It waits for a decision" not in told
 
 
 def test_texts_are_shown_while_they_come_and_once(tmp_path: Path) -> None:
