@@ -124,7 +124,7 @@ class _Loader(yaml.SafeLoader):
         if kind not in _KINDS:
             return self._unsupported_tag(node, path)
         try:
-            return Scalar(self.construct_object(node), mark)
+            return Scalar(self.construct_object(node), mark, str(node.value) if kind == "bool" else None)
         except (ValueError, KeyError, IndexError):
             self._report("wrong_type", f"this is no valid {_KINDS[kind]}", node.start_mark, path)
             return Invalid(mark)

@@ -53,7 +53,7 @@ from .values import (
     dotted,
     quoted,
 )
-from .wording import correction, describe, invisible, kind, nearest, one_of, shown
+from .wording import correction, describe, invisible, kind, meant, nearest, one_of, section_with, shown
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class Reader:
             case Choice() if isinstance(found, str):
                 if found in shape.words:
                     return found
-                hint = None if reference else nearest(found, shape.words)
+                hint = None if reference else meant(found, shape.words)
                 return self._unfit("unknown_word", shape, value, path, hint)
             case _ if reference:
                 return self._unfit("wrong_type", shape, value, path)
@@ -338,7 +338,7 @@ class Reader:
         known = ("type", *keys) if type_word(cls) else tuple(keys)
         for name in value.entries:
             if name not in known:
-                self._unknown_key(name, known, value, path)
+                self._unknown_key(name, known, cls, value, path)
         given: dict[str, Read] = {}
         # What is filled in comes last: its mistakes belong to the keys it was filled in from.
         for key in sorted(keys.values(), key=lambda key: key.about.filled_in):
@@ -355,12 +355,13 @@ class Reader:
             self.report(misfit.code, misfit.message, misfit.mark, at)
         return _BAD if apart or _BAD in given.values() else cls(**given, **mark_of(cls, value))
 
-    def _unknown_key(self, name: str, known: tuple[str, ...], value: Table, path: KeyPath) -> None:
+    def _unknown_key(self, name: str, known: tuple[str, ...], cls: type, value: Table, path: KeyPath) -> None:
         mark, at = value.key_marks.get(name, value.mark), (*path, name)
         if name in RENAMED_KEYS:
             self.report("renamed_key", f"the key {name} is no more; use {RENAMED_KEYS[name]}", mark, at)
         else:
-            hint = invisible(name) or nearest(name, known) or f"valid keys: {', '.join(known)}"
+            hint = invisible(name) or section_with(name, cls) or nearest(name, known)
+            hint = hint or f"valid keys: {', '.join(known)}"
             self.report(
                 "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint
             )

@@ -90,6 +90,8 @@ class Number:
     minimum: float | None = None
     above: float | None = None
     maximum: float | None = None
+    seconds: bool = False
+    """The unit is seconds, as the description says first."""
 
 
 @attrs.frozen
@@ -246,7 +248,8 @@ def _shape_of(hint: Any, said: About) -> Shape:
     if hint is Any:
         return Anything()
     if hint in (int, float):
-        return Number(hint is int, said.minimum, said.above, said.maximum)
+        in_seconds = said.text.startswith("Seconds ")
+        return Number(hint is int, said.minimum, said.above, said.maximum, in_seconds)
     if origin is Literal:
         return Choice(arguments)
     if origin is tuple:

@@ -24,6 +24,8 @@ class Mark:
 class Scalar:
     value: Plain
     mark: Mark | None = None
+    written: str | None = attrs.field(default=None, eq=False)
+    """The text in the file, of a boolean."""
 
 
 @attrs.frozen

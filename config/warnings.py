@@ -12,7 +12,7 @@ from itertools import combinations
 
 from .agent_config import AgentConfig
 from .approval import Condition, Rule
-from .nodes import Node, ParallelNode, RouterNode
+from .nodes import LlmNode, LoopNode, Node, ParallelNode, RouterNode, children_of
 from .placeholders import (
     ITERATION,
     USER_MESSAGE,
@@ -33,6 +33,7 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
         *unfilled(config.agent, written.entries["agent"]),
         *(line for each in nodes for line in _overshadowed(*each)),
         *(line for each in nodes for line in _clashes(*each)),
+        *(line for each in nodes for line in _endless(*each)),
         *(line for rules, _ in rule_lists(config, written) for line in _rules(rules)),
         *map(_unknown, (name for name in unknown_names(config, written) if not name.is_mistake)),
         *(line for each in nodes for line in _routes(*each)),
@@ -66,6 +67,21 @@ def _last_writer(node: Node, written: Value, key: str) -> str:
     below = [child for child in children_with_place(node, written, ()) if key in keys_left(child[0])]
     child, at, _ = below[-1]
     return _last_writer(child, at, key)
+
+
+def _endless(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
+    if isinstance(node, LoopNode) and not any(map(_may_exit, node.agents)):
+        yield (
+            f"{dotted(path)}: no node of the loop may call exit_loop, so it always takes "
+            f"{node.max_iterations} iterations (an llm node may with can_exit_loop: true)"
+        )
+
+
+def _may_exit(node: Node) -> bool:
+    """Whether a node, or one below it, may end the loop around it."""
+    if isinstance(node, LlmNode):
+        return node.can_exit_loop
+    return not isinstance(node, LoopNode) and any(map(_may_exit, children_of(node)))
 
 
 def _rules(rules: list[PlacedRule]) -> Iterator[str]:

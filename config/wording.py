@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import assert_never
@@ -20,15 +21,39 @@ from .shape import (
     Shape,
     Text,
     Variants,
+    in_range,
+    keys_of,
     short_for,
 )
-from .values import Invalid, Scalar, Sequence, Table, Value, quoted, shortened
+from .values import Invalid, Plain, Scalar, Sequence, Table, Value, quoted, shortened
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """A hint at the word that was probably meant."""
     close = difflib.get_close_matches(word[:64].lower(), list(known), n=1)
     return f"did you mean {quoted(close[0])}?" if close else None
+
+
+_SYNONYMS = (
+    frozenset({"ask", "approve", "approval", "confirm", "prompt", "review"}),
+    frozenset({"run", "accept", "allow", "auto", "permit"}),
+    frozenset({"deny", "reject", "refuse", "block", "forbid", "never"}),
+)
+
+
+def meant(word: str, words: tuple[str, ...]) -> str | None:
+    """A hint at the one of some words that was probably meant: another word for it, or one spelt alike."""
+    for group in _SYNONYMS:
+        if word.lower() in group and (same := [each for each in words if each in group]):
+            return f"did you mean {quoted(same[0])}?"
+    return nearest(word, words)
+
+
+def section_with(key: str, cls: type) -> str | None:
+    """A hint at the sections of this section that have a key."""
+    keys = keys_of(cls).values()
+    sections = [each for each in keys if isinstance(each.shape, Section) and key in keys_of(each.shape.cls)]
+    return f"write {' or '.join(f'{each.name}: {{{key}: ...}}' for each in sections)}" if sections else None
 
 
 def describe(shape: Shape) -> str:
@@ -74,6 +99,8 @@ def kind(value: Value) -> str:
     match value:
         case Scalar(value=None) | Invalid():
             return "nothing"
+        case Scalar(value=bool(read), written=str(word)) if word.lower() != str(read).lower():
+            return f"{word}, which YAML reads as {str(read).lower()}"
         case Scalar(value=bool()):
             return "a boolean"
         case Scalar(value=int()):
@@ -105,8 +132,24 @@ def correction(value: Value, shape: Shape) -> str | None:
             return "leave the key out for its default, or write [] for none"
         case ListOf(item=Text()):
             return "a list is written [a, b]"
+        case Number(seconds=True) if (seconds := _seconds(value.value)) is not None:
+            return f"in seconds: {seconds:.12g}" if in_range(seconds, shape) else None
         case _:
             return None
+
+
+_DURATION = re.compile(
+    r"([0-9]+(?:\.[0-9]+)?) *(ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?)"
+)
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _seconds(written: Plain) -> float | None:
+    """What a text such as `1h` or `30 seconds` means."""
+    found = _DURATION.fullmatch(written) if isinstance(written, str) else None
+    if found is None:
+        return None
+    return float(found[1]) * (0.001 if found[2] == "ms" else _UNITS[found[2][0]])
 
 
 def shown(value: Scalar) -> str:

@@ -38,6 +38,12 @@ def said(problem: Problem) -> str:
         # Keys
         ("naem: x", "unknown_key", '1:1: naem: unknown key "naem" (did you mean "name"?)'),
         ("name: a\nPort: 1", "unknown_key", '2:1: Port: unknown key "Port" (did you mean "port"?)'),
+        ("model: x", "unknown_key", '1:1: model: unknown key "model" (write llm: {model: ...})'),
+        (
+            "timeout: 1",
+            "unknown_key",
+            '1:1: timeout: unknown key "timeout" (write llm: {timeout: ...} or limits: {timeout: ...})',
+        ),
         ("llm: {modle: x}", "unknown_key", '1:7: llm.modle: unknown key "modle" (did you mean "model"?)'),
         (
             "llm: {zzz: x}",
@@ -85,7 +91,12 @@ def said(problem: Problem) -> str:
         ),
         # Types
         ("name: 5", "wrong_type", "1:7: name: expected text, found a whole number (put it in quotes)"),
-        ("name: no", "wrong_type", "1:7: name: expected text, found a boolean (put it in quotes)"),
+        ("name: true", "wrong_type", "1:7: name: expected text, found a boolean (put it in quotes)"),
+        (
+            "name: no",
+            "wrong_type",
+            "1:7: name: expected text, found no, which YAML reads as false (put it in quotes)",
+        ),
         ("name: 1.5", "wrong_type", "1:7: name: expected text, found a number (put it in quotes)"),
         ("name: [a]", "wrong_type", "1:7: name: expected text, found a list"),
         ("name: {a: b}", "wrong_type", "1:7: name: expected text, found a mapping"),
@@ -133,6 +144,32 @@ def said(problem: Problem) -> str:
             "approval: {unannotated: true}",
             "wrong_type",
             "1:25: approval.unannotated: expected run or ask, found a boolean",
+        ),
+        (
+            "approval: {in_loop: Yes}",
+            "wrong_type",
+            "1:21: approval.in_loop: expected run or ask, found Yes, which YAML reads as true",
+        ),
+        *(
+            (
+                f"shutdown_grace: {written}",
+                "wrong_type",
+                f"1:17: shutdown_grace: expected a number from 0 to 86400, found text{hint}",
+            )
+            for written, hint in (
+                ("1h", " (in seconds: 3600)"),
+                ("90 s", " (in seconds: 90)"),
+                ("1.5minutes", " (in seconds: 90)"),
+                ("500ms", " (in seconds: 0.5)"),
+                ("1day", " (in seconds: 86400)"),
+                ("2d", ""),
+                ("1 month", ""),
+            )
+        ),
+        (
+            "llm: {temperature: 1m}",
+            "wrong_type",
+            "1:20: llm.temperature: expected a number from 0 to 2, found text",
         ),
         # Values
         ("name: ''", "empty_value", "1:7: name: must not be empty"),
@@ -404,7 +441,17 @@ def condition(text: str) -> str:
         (
             rule("then: allow"),
             "unknown_word",
-            '3:14: approval.rules[0].then: expected run, ask or deny, found "allow"',
+            '3:14: approval.rules[0].then: expected run, ask or deny, found "allow" (did you mean "run"?)',
+        ),
+        (
+            rule("then: approve"),
+            "unknown_word",
+            '3:14: approval.rules[0].then: expected run, ask or deny, found "approve" (did you mean "ask"?)',
+        ),
+        (
+            "approval: {on_expiry: deny}",
+            "unknown_word",
+            '1:23: approval.on_expiry: expected reject or fail, found "deny" (did you mean "reject"?)',
         ),
         (
             rule("then: run, tols: x"),

@@ -9,6 +9,8 @@ Load = Callable[..., AgentConfig]
 
 
 def tree_of(kind: str, *agents: str, name: str = "inner", more: str = "") -> str:
+    if kind == "loop":
+        agents = (*agents, "{type: llm, name: last, can_exit_loop: true}")
     return f"{{type: {kind}, name: {name}, {more}agents: [{', '.join(agents)}]}}"
 
 

@@ -40,10 +40,25 @@ def rules(*texts: str) -> str:
             tree(
                 "parallel",
                 "{type: sequential, name: s, agents: [" + llm("a", "output_key: x") + ", " + llm("b") + "]}",
-                "{type: loop, name: l, output_key: x, agents: [" + llm("c") + "]}",
+                "{type: loop, name: l, output_key: x, agents: [" + llm("c", "can_exit_loop: true") + "]}",
             ),
             'agent.agents[1]: "a" and "l" both leave output_key: x from parallel branches; '
             'the later in the file, "l", wins',
+        ),
+        # Loops
+        (
+            tree("loop", llm("a"), more="max_iterations: 3, "),
+            "agent: no node of the loop may call exit_loop, so it always takes 3 iterations "
+            "(an llm node may with can_exit_loop: true)",
+        ),
+        (
+            tree(
+                "loop",
+                "{type: loop, name: inner, agents: [" + llm("a", "can_exit_loop: true") + "]}",
+                llm("b"),
+            ),
+            "agent: no node of the loop may call exit_loop, so it always takes 10 iterations "
+            "(an llm node may with can_exit_loop: true)",
         ),
         # Rules
         (
@@ -101,6 +116,9 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
         SERVERS
         + rules("then: ask, server: f*", "then: ask, server: 'd?'", "then: ask, node: ag*", "then: run"),
         tree("sequential", llm("a", "output_key: x"), llm("b", "output_key: x")),
+        tree(
+            "loop", llm("a"), "{type: parallel, name: p, agents: [" + llm("b", "can_exit_loop: true") + "]}"
+        ),
         tree("router", llm("a", "output_key: x"), llm("b", "output_key: x"), more="model: openai:n, "),
         tree(
             "router",
