@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -30,6 +31,11 @@ _BY_PREFIX: Mapping[str, Provider] = {
     "openrouter-": "openrouter",
 }
 """Names of older files, without a colon; the prefix is not part of the provider's own name."""
+_BY_FAMILY: Mapping[str, Provider] = {
+    r"claude-.*": "anthropic",
+    r"(gpt|chatgpt)-.*|o[0-9]+(-.*)?": "openai",
+}
+"""Names that only this provider gives to its models, as patterns."""
 
 
 @attrs.frozen
@@ -80,8 +86,8 @@ class UnknownModel(ValueError):
 def parse_model(name: str) -> tuple[Provider, str]:
     """Provider and the provider's own name in `provider:name`, or in a bare name of older files.
 
-    A bare `claude-...` is Anthropic's, a bare name with one of the prefixes its provider's, any other
-    Gemini's.
+    A bare `claude-...` is Anthropic's, `gpt-4o` and `o3` are OpenAI's, a bare name with one of the prefixes
+    is its provider's, any other Gemini's.
 
     Raises:
         UnknownModel
@@ -95,8 +101,9 @@ def parse_model(name: str) -> tuple[Provider, str]:
         if not model:
             raise UnknownModel(f'"{name}" names no model: expected {provider}:NAME')
         return provider, model
-    if name.startswith("claude-"):
-        return "anthropic", name
+    for pattern, family in _BY_FAMILY.items():
+        if re.fullmatch(pattern, name):
+            return family, name
     for prefix, found in _BY_PREFIX.items():
         if name.startswith(prefix) and name != prefix:
             return found, name.removeprefix(prefix)

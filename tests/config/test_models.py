@@ -118,6 +118,8 @@ def test_other_names_are_providers_models(config: AgentConfig) -> None:
         *((f"{provider}:a:b/c", provider, "a:b/c") for provider in PROVIDERS),
         ("claude-opus-4-5", "anthropic", "claude-opus-4-5"),
         ("openai-gpt-5", "openai", "gpt-5"),
+        *((name, "openai", name) for name in ("gpt-4o", "gpt-5", "chatgpt-4o-latest", "o3", "o4-mini")),
+        *((name, "google", name) for name in ("o", "o3mini", "gpt", "olmo-3", "omni-o3")),
         ("mistral-large-latest", "mistral", "large-latest"),
         ("ollama-qwen3", "ollama", "qwen3"),
         ("openrouter-x/y", "openrouter", "x/y"),
@@ -259,8 +261,8 @@ def test_a_name_that_is_nearly_one_of_the_file_is_warned_of(load: Load) -> None:
 
 
 def test_a_name_without_a_provider_that_is_hardly_googles_is_warned_of(load: Load) -> None:
-    assert load("llm: {model: gpt-5, fallbacks: [gemma-3, 'openai:gpt-5', '${X:-gpt-5}']}").warnings == (
-        'llm.model: "gpt-5" is taken for a model of Google\'s (write "google:gpt-5" if it is one)',
+    assert load("llm: {model: grok-3, fallbacks: [gemma-3, gpt-5, 'openrouter:x', '${X:-x}']}").warnings == (
+        'llm.model: "grok-3" is taken for a model of Google\'s (write "google:grok-3" if it is one)',
     )
 
 
