@@ -29,7 +29,7 @@ from ..runtime.ref import ActorRef
 from ..runtime.supervision import Supervisor, open_supervisor
 from ..runtime.virtual import VirtualActors
 from .a2a.agent_actor import remote_agent_actor
-from .common.errors import StartError
+from .common.errors import Misconfigured, StartError
 from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
@@ -247,7 +247,7 @@ async def _start_servers(
 ) -> Mapping[str, ActorRef[ServerMessage]]:
     """Connect all servers side by side; register them, or name every failure, in the order of the config."""
     started: dict[str, ActorRef[ServerMessage]] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, ServerStartFailed] = {}
 
     async def start(server: McpServerConfig) -> None:
         try:
@@ -255,20 +255,22 @@ async def _start_servers(
                 f"mcp:{server.name}", open_server(server, report=directory.set_server), group="tool servers"
             )
         except ServerStartFailed as error:
-            failures[server.name] = str(error)
+            failures[server.name] = error
 
     async with trio.open_nursery() as nursery:
         for server in config.enabled_servers:
             nursery.start_soon(start, server)
-    problems = [failures[server.name] for server in config.enabled_servers if server.name in failures]
+    problems = [str(failures[server.name]) for server in config.enabled_servers if server.name in failures]
+    mistaken = any(failure.mistake for failure in failures.values())
     if not problems:
         for server in config.enabled_servers:
             try:
                 await _register(server, started[server.name], registry_ref)
             except DuplicateTool as error:
                 problems.append(str(error))
+                mistaken = True
     if problems:
-        raise StartError("\n".join(problems))
+        raise (Misconfigured if mistaken else StartError)("\n".join(problems))
     return started
 
 

@@ -258,6 +258,11 @@ class AgentConfig:
             derived=True,
         ),
     )
+    model_places: Mapping[str, str] = attrs.field(
+        factory=dict,
+        repr=False,
+        metadata=about("Where the file defines or names each model first, for errors.", derived=True),
+    )
     warnings: tuple[str, ...] = attrs.field(
         default=(), metadata=about("Sentences on what is allowed but surely not meant.", derived=True)
     )

@@ -79,7 +79,7 @@ def check_model_names(reader: Reader, root: Table, own_providers: Collection[str
             message = f"{quoted(name)} has a colon, so it can only mean a provider and its model"
             mark = models.key_marks.get(name)
             reader.report("bad_name", message, mark, ("models", name), hint="name it without one")
-    for value, path in _model_names(root):
+    for value, path in model_names(root):
         _check_model(reader, value, path, named, own_providers)
 
 
@@ -124,7 +124,7 @@ def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
             reader.report("prices_missing", message, limit.mark, (*path, "max_cost_usd"), hint=hint)
 
 
-def _model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
+def model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
     """Every value that names a model, and where it stands.
 
     A default, and what stands in for all, is one value at many nodes; it comes once.
@@ -158,7 +158,7 @@ def misspelled(root: Table) -> Iterator[str]:
     """A sentence for every name that is taken for one of Google's, and does not look like one."""
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
-    for value, path in _model_names(root):
+    for value, path in model_names(root):
         name = value.value if isinstance(value, Scalar) else None
         if not isinstance(name, str) or "${" in name or ":" in name or name in named:
             continue

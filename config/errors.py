@@ -26,11 +26,15 @@ class Problem:
     """What stands there: the type of a value, seldom the value."""
     hint: str | None = None
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """For people: `agent.yaml:2:10: llm.model`."""
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
-        said = f"{self.key}: {self.message}" if self.key else self.message
+        return f"{place}: {self.key}" if self.key else place
+
+    def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{place}: {said}{hint}"
+        return f"{self.place}: {self.message}{hint}"
 
 
 class ConfigError(Exception):

@@ -20,6 +20,7 @@ from .checks import (
     check_prices,
     check_tree,
     misspelled,
+    model_names,
 )
 from .compose import compose
 from .delegates import remote_agents
@@ -31,7 +32,7 @@ from .reader import Reader
 from .secrets import secrets_of_variables, shown_address
 from .shape import keys_of
 from .tree import fill_in, without_addresses
-from .values import Scalar, Table, Value, as_list, items, plain
+from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, items, plain
 from .warnings import warnings_of
 
 Callee = TypeVar("Callee", McpServerConfig, RemoteAgentConfig)
@@ -104,7 +105,24 @@ def load_config(
         packaged=packaged,
         stored_tree=stored,
         warnings=(*misspelled(root), *warnings),
+        model_places=_model_places(reader, root, source, is_given=model is not None),
     )
+
+
+def _model_places(reader: Reader, root: Table, source: Path, *, is_given: bool) -> Mapping[str, str]:
+    """`is_given`: a model of the command line stands in for all that nodes name."""
+    models = root.entries.get("models")
+    marks = models.key_marks if isinstance(models, Table) else {}
+    named: list[tuple[str | None, Mark | None, KeyPath]]
+    named = [(name, mark, ("models", name)) for name, mark in marks.items()]
+    used = [(reader.text_of(value), value.mark, path) for value, path in model_names(root)]
+    places: dict[str, str] = {}
+    for name, mark, path in (*named, *used):
+        line, column = (mark.line, mark.column) if mark else (None, None)
+        where = Problem("", "", str(source), line, column, dotted(path))
+        if name is not None:
+            places.setdefault(name, "--model" if mark is None and is_given else where.place)
+    return places
 
 
 def locate(path: Path | None, default: Path) -> tuple[Path, bool]:

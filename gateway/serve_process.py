@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from ..actors.agent import Agent
-from ..actors.common.errors import StartError, sentences
+from ..actors.common.errors import Misconfigured, StartError, sentences
 from ..actors.open_agent import open_agent
 from ..config.agent_config import AgentConfig
 from ..config.errors import ConfigError
@@ -51,7 +51,7 @@ def run_process(
     code = 1
     try:
         code = trio.run(_serve, config, host, port, record, clock=ProcessClock())
-    except* ConfigError as group:
+    except* (ConfigError, Misconfigured) as group:
         failures, code = tuple(sentences(group)), 2  # as for every other mistake in the file
     except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
         failures = tuple(sentences(group))

@@ -95,6 +95,11 @@ class StartError(Exception):
     """The agent could not be started; the text names every reason, in the order of the config."""
 
 
+class Misconfigured(StartError):
+    """One of the reasons is in the agent file, in a file that it names, or in a variable that is not set, so
+    another attempt fails, too."""
+
+
 def no_conversation(id: str) -> AgentError:
     return AgentError("conversation_not_found", f"there is no conversation {id}")
 

@@ -165,7 +165,7 @@ class Connection:
                     self._first.set()
                     return True
                 if not failure.retry or trio.current_time() + delay >= deadline:
-                    self._failure = ServerStartFailed(self._config.name, reason)
+                    self._failure = ServerStartFailed(self._config.name, reason, mistake=failure.mistake)
                     return False
                 await self._pause(delay)
         return False

@@ -8,15 +8,38 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
+
+from ...config.mcp import McpServerConfig
 
 if TYPE_CHECKING:
     import httpx2
 
 
-class CommandNotFound(Exception):
+class NotLaunchable(Exception):
+    """The command of a server cannot be run as the agent file says; the text says why."""
+
+
+class CommandNotFound(NotLaunchable):
     """There is no executable file of that name."""
+
+
+def launch(config: McpServerConfig) -> tuple[str, dict[str, str]]:
+    """Return the path of the executable of a server, and the variables of its `env_file`.
+
+    Reads files. Raises:
+        NotLaunchable: there is no such command, its `env_file` is of no use, or its `cwd` is no directory.
+    """
+    assert config.command is not None
+    variables = {} if config.env_file is None else read_env_file(config.env_file)
+    path = find_command(config.command, search_path=(variables | dict(config.env)).get("PATH"))
+    try:
+        if config.cwd is not None and not S_ISDIR(config.cwd.stat().st_mode):
+            raise NotLaunchable(f"cwd {config.cwd}: Not a directory")
+    except OSError as error:
+        raise NotLaunchable(f"cwd {config.cwd}: {error.strerror}") from error
+    return path, variables
 
 
 def find_command(command: str, *, search_path: str | None = None) -> str:
@@ -50,7 +73,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-class EnvFileError(Exception):
+class EnvFileError(NotLaunchable):
     """The file cannot be read, or not be understood; the text names the place and no value."""
 
 

@@ -17,7 +17,7 @@ from ...config.secrets import secrets_of_values
 from ..tools.masking import Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import Tool
-from .environment import CommandNotFound, EnvFileError, find_command, read_env_file
+from .environment import NotLaunchable, launch
 from .failures import first_line, http_status, meaning, worth_retrying
 from .in_flight import Flights
 from .wire import validation_text
@@ -213,6 +213,7 @@ class ConnectFailed(Exception):
         answered: bool = False,
         status: int | None = None,
         data: object = None,
+        mistake: bool = False,
     ) -> None:
         super().__init__(reason)
         self.retry = retry
@@ -223,6 +224,8 @@ class ConnectFailed(Exception):
         """Of the HTTP response in which it did."""
         self.data = data
         """What else that said."""
+        self.mistake = mistake
+        """The agent file is wrong, or a file that it names."""
 
 
 class NoAnswer(ConnectFailed):
@@ -267,7 +270,7 @@ async def transport(
     """The way to the server for one life of its connection. A message of more than `most` bytes is abridged.
 
     Raises:
-        ConnectFailed: there is no such command, or its `env_file` is of no use.
+        ConnectFailed: the command cannot be run.
     """
     if config.url is None:
         return await _child(config, link, log, most)
@@ -294,19 +297,14 @@ async def transport(
 async def _child(config: McpServerConfig, link: Link, log: logging.Logger, most: int) -> Transport:
     from .stdio import StdioTransport
 
-    assert config.command is not None
-    env = dict(config.env)
     try:
-        if config.env_file is not None:
-            variables = await trio.to_thread.run_sync(read_env_file, config.env_file)
-            link.secrets.learn("env_file", secrets_of_values(variables))
-            env = variables | env
-        command = find_command(config.command, search_path=env.get("PATH"))
-    except (CommandNotFound, EnvFileError) as error:
-        raise ConnectFailed(str(error)) from error
+        command, variables = await trio.to_thread.run_sync(launch, config)
+    except NotLaunchable as error:
+        raise ConnectFailed(str(error), mistake=True) from error
+    link.secrets.learn("env_file", secrets_of_values(variables))
     stdio = StdioTransport(
         [command, *config.args],
-        env=env,
+        env=variables | dict(config.env),
         cwd=config.cwd,
         log=log,
         on_end=link.lose,

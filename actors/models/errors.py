@@ -17,8 +17,14 @@ class UnknownProvider(ModelUnusable):
     code: ClassVar[str] = "unknown_provider"
 
 
+class UnreadableScript(ModelUnusable):
+    """A script file that is not there, or cannot be read."""
+
+    code: ClassVar[str] = "unreadable_script"
+
+
 class InvalidScript(ModelUnusable):
-    """A script file that cannot be read, or holds mistakes."""
+    """A script file that holds mistakes."""
 
     code: ClassVar[str] = "invalid_script"
 

@@ -21,9 +21,9 @@ from ...config.models import (
 )
 from ...runtime.ref import ActorRef
 from ...runtime.supervision import Supervisor
-from ..common.errors import StartError
+from ..common.errors import Misconfigured
 from .client import ModelClient
-from .errors import ModelUnusable, UnknownProvider
+from .errors import InvalidScript, ModelUnusable, UnknownProvider
 from .messages import ModelFailed, ModelMessage
 from .model import Model, model_actor
 from .open_model import open_model
@@ -60,30 +60,33 @@ class ModelActors:
     _starting: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def check(self) -> None:
-        """Start every model the tree can ask. Raises `StartError` with all that cannot be had."""
+        """Start every model the tree can ask. Raises `Misconfigured` with all that cannot be had."""
         problems = []
         for name in reachable(self._config):
             try:
-                await self.get(name)
-            except ModelFailed as error:
-                problems.append(str(error))
+                await self._had(name)
+            except ModelUnusable as error:
+                problems.append(unusable(self._config, name, error))
         if problems:
-            raise StartError("\n".join(problems))
+            raise Misconfigured("\n".join(problems))
 
     def names(self) -> Sequence[str]:
         return tuple(self._started)
 
     async def get(self, name: str) -> StartedModel:
         """Raises `ModelFailed` when it cannot be had."""
+        try:
+            return await self._had(name)
+        except ModelUnusable as error:
+            raise ModelFailed(str(error)) from error
+
+    async def _had(self, name: str) -> StartedModel:
         found = self._started.get(name)
         if found is not None:
             return found
         async with self._starting:
             if name not in self._started:
-                try:
-                    self._started[name] = await self._start(name)
-                except ModelUnusable as error:
-                    raise ModelFailed(str(error)) from error
+                self._started[name] = await self._start(name)
         return self._started[name]
 
     async def _start(self, name: str) -> StartedModel:
@@ -117,6 +120,13 @@ class ModelActors:
 def reachable(config: AgentConfig) -> tuple[str, ...]:
     """The names of all models that the tree can ask, each once."""
     return tuple(dict.fromkeys(reachable_models(config.agent, config.llm, config.models)))
+
+
+def unusable(config: AgentConfig, name: str, error: ModelUnusable) -> str:
+    """Why a model cannot be used, with the place where the file names it. Mistakes in scripts have places of
+    their own."""
+    place = None if isinstance(error, InvalidScript) else config.model_places.get(name)
+    return str(error) if place is None else f"{place}: {error}"
 
 
 def most_calls(config: AgentConfig) -> int:

@@ -10,6 +10,7 @@ from .client import ModelClient
 from .errors import ModelUnusable, UnknownProvider
 from .model import Model
 from .offline_rules import RulesModel
+from .providers.endpoints import endpoint
 from .script import ScriptModel
 from .script_reader import load_script
 
@@ -47,10 +48,12 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 
 
 def check_model(spec: ModelSpec, *, folder: Path) -> None:
-    """Raise what `open_model` would, as far as that shows without keys: `ModelUnusable`."""
+    """Raise what `open_model` would: `ModelUnusable`. Nothing of the provider is imported."""
     _check_options(spec)
     if spec.provider in ("offline", "script"):
         _open_offline(spec, folder)
+    else:
+        endpoint(spec, os.environ)
 
 
 def _check_options(spec: ModelSpec) -> None:

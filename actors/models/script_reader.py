@@ -21,7 +21,7 @@ from .a2a_end import (
     ScriptedArtifact,
     TextArtifact,
 )
-from .errors import InvalidScript
+from .errors import InvalidScript, UnreadableScript
 from .messages import Usage
 from .script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
 
@@ -38,17 +38,17 @@ _JSON_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float",
 
 
 def load_script(path: Path) -> Script:
-    """Read and check a script file. Raises `InvalidScript` with every mistake in it."""
+    """Read and check a script file. Raises `UnreadableScript`, or `InvalidScript` with every mistake."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except FileNotFoundError as error:
-        sentence = f"there is no script {path}; a relative path is relative to the agent file"
-        raise InvalidScript((sentence,)) from error
+        hint = "a relative path is relative to the agent file"
+        raise UnreadableScript(f"there is no script {path}; {hint}") from error
     except OSError as error:
-        raise InvalidScript((f"cannot read the script {path}: {error.strerror}",)) from error
+        raise UnreadableScript(f"cannot read the script {path}: {error.strerror}") from error
     if len(content) > _MAX_BYTES:
-        raise InvalidScript((f"the script {path} is larger than {_MAX_BYTES >> 20} MiB",))
+        raise UnreadableScript(f"the script {path} is larger than {_MAX_BYTES >> 20} MiB")
     return parse_script(content, path.name)
 
 

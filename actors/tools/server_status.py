@@ -35,10 +35,12 @@ class ServerStartFailed(Exception):
 
     code: ClassVar[str] = "mcp_server_failed"
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, *, mistake: bool = False) -> None:
         super().__init__(name, reason)
         self.name = name
         self.reason = reason
+        self.mistake = mistake
+        """The agent file is wrong, or a file that it names."""
 
     def __str__(self) -> str:
         return f'MCP server "{self.name}" failed to start: {self.reason}'

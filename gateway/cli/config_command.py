@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...config.agent_config import AgentConfig
 from ...config.errors import ConfigError
 from ...config.load import load_config
+from ...config.mcp import McpServerConfig
 from ...config.models import reachable_models, resolve_model
 from ...config.schema import json_schema
 from ...config.tree import rules_of
-from .options import path
+from .options import WRONG, path
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,8 +26,20 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     schema = commands.add_parser("schema", help="print the JSON Schema of agent files")
     schema.set_defaults(run=print_schema)
 
-    check = commands.add_parser("check", help="report everything that is wrong with an agent file")
-    check.add_argument("file", type=path, metavar="FILE", help="the agent file")
+    check = commands.add_parser(
+        "check",
+        help="report everything that is wrong with an agent file",
+        description="Reports everything that is wrong with an agent file and with what it names: scripts, "
+        "commands, files, variables and keys of this environment. Nothing is started and nothing is "
+        "contacted. Exit code: 2 when the file cannot be used.",
+    )
+    check.add_argument(
+        "file",
+        type=path,
+        metavar="FILE",
+        nargs="?",
+        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
+    )
     check.set_defaults(run=check_file)
 
 
@@ -35,34 +49,51 @@ def print_schema(args: argparse.Namespace) -> int:
 
 
 def check_file(args: argparse.Namespace) -> int:
-    """Exit code 0 when the file and the scripts it names can be used, 1 when not. Variables are those of this
-    process."""
+    """Exit code 2 for a file that the start would refuse. Variables are those of this process."""
     try:
         config = load_config(args.file)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return 1
-    for warning in config.warnings:
-        print(f"{args.file}: warning: {warning}", file=sys.stderr)
-    problems = _model_problems(config, args.file.parent)
+        return WRONG
+    assert config.source is not None
+    file = config.source
+    if config.packaged:
+        print(f"no config/agent.yaml here: checking the agent that comes with the package, {file}")
+    unlaunchable = list(_unlaunchable(config))
+    spared = [why for server, why in unlaunchable if not server.required]
+    for warning in (*config.warnings, *spared):
+        print(f"{file}: warning: {warning}", file=sys.stderr)
+    problems = list(_model_problems(config, file.parent))
+    problems += [f"{file}: {why}" for server, why in unlaunchable if server.required]
     if problems:
-        print("\n".join(problems), file=sys.stderr)
-        return 1
-    print(f"{args.file}: ok")
+        print("\n".join(dict.fromkeys(problems)), file=sys.stderr)
+        return WRONG
+    print(f"{file}: ok")
     if any(rule.tool for _, rule in rules_of(config)):
-        print(f"{args.file}: the names of tools in rules are checked by stopgo mcp test, and at the start")
+        print(f"{file}: the names of tools in rules are checked by stopgo mcp test, and at the start")
     return 0
 
 
-def _model_problems(config: AgentConfig, folder: Path) -> list[str]:
-    """What the start would say of the models, as far as that shows without keys."""
+def _model_problems(config: AgentConfig, folder: Path) -> Iterator[str]:
+    """What the start would say of the models."""
     from ...actors.models.errors import ModelUnusable
+    from ...actors.models.model_actors import unusable
     from ...actors.models.open_model import check_model
 
-    problems: list[str] = []
     for name in reachable_models(config.agent, config.llm, config.models):
         try:
             check_model(resolve_model(name, config.llm, config.models), folder=folder)
         except ModelUnusable as error:
-            problems += str(error).splitlines()
-    return list(dict.fromkeys(problems))
+            yield from unusable(config, name, error).splitlines()
+
+
+def _unlaunchable(config: AgentConfig) -> Iterator[tuple[McpServerConfig, str]]:
+    """The servers whose commands cannot be run, and why."""
+    from ...actors.mcp.environment import NotLaunchable, launch
+
+    for server in config.enabled_servers:
+        try:
+            if server.command is not None:
+                launch(server)
+        except NotLaunchable as error:
+            yield server, f'MCP server "{server.name}": {error}'

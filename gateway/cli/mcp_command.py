@@ -32,8 +32,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="connect, and print the tools",
         description="Connects to the servers, or to one of them, and prints how that went, its tools, what "
         "they say of themselves, and what the gate does with a call of each. Exit code: 1 when one "
-        "cannot be connected, when their tools collide, or when a rule that asks or denies names a tool that "
-        "does not exist.",
+        "cannot be connected, 2 when the file is wrong: there is no such command, tools collide, or a rule "
+        "that asks or denies names a tool that does not exist.",
     )
     call = commands.add_parser(
         "call",

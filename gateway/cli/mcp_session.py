@@ -56,6 +56,8 @@ class Trial:
     server: McpServerConfig
     seconds: float = 0.0
     failure: str | None = None
+    mistake: bool = False
+    """The failure is one of the configuration."""
     status: ServerStatus | None = None
     ref: ActorRef[ServerMessage] | None = None
 
@@ -139,7 +141,7 @@ async def _connect(kernel: Supervisor, trial: Trial, most: int) -> None:
         opened = mcp_server(server, report=report, max_stored_bytes=most)
         trial.ref = await kernel.start(f"mcp:{server.name}", opened)
     except ServerStartFailed as error:
-        trial.failure = error.reason
+        trial.failure, trial.mistake = error.reason, error.mistake
     else:
         if trial.status is not None and trial.status.state != "connected":
             # The one way to be started and not connected: it waits for the token of a request.
@@ -167,9 +169,9 @@ async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
         print("No MCP servers configured")
     if problem is not None:
         print(printable(problem))
-    mistaken = problem is None and _tell_review(config, trials, named)
-    failed = any(trial.failure is not None for trial in trials)
-    return FAILED if problem is not None or mistaken or failed else 0
+    if problem is not None or _tell_review(config, trials, named) or any(trial.mistake for trial in trials):
+        return WRONG
+    return FAILED if any(trial.failure is not None for trial in trials) else 0
 
 
 def _tell_review(config: AgentConfig, trials: Sequence[Trial], named: Catalogue) -> bool:

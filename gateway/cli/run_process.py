@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import trio
 
-from ...actors.common.errors import AgentError, StartError, sentences
+from ...actors.common.errors import AgentError, Misconfigured, StartError, sentences
 from ...actors.open_agent import open_agent
 from ...config.agent_config import AgentConfig
 from ...config.errors import ConfigError
@@ -44,7 +44,7 @@ def run_process(config: AgentConfig, conversation: str | None, message: str, opt
     code = FAILED
     try:
         code = trio.run(_run, config, conversation, message, options, terminal, clock=ProcessClock())
-    except* (AgentError, ConfigError) as group:
+    except* (AgentError, ConfigError, Misconfigured) as group:
         _say_why(terminal, group)
         code = WRONG
     except* (StartError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:

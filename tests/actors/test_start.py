@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.common.errors import StartError
+from stopgo.actors.common.errors import Misconfigured, StartError
 from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.model import Model
 from stopgo.actors.open_agent import open_agent
@@ -156,7 +156,9 @@ async def test_models_that_cannot_be_had_are_told_all_at_once(
             raise UnknownProvider(f"unknown model {name}")
         return world.open_model(name, folder=folder)
 
-    with pytest.raises(StartError, match="unknown model test:bad-1\nunknown model test:bad-2"):
+    with pytest.raises(
+        Misconfigured, match=r"model: unknown model test:bad-1\n.*model: unknown model test:bad-2"
+    ):
         async with open_agent(
             world.config(),
             journal=MemoryJournal(wall),

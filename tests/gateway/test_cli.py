@@ -37,6 +37,7 @@ replies:
   - text: hello
 """
 ECHO_SERVER = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+ECHO_ENTRY = f"{{command: {sys.executable}, args: [-S, {ECHO_SERVER}]}}"
 ECHOING = """
 replies:
   - when: {tool_result: hello}
@@ -261,23 +262,40 @@ def test_a_rule_about_a_tool_that_does_not_exist(agent_dir: Path, command: tuple
 
 
 @pytest.mark.parametrize(
-    ("config", "args", "why"),
+    ("config", "args", "code", "why"),
     [
-        (BARE.replace("replies", "nothing"), (), "nothing.yaml"),
-        (BARE, ("--host", "256.1.1.1"), "cannot listen on 256.1.1.1"),
-        (BARE, ("--data-dir", "/proc/nowhere"), "/proc/nowhere"),
-        (BARE + "mcp_servers: [{name: gone, command: no-such-program}]\n", (), "no-such-program"),
+        (BARE, ("--host", "256.1.1.1"), 1, "cannot listen on 256.1.1.1"),
+        (BARE, ("--data-dir", "/proc/nowhere"), 1, "/proc/nowhere"),
+        (BARE + "mcp_servers: [{name: gone, command: 'false'}]\n", (), 1, "exited with code 1"),
+        (
+            BARE.replace("replies", "nothing"),
+            (),
+            2,
+            "serve: agent.yaml:3:14: llm.model: there is no script nothing.yaml",
+        ),
+        (BARE, ("--model", "mistral:x"), 2, 'serve: --model: model "mistral:x" needs an API key'),
+        ("models: {m: {provider: openai_compatible, model: x}}\nllm: {model: m}", (), 2, "1:10: models.m: "),
         (
             BARE + "mcp_servers: [{name: gone, command: no-such}, {name: too, command: ./no-such}]\n",
             (),
+            2,
             '\nstopgo serve: MCP server "too" failed',
+        ),
+        (BARE + "mcp_servers: [{name: gone, command: cat, cwd: none}]\n", (), 2, "none: No such file"),
+        (
+            f"{BARE}mcp_servers: {{{', '.join(f'{name}: {ECHO_ENTRY}' for name in 'ab')}}}",
+            (),
+            2,
+            'duplicate tool name "echo" found in MCP servers "a" and "b"',
         ),
     ],
 )
-def test_an_agent_that_cannot_start(agent_dir: Path, config: str, args: tuple[str, ...], why: str) -> None:
+def test_an_agent_that_cannot_start(
+    agent_dir: Path, config: str, args: tuple[str, ...], code: int, why: str
+) -> None:
     (agent_dir / "agent.yaml").write_text(config)
-    done = stopgo("serve", "--config", "agent.yaml", "--port", "0", *args, cwd=agent_dir)
-    assert done.returncode == 1
+    done = stopgo("serve", "--config", "agent.yaml", "--port", "0", *args, cwd=agent_dir, MISTRAL_API_KEY="")
+    assert done.returncode == code
     assert why in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     assert "listening" not in done.stdout

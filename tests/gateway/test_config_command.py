@@ -16,6 +16,9 @@ def run(*words: str) -> int:
     return code
 
 
+GOOD = "llm: {model: 'offline:rules'}"
+
+
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("schema") == 0
     assert json.loads(capsys.readouterr().out) == json_schema()
@@ -23,7 +26,7 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
-    path.write_text("name: x")
+    path.write_text(GOOD)
     assert run("check", str(path)) == 0
     assert capsys.readouterr() == (f"{path}: ok\n", "")
 
@@ -33,7 +36,7 @@ def test_where_the_names_of_tools_are_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
     path = tmp_path / "agent.yaml"
-    path.write_text(f"{place}: {{rules: [{{then: run, tool: x}}]}}{'}' * place.count('{')}")
+    path.write_text(f"{GOOD}\n{place}: {{rules: [{{then: run, tool: x}}]}}{'}' * place.count('{')}")
     assert run("check", str(path)) == 0
     assert capsys.readouterr().out == (
         f"{path}: ok\n{path}: the names of tools in rules are checked by stopgo mcp test, and at the start\n"
@@ -42,7 +45,7 @@ def test_where_the_names_of_tools_are_checked(
 
 def test_warnings_do_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
-    path.write_text("prompt: Hello {user}")
+    path.write_text(f"{GOOD}\nprompt: Hello {{user}}")
     assert run("check", str(path)) == 0
     out, err = capsys.readouterr()
     assert out == f"{path}: ok\n"
@@ -54,16 +57,16 @@ def test_warnings_are_told_beside_what_the_start_would_refuse(
 ) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text("prompt: Hello {user}\nllm: {model: 'offline:magic'}")
-    assert run("check", str(path)) == 1
+    assert run("check", str(path)) == 2
     warning, refusal = capsys.readouterr().err.splitlines()
     assert warning.startswith(f"{path}: warning: ")
-    assert refusal.startswith('unknown model "offline:magic"')
+    assert refusal.startswith(f'{path}:2:14: llm.model: unknown model "offline:magic"')
 
 
 def test_every_problem_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text("naem: x\nport: y\n")
-    assert run("check", str(path)) == 1
+    assert run("check", str(path)) == 2
     assert capsys.readouterr() == (
         "",
         f'{path}:1:1: naem: unknown key "naem" (did you mean "name"?)\n'
@@ -72,23 +75,66 @@ def test_every_problem_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("check", str(tmp_path / "no.yaml")) == 1
+    assert run("check", str(tmp_path / "no.yaml")) == 2
     assert "there is no such file" in capsys.readouterr().err
 
 
 def test_models_that_the_start_would_refuse_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text("llm: {model: 'offline:magic', fallbacks: ['openai:x'], options: {stream: false}}")
-    assert run("check", str(path)) == 1
-    refused = [f'options of model "{name}" may not set stream' for name in ("offline:magic", "openai:x")]
-    assert capsys.readouterr().err.splitlines() == refused
-    path.write_text("llm: {model: 'offline:magic', fallbacks: ['openai:x']}")  # without a key
-    assert run("check", str(path)) == 1
-    assert capsys.readouterr().err == (
-        'unknown model "offline:magic": the only offline model is offline:rules\n'
+    assert run("check", str(path)) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f'{path}:1:14: llm.model: options of model "offline:magic" may not set stream',
+        f'{path}:1:43: llm.fallbacks[0]: options of model "openai:x" may not set stream',
+    ]
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    path.write_text("llm: {model: 'offline:magic', fallbacks: ['openai:x']}")
+    assert run("check", str(path)) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f'{path}:1:14: llm.model: unknown model "offline:magic": the only offline model is offline:rules',
+        f'{path}:1:43: llm.fallbacks[0]: model "openai:x" needs an API key: set the environment variable '
+        "OPENAI_API_KEY",
+    ]
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    path.write_text("llm: {model: 'openai:x'}")
+    assert run("check", str(path)) == 0
+
+
+def test_commands_that_the_start_would_not_find_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.yaml"
+    servers = (
+        "{a: {command: no-such}, b: {command: cat, env_file: none.env}, c: {command: cat, cwd: agent.yaml}}"
     )
+    path.write_text(f"{GOOD}\nmcp_servers: {servers}")
+    assert run("check", str(path)) == 2
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith(f'{path}: MCP server "a": command not found: no-such')
+    assert rest == [
+        f'{path}: MCP server "b": env_file {tmp_path / "none.env"}: No such file or directory',
+        f'{path}: MCP server "c": cwd {path}: Not a directory',
+    ]
+    path.write_text(f"{GOOD}\nmcp_servers: {{a: {{command: no-such, required: false}}}}")
+    assert run("check", str(path)) == 0
+    assert capsys.readouterr().err.startswith(f'{path}: warning: MCP server "a": command not found: no-such')
+    path.write_text(f"{GOOD}\nmcp_servers: {{a: {{command: no-such, enabled: false}}}}")
+    assert run("check", str(path)) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_without_a_file_it_is_the_one_that_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("check") == 0
+    assert "the agent that comes with the package" in capsys.readouterr().out
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "agent.yaml").write_text(GOOD)
+    assert run("check") == 0
+    assert capsys.readouterr().out == "config/agent.yaml: ok\n"
 
 
 SCRIPTED = """
@@ -102,12 +148,13 @@ def test_scripts_are_read_as_at_the_start(tmp_path: Path, capsys: pytest.Capture
     path.write_text(SCRIPTED)
     spare = tmp_path / "more" / "spare.yaml"
     (tmp_path / "replies.yaml").write_text("replies:\n  - txt: hello\n")
-    assert run("check", str(path)) == 1
+    assert run("check", str(path)) == 2
     assert capsys.readouterr() == (
         "",
         "replies.yaml:2: a reply has no key `txt`; did you mean `text`?\n"
         "replies.yaml:2: a reply needs `text`, `tool_calls`, `error` or `a2a`\n"
-        f"there is no script {spare}; a relative path is relative to the agent file\n",
+        f"{path}:2:49: llm.fallbacks[0]: there is no script {spare}; "
+        "a relative path is relative to the agent file\n",
     )
     spare.parent.mkdir()
     for script in (tmp_path / "replies.yaml", spare):
@@ -116,7 +163,7 @@ def test_scripts_are_read_as_at_the_start(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr() == (f"{path}: ok\n", "")
 
 
-@pytest.mark.parametrize("words", [(), ("check",), ("explain",)])
+@pytest.mark.parametrize("words", [(), ("check", ""), ("explain",)])
 def test_a_wrong_command_line_is_explained(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,7 +147,7 @@ def test_test_says_how_it_went_and_what_the_gate_does(
 
 
 def test_test_fails_when_one_fails(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stopgo("test") == 1
+    assert stopgo("test") == 2
     said = capsys.readouterr().out
     assert re.search(r"^echo: connected", said, re.MULTILINE)
     assert re.search(
@@ -159,11 +159,11 @@ def test_test_fails_when_one_fails(stopgo: Stopgo, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "more", "code", "told", "quiet"),
     [
-        (("echo",), {"server": "echo"}, 1, 'no tool is called "ecko" (did you mean "echo"?)', "warning: app"),
+        (("echo",), {"server": "echo"}, 2, 'no tool is called "ecko" (did you mean "echo"?)', "warning: app"),
         (
             (),
             {},
-            1,
+            2,
             'warning: approval.rules[0].tool: no tool is called "ecko" so far; the tools of',
             "yaml:",
         ),
@@ -225,7 +225,7 @@ def test_test_fails_when_tools_collide(
     config = yaml.safe_load(file.read_text())
     config["mcp_servers"] = dict.fromkeys(("a", "b"), config["mcp_servers"]["echo"])
     file.write_text(yaml.safe_dump(config, sort_keys=False))
-    assert stopgo("test") == 1
+    assert stopgo("test") == 2
     assert 'duplicate tool name "echo" found in MCP servers "a" and "b"' in capsys.readouterr().out
     config["tool_names"] = "prefixed"
     file.write_text(yaml.safe_dump(config, sort_keys=False))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.errors import InvalidScript
+from stopgo.actors.models.errors import InvalidScript, UnreadableScript
 from stopgo.actors.models.script_reader import load_script, parse_script
 
 
@@ -154,16 +154,18 @@ def test_unnamed_groups_that_nobody_uses_are_fine() -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidScript, match=r"there is no script .*none\.yaml; .*relative to the agent file"):
+    with pytest.raises(
+        UnreadableScript, match=r"there is no script .*none\.yaml; .*relative to the agent file"
+    ):
         load_script(tmp_path / "none.yaml")
-    with pytest.raises(InvalidScript, match="cannot read the script"):
+    with pytest.raises(UnreadableScript, match="cannot read the script"):
         load_script(tmp_path)
 
 
 def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     path.write_bytes(b"#" * (5 << 20))
-    with pytest.raises(InvalidScript, match="larger than 4 MiB"):
+    with pytest.raises(UnreadableScript, match="larger than 4 MiB"):
         load_script(path)
 
 
