@@ -158,7 +158,11 @@ class McpServerConfig:
         ),
     )
     enabled: bool = attrs.field(
-        default=True, metadata=about("Whether there is such a server at all; `false` leaves it out.")
+        default=True,
+        metadata=about(
+            "Whether there is such a server at all; `false` leaves it out, and variables that it refers to "
+            "may be unset."
+        ),
     )
     required: bool = attrs.field(
         default=True,

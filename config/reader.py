@@ -26,7 +26,6 @@ from .shape import (
     Anything,
     Choice,
     Flag,
-    Key,
     ListOf,
     MapOf,
     Number,
@@ -51,6 +50,7 @@ from .values import (
     Value,
     as_list,
     dotted,
+    is_blank,
     quoted,
 )
 from .wording import correction, describe, invisible, kind, meant, nearest, one_of, section_with, shown
@@ -63,6 +63,8 @@ class _Bad:
 
 
 _BAD: Final = _Bad()
+_LEFT_OUT: Final = object()
+"""Stands for a value that counts as not given."""
 Read: TypeAlias = object
 """What a shape asks for, or `_BAD`."""
 
@@ -77,6 +79,8 @@ class Reader:
         self._file = file
         self._environ = environ
         self._reported: set[tuple[str, str, Mark]] = set()
+        self._form_only = False
+        """Inside of what is switched off: a variable may be unset, and its place is then not looked at."""
 
     def report(
         self,
@@ -168,6 +172,8 @@ class Reader:
                 hint="write $${ for a literal ${",
             )
         except UnsetVariable as unset:
+            if self._form_only:
+                return value.value if isinstance(shape, Text) else _LEFT_OUT
             return self._unset(unset.name, value.mark, path)
         reference = whole_reference(parts)
         held = typed(text, shape) if reference else text
@@ -245,7 +251,7 @@ class Reader:
 
     def _by_name(self, value: Table, shape: ListOf, path: KeyPath) -> Read:
         items = value.entries.values()
-        if items and all(isinstance(item, Scalar) and not _is_blank(item) for item in items):
+        if items and all(isinstance(item, Scalar) and not is_blank(item) for item in items):
             return self._wrong_type(value, shape, path)  # one of a list, without its dash
         for key, item in value.entries.items():
             if isinstance(item, Table) and "name" in item.entries:
@@ -340,15 +346,24 @@ class Reader:
             if name not in known:
                 self._unknown_key(name, known, cls, value, path)
         given: dict[str, Read] = {}
+        form_only, switch = self._form_only, value.entries.get("enabled")
+        self._form_only = form_only or (
+            "enabled" in keys
+            and switch is not None
+            and self.read(switch, Flag(), (*path, "enabled")) is False
+        )
         # What is filled in comes last: its mistakes belong to the keys it was filled in from.
         for key in sorted(keys.values(), key=lambda key: key.about.filled_in):
             item = value.entries.get(key.name)
             needed = key.required or key.about.filled_in
-            if (needed and item is None) or (key.required and item is not None and _is_blank(item)):
+            if (needed and item is None) or (key.required and item is not None and is_blank(item)):
                 mark = item.mark if item else value.mark
                 given[key.field] = self.report("missing_key", f"{key.name} is required", mark, path)
-            elif item is not None and not _means_default(item, key):
-                given[key.field] = self.read(item, key.shape, (*path, key.name))
+            elif item is not None and not key.may_mean_default(item):
+                read = self.read(item, key.shape, (*path, key.name))
+                if read is not _LEFT_OUT:
+                    given[key.field] = read
+        self._form_only = form_only
         apart = list(misfits(cls, value, given))
         for misfit in apart:
             at = path if misfit.key is None else (*path, misfit.key)
@@ -379,13 +394,3 @@ class Reader:
         expected, found = describe(shape), "other text" if code == "bad_format" else shown(value)
         message = f"expected {expected}, found {found}"
         return self.report(code, message, value.mark, path, expected=expected, found=found, hint=hint)
-
-
-def _is_blank(value: Value) -> bool:
-    return isinstance(value, Scalar) and value.value in (None, "")
-
-
-def _means_default(value: Value, key: Key) -> bool:
-    """`mcp_servers:` with every entry commented out is an empty list, and so on."""
-    empty = isinstance(value, Scalar) and value.value is None
-    return empty and key.may_be_blank

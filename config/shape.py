@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from .values import Mark, Plain, Table
+from .values import Mark, Plain, Scalar, Table, Value
 
 _ABOUT = "stopgo.about"
 
@@ -164,6 +164,10 @@ class Key:
     """The key that it is another name of."""
     field: str = ""
     """The field that holds its value."""
+
+    def may_mean_default(self, value: Value) -> bool:
+        """`mcp_servers:` with every entry commented out is an empty list, and so on."""
+        return self.may_be_blank and isinstance(value, Scalar) and value.value is None
 
 
 @functools.cache

@@ -120,3 +120,8 @@ def entry(written: Value | None, key: str) -> Value | None:
 def items(written: Value | None) -> tuple[Value, ...]:
     """The items of a list; none of what is no list."""
     return written.items if isinstance(written, Sequence) else ()
+
+
+def is_blank(value: Value) -> bool:
+    """Whether nothing stands there, or an empty text."""
+    return isinstance(value, Scalar) and value.value in (None, "")

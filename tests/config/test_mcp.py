@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,40 @@ def test_the_names_of_a_mapping_are_known_to_nodes(load: Load) -> None:
 def test_env_is_a_mapping_or_a_list_of_pairs(load: Load, env: str) -> None:
     server = load(f"mcp_servers: [{{name: a, command: b, env: {env}}}]", {"PAIR": "A=x=y"}).mcp_servers[0]
     assert server.env == {"A": "x=y", "B": ""}
+
+
+def test_what_is_switched_off_is_checked_for_its_form_only(load: Load) -> None:
+    text = """
+mcp_servers:
+  - name: one
+    enabled: ENABLED
+    url: ${URL}
+    headers: {Authorization: "Bearer ${TOKEN}"}
+    timeout: ${SECONDS}
+    mode: ${MODE}
+    oauth: {client_id: x, client_secret: "${SECRET}", issuer: "${ISSUER}", scopes: ["${SCOPE}"]}
+  - {name: two, enabled: ENABLED, command: "${CMD}", env: ["K=${VALUE}"], cwd: "${CWD}", required: "${NO}"}
+  - {name: three, command: c}
+"""
+    for off in ("false", "${OFF:-false}"):
+        one, two, three = load(text.replace("ENABLED", f'"{off}"' if "$" in off else off)).mcp_servers
+        assert (one.enabled, two.enabled, three.enabled) == (False, False, True)
+        assert (one.url, one.timeout, one.mode, two.required) == ("${URL}", 60.0, "auto", True)
+    unset = ["URL", "TOKEN", "SECONDS", "MODE", "SECRET", "ISSUER", "SCOPE", "CMD", "VALUE", "CWD", "NO"]
+    with pytest.raises(ConfigError) as caught:
+        load(text.replace("ENABLED", "true"))
+    told = [re.search(r"variable (\w+) is not set", problem.message) for problem in caught.value.problems]
+    assert [found and found[1] for found in told] == unset
+    with pytest.raises(ConfigError) as caught:
+        load(
+            "mcp_servers: [{name: a, enabled: false, url: x, tmeout: 1, timeout: y}, {name: b, url: '${N}'}]"
+        )
+    assert [problem.key for problem in caught.value.problems] == [
+        "mcp_servers[0].url",
+        "mcp_servers[0].tmeout",
+        "mcp_servers[0].timeout",
+        "mcp_servers[1].url",
+    ]
 
 
 def by_command(text: str) -> str:
