@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 _MOST_SHOWN = 50
@@ -35,6 +37,11 @@ class Problem:
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
         return f"{self.place}: {self.message}{hint}"
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems as they follow each other in their file."""
+    return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
 
 
 class ConfigError(Exception):

@@ -24,7 +24,7 @@ from .checks import (
 )
 from .compose import compose
 from .delegates import remote_agents
-from .errors import ConfigError, Problem
+from .errors import ConfigError, Problem, in_order
 from .interpolate import escape, parse
 from .mcp import McpServerConfig
 from .mcp_flag import flag_servers
@@ -60,10 +60,7 @@ def load_config(
     names of models that the program brings itself. Raises `ConfigError` with all its problems.
     """
     source, packaged = locate(path, DEFAULT_FILE)
-    root, problems = compose(read_text(source), str(source))
-    if not isinstance(root, Table):
-        message = "the file must be a mapping of keys, such as `name: my-agent`"
-        raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
+    root, problems = read_mapping(source, "name: my-agent")
     has_tree = "agent" in root.entries
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(str(data_dir)))})
@@ -93,7 +90,7 @@ def load_config(
         warnings = warnings_of(config, root)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
-        raise ConfigError(tuple(dict.fromkeys(map(_blamed, sorted(found, key=_place)))))
+        raise ConfigError(tuple(dict.fromkeys(map(_blamed, in_order(found)))))
 
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
@@ -134,7 +131,20 @@ def locate(path: Path | None, default: Path) -> tuple[Path, bool]:
     return Path(str(importlib.resources.files("stopgo.config").joinpath(default.name))), True
 
 
-def read_text(source: Path) -> str:
+def read_mapping(source: Path, example: str) -> tuple[Table, tuple[Problem, ...]]:
+    """What a file holds, and what is wrong in it that does not stop the reading. Raises `ConfigError`.
+
+    Args:
+        example: a key and its value, for who wrote something else.
+    """
+    root, problems = compose(_read_text(source), str(source))
+    if not isinstance(root, Table):
+        message = f"the file must be a mapping of keys, such as `{example}`"
+        raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
+    return root, problems
+
+
+def _read_text(source: Path) -> str:
     """Raises `ConfigError`."""
 
     def refusal(code: str, message: str, hint: str | None = None) -> ConfigError:
@@ -217,7 +227,3 @@ def _blamed(problem: Problem) -> Problem:
     if problem.line is None and problem.key.rpartition(".")[2] == "model":
         return attrs.evolve(problem, file="--model", key="")
     return problem
-
-
-def _place(problem: Problem) -> tuple[int, int]:
-    return problem.line or 0, problem.column or 0

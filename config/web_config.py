@@ -11,12 +11,11 @@ import attrs
 
 from .address import HOST_NAME
 from .agent_config import ServerConfig
-from .compose import compose
-from .errors import ConfigError, Problem
-from .load import locate, read_text
+from .errors import ConfigError, in_order
+from .load import locate, read_mapping
 from .reader import Reader
 from .shape import about
-from .values import Scalar, Table
+from .values import Scalar
 
 DEFAULT_WEB_FILE = Path("config", "web.yaml")
 """Relative to the working directory."""
@@ -78,10 +77,7 @@ def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.enviro
     package. Raises `ConfigError` with all its problems.
     """
     source, packaged = locate(path, DEFAULT_WEB_FILE)
-    root, problems = compose(read_text(source), str(source))
-    if not isinstance(root, Table):
-        message = "the file must be a mapping of keys, such as `agent_url: http://127.0.0.1:8080`"
-        raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
+    root, problems = read_mapping(source, "agent_url: http://127.0.0.1:8080")
     reader = Reader(str(source), environ)
     sign_in = root.entries.get("oauth2", Scalar(None))
     if sign_in != Scalar(None, sign_in.mark):
@@ -93,7 +89,7 @@ def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.enviro
         reader.report("bad_format", message, root.entries["agent_url"].mark, ("agent_url",))
     found = (*problems, *reader.problems)
     if found or config is None:
-        raise ConfigError(tuple(sorted(found, key=lambda each: (each.line or 0, each.column or 0))))
+        raise ConfigError(in_order(found))
     return attrs.evolve(config, source=source, packaged=packaged)
 
 

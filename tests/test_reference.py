@@ -13,6 +13,7 @@ import pytest
 from stopgo.actors.common.errors import ErrorCode
 from stopgo.actors.log import events
 from stopgo.actors.models.script import Entry, When
+from stopgo.config.resources_config import ResourcesConfig
 from stopgo.config.schema import json_schema
 from stopgo.config.web_config import WebConfig
 from stopgo.gateway.http.errors import STATUS
@@ -87,6 +88,7 @@ def test_every_key_of_a_file_is_described() -> None:
     schema = json_schema()
     expected = {"The file": list(described(schema))}
     expected |= {"The web file": list(described(json_schema(WebConfig, "Web file")))}
+    expected |= {"The file of mcp-resources": list(described(json_schema(ResourcesConfig, "File")))}
     expected |= {name: list(described(section)) for name, section in schema["$defs"].items()}
     assert sections("configuration.md") == expected
 

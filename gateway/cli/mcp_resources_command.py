@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import path
+from ..loopback import is_loopback
+from .options import WRONG, path
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -15,21 +17,56 @@ if TYPE_CHECKING:
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `mcp-resources` to the command line."""
-    command = subparsers.add_parser("mcp-resources", help="serve named values in a SQLite file as MCP tools")
+    command = subparsers.add_parser(
+        "mcp-resources",
+        help="serve named values in a SQLite file as MCP tools",
+        description="Serves over stdio, or over HTTP with --http or --config. It needs --db or --config.",
+    )
     command.add_argument(
-        "--db", type=path, required=True, metavar="FILE", help="the SQLite file; created if missing"
+        "--config",
+        type=path,
+        metavar="FILE",
+        help="YAML file with host, port and db_path: serve Streamable HTTP there",
+    )
+    command.add_argument(
+        "--db", type=path, metavar="FILE", help="the SQLite file, in place of db_path; created if missing"
     )
     command.add_argument(
         "--http",
         type=_host_and_port,
         metavar="HOST:PORT",
-        help="serve Streamable HTTP at /mcp instead of stdio; port 0 is any free one",
+        help="serve Streamable HTTP at /mcp instead of stdio, or in place of host and port; port 0 is any "
+        "free one",
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, command=command)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until stdin ends or a signal comes. Exit code 1 when that cannot even begin."""
+    """Serve until stdin ends or a signal comes. Exit code 1 when that cannot even begin, 2 for a file that
+    cannot be used."""
+    db, address = args.db, args.http
+    if args.config is not None:
+        from ...config.errors import ConfigError
+        from ...config.resources_config import load_resources_config
+
+        try:
+            config = load_resources_config(args.config)
+        except ConfigError as error:
+            print(error, file=sys.stderr)
+            return WRONG
+        db, address = db or config.db_path, address or (config.host, config.port)
+    if db is None:
+        args.command.error("it needs --db or --config")
+    if address is not None and not is_loopback(address[0]):
+        print(
+            f"stopgo mcp-resources: warning: {address[0]} can be reached from other machines, and there is "
+            "no authentication: whoever reaches it can change what is stored",
+            file=sys.stderr,
+        )
+    return _serve(db, address)
+
+
+def _serve(db: Path, address: tuple[str, int] | None) -> int:
     import trio
 
     # Half a second of imports that no other command should pay for.
@@ -38,13 +75,13 @@ def run(args: argparse.Namespace) -> int:
     from ..servers.serving import serve_stdio
 
     try:
-        store = ResourceStore(args.db)
+        store = ResourceStore(db)
     except (sqlite3.Error, OSError) as error:
-        return _fail(f"cannot use the database {args.db}: {error}")
+        return _fail(f"cannot use the database {db}: {error}")
     server = resource_server(store)
     try:
-        if args.http is not None:
-            return _serve_http(server, args.http)
+        if address is not None:
+            return _serve_http(server, address)
         trio.run(serve_stdio, server)
     finally:
         store.close()

@@ -298,10 +298,34 @@ def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path)
             process.kill()
 
 
+def test_a_file_says_where_it_listens_and_what_it_serves(tmp_path: Path) -> None:
+    config = tmp_path / "resources.yaml"
+    config.write_text(f"host: 127.0.0.1\nport: 0\ndb_path: {tmp_path}/${{DB:-made/r.db}}\n")
+    for words, db in (((), "made/r.db"), (("--db", str(tmp_path / "other.db")), "other.db")):
+        with launch("--config", str(config), *words) as process:
+            assert process.stdout is not None
+            url = process.stdout.readline().removeprefix("listening on ").strip()
+            assert httpx2.get(f"{url}/health").text == "ok"
+            process.terminate()
+        assert process.returncode == 0
+        assert (tmp_path / db).exists()
+
+
 def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:
     def run(*args: str) -> tuple[int, str]:
         done = subprocess.run(command(*args), stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return done.returncode, done.stderr
+
+    config = tmp_path / "resources.yaml"
+    config.write_text("hots: x\nport: 70000")
+    assert run("--config", str(config)) == (
+        2,
+        f'{config}:1:1: hots: unknown key "hots" (did you mean "host"?)\n'
+        f"{config}:2:7: port: expected a whole number from 0 to 65535, found 70000\n",
+    )
+    code, text = run()
+    assert code == 2
+    assert "it needs --db or --config" in text
 
     code, text = run("--db", str(tmp_path))
     assert (code, text) == (
