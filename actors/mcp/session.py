@@ -257,6 +257,8 @@ class Transport:
     """For our own."""
     account_of_end: Callable[[], str | None] = lambda: None
     last_words: Callable[[], str] = str
+    doubt: Callable[[], str] = str
+    """Why there may be no MCP server, to be read after how it failed."""
 
 
 async def transport(
@@ -309,9 +311,10 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger, most:
         log=log,
         on_end=link.lose,
         stderr=link.secrets.stream(),
+        stdout=link.secrets.stream(),
         most=most,
     )
-    return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words)
+    return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words, stdio.doubt)
 
 
 def client(
@@ -370,18 +373,18 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
     from mcp import MCPError
     from pydantic import ValidationError
 
-    account = way.account_of_end()
+    account, doubt = way.account_of_end(), way.doubt()
     if account is not None:
-        return ConnectFailed(account)
+        return ConnectFailed(account + doubt)
     if error is None:
         words = way.last_words()
-        return NoAnswer(f"no answer within {timeout:g} s" + (f": {words}" if words else ""))
+        return NoAnswer(f"no answer within {timeout:g} s" + (f": {words}" if words else "") + doubt)
     if isinstance(error, ValidationError):
         return ConnectFailed(f"its answer is no valid {error.title}: {validation_text(error)}")
     if not isinstance(error, MCPError):
-        return ConnectFailed(first_line(error))
+        return ConnectFailed(first_line(error) + doubt)
     return ConnectFailed(
-        first_line(error),
+        first_line(error) + doubt,
         retry=worth_retrying(error.code),
         answered=meaning(error.code, error.message, error.data) == "answered",
         status=http_status(error.code, error.data),

@@ -51,6 +51,10 @@ LAST_WORDS_GRACE = 0.2
 """Seconds from the end of its output to hear how a child ended, before its callers are told."""
 REAP_GRACE = 2.0
 """Seconds for the kernel to deliver a SIGKILL."""
+MOST_QUOTED = 200
+"""Characters of a line that is no message, in an error."""
+_OURS = ("initialize", "server/discover")
+"""Requests that no server makes: a program that sends them back is none."""
 
 
 class StdioTransport:
@@ -65,6 +69,7 @@ class StdioTransport:
         log: logging.Logger,
         on_end: Callable[[str], None],
         stderr: MaskedStream | None = None,
+        stdout: MaskedStream | None = None,
         most: int = MAX_STORED_BYTES,
     ) -> None:
         """
@@ -75,6 +80,7 @@ class StdioTransport:
             log: gets the lines of the child's stderr.
             on_end: told why, when no further message can come, perhaps more than once.
             stderr: what the child's stderr passes before anything reads it.
+            stdout: what a line on its stdout that is no message passes before it is quoted.
             most: bytes of a message; a longer one is abridged.
         """
         self._argv = list(argv)
@@ -89,7 +95,12 @@ class StdioTransport:
         self._masked = stderr or MaskedStream([])
         self._exit_code: int | None = None
         self._told_to_go = False
+        self._masked_line = stdout or MaskedStream([])
         self._garbage_seen = False
+        self._first_line: str | None = None
+        """What it wrote first, if that was no message, or a request of ours that came back."""
+        self._heard = False
+        """Whether it has sent a message of its own."""
         self._read_to_end = trio.Event()
         self._heard_to_end = trio.Event()
 
@@ -107,6 +118,15 @@ class StdioTransport:
     def last_words(self) -> str:
         """The end of what it wrote to stderr."""
         return self._stderr.last_words()
+
+    def doubt(self) -> str:
+        """Why it may be no MCP server, to be read after how it failed; empty if it has sent a message."""
+        name = Path(self._argv[0]).name
+        if self._heard:
+            return ""
+        if self._first_line is not None:
+            return f'; "{name}" wrote "{self._first_line}", no message of MCP: is it an MCP server?'
+        return f'; is "{name}" an MCP server?' if self._exit_code == 0 else ""
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
@@ -205,6 +225,7 @@ class StdioTransport:
 
     async def _deliver(self, line: bytes, incoming: Incoming) -> None:
         from mcp.shared.message import SessionMessage
+        from mcp_types import JSONRPCError
 
         if not line.strip():
             return
@@ -214,12 +235,22 @@ class StdioTransport:
             level = logging.DEBUG if self._garbage_seen else logging.WARNING
             self._log.log(level, "not a message on stdout: %.200r", line)
             self._garbage_seen = True
+            self._note_first(line)
             return
+        if getattr(message, "method", None) in _OURS:
+            self._note_first(line)
+        elif self._first_line is None or not isinstance(message, JSONRPCError):
+            self._heard = True  # one that echoes sends back our refusal of its echo
         if self._requests.take(message):
             return
         # Once the session is gone the pipe is only drained, so that the child can leave.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await incoming.send(SessionMessage(message))
+
+    def _note_first(self, line: bytes) -> None:
+        if self._first_line is None and not self._heard:
+            masked = self._masked_line.feed(line) + self._masked_line.rest()
+            self._first_line = masked.decode(errors="replace").strip()[:MOST_QUOTED]
 
     async def _pump_outgoing(self, outgoing: FromSession, incoming: Incoming, nursery: trio.Nursery) -> None:
         from mcp_types import JSONRPCRequest

@@ -28,8 +28,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+_NO_COMMAND = "the following arguments are required: COMMAND"
+"""What argparse says when there is a command to choose, and nothing else is missing."""
+
+
 class _Parser(argparse.ArgumentParser):
-    """Refuses what a command does not know in the name of that command, and says where to read on."""
+    """Refuses what a command does not know in the name of that command, and says where to read on. Without a
+    command it shows the help."""
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         known, unknown = super().parse_known_args(*args, **named)
@@ -38,6 +43,9 @@ class _Parser(argparse.ArgumentParser):
         return known, unknown
 
     def error(self, message: str) -> NoReturn:
+        if message == _NO_COMMAND:
+            self.print_help(sys.stderr)
+            self.exit(2)
         super().error(f"{message} (see {self.prog} --help)")
 
 

@@ -187,7 +187,6 @@ def test_what_is_typed_wrongly_is_usage(tmp_path: Path, args: tuple[str, ...]) -
         (("serve", "--prot", "1"), "stopgo serve", "unrecognized arguments: --prot 1"),
         (("mcp", "test", "a", "b"), "stopgo mcp test", "unrecognized arguments: b"),
         (("--prot", "serve"), "stopgo", "unrecognized arguments: --prot"),
-        (("mcp",), "stopgo mcp", "the following arguments are required: COMMAND"),
     ],
 )
 def test_a_command_refuses_what_it_does_not_know_with_its_own_usage(
@@ -199,6 +198,17 @@ def test_a_command_refuses_what_it_does_not_know_with_its_own_usage(
     told = capsys.readouterr().err
     assert told.startswith(f"usage: {command} [-h]")
     assert told.endswith(f"{command}: error: {said} (see {command} --help)\n")
+
+
+@pytest.mark.parametrize("args", [(), ("mcp",)])
+def test_without_a_command_it_is_the_help(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*args, "--help"])
+    assert told == capsys.readouterr().out
 
 
 @pytest.mark.parametrize("args", [("--help",), ("config", "check", "agent.yaml"), ("config", "schema")])
