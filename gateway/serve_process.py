@@ -24,6 +24,7 @@ from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock
 from ..runtime.errors import RestartLimitReached
 from ..runtime.journal.errors import JournalError
+from ..runtime.journal.files import announce
 from .a2a.push import open_push
 from .app import make_app
 from .http.http_server import BindError, Server, bind, open_server
@@ -72,6 +73,7 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
                 open_server(make_app(agent, push=push), sockets, config.server.max_connections) as server,
             ):
                 _settle_memory()
+                announce(config.data_dir, f"listening on {server.url}")
                 _announce(config, server)
                 await shutdown.asked()
                 await _drain(agent, server, config.shutdown_grace)

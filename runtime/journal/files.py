@@ -21,6 +21,9 @@ from .errors import JournalBusy, JournalError
 
 MAX_HOLDER = 20
 """Characters of the number of a process."""
+MAX_NOTICE = 300
+"""Characters of what a process says of itself."""
+LOCK = "journal.lock"
 
 logger = logging.getLogger(__name__)
 
@@ -65,14 +68,15 @@ def locked(directory: Path) -> Iterator[Path]:
         JournalBusy: somebody keeps it already.
         JournalError: the file that is to be locked is another program's, or a link.
     """
-    path = directory / "journal.lock"
+    path = directory / LOCK
     with open(path, "a+", encoding="ascii", errors="replace", opener=_own_file) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(file)
+            holder, notice = _holder(file) or ("", "")
             who = f"process {holder}" if holder else "another process"
-            raise JournalBusy(f"{who} keeps the journal in {directory}") from None
+            more = f" ({notice})" if notice else ""
+            raise JournalBusy(f"{who} keeps the journal in {directory}{more}") from None
         if _holder(file) is None:
             raise JournalError(f"{path} is the file of another program")
         file.truncate(0)
@@ -85,11 +89,23 @@ def locked(directory: Path) -> Iterator[Path]:
             file.truncate(0)
 
 
-def _holder(file: TextIO) -> str | None:
-    """The number of the process that holds the lock; None when the file says something else."""
+def _holder(file: TextIO) -> tuple[str, str] | None:
+    """The number of the process that holds the lock, and what it says of itself; None when the file says
+    something else."""
     file.seek(0)
-    text = file.read(MAX_HOLDER + 1).strip()
-    return text if len(text) <= MAX_HOLDER and (text.isdecimal() or not text) else None
+    text, _, notice = file.read(MAX_HOLDER + MAX_NOTICE + 1).strip().partition("\n")
+    known = len(text) <= MAX_HOLDER and (text.isdecimal() or not text) and notice.isprintable()
+    return (text, notice) if known and len(notice) <= MAX_NOTICE else None
+
+
+def announce(directory: Path, notice: str) -> None:
+    """Let others who find the directory kept for this process know something of it, such as where it listens.
+
+    One printable line; for the process that keeps the directory.
+    """
+    with open(directory / LOCK, "r+b", buffering=0, opener=_own_file) as file:
+        file.write(f"{os.getpid()}\n{notice}".encode("ascii", "replace")[: MAX_HOLDER + MAX_NOTICE])
+        file.truncate()
 
 
 LOOK_EVERY = 1.0

@@ -245,6 +245,7 @@ def test_a_data_directory_has_one_process(shipped: Server) -> None:
 
     assert done.returncode == 1
     assert done.stderr == (
-        f"stopgo serve: process {shipped.run.process.pid} keeps the journal in {shipped.data_dir}\n"
+        f"stopgo serve: process {shipped.run.process.pid} keeps the journal in {shipped.data_dir} "
+        f"(listening on {shipped.run.url})\n"
     )
     assert shipped.get("/health") == {"status": "ok"}

@@ -26,6 +26,7 @@ from stopgo.runtime.journal.errors import (
     JournalError,
     JournalTooNew,
 )
+from stopgo.runtime.journal.files import announce
 from stopgo.runtime.journal.protocol import (
     Fence,
     Journal,
@@ -223,11 +224,24 @@ async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
 
 async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path):
-        with pytest.raises(JournalBusy, match=f"process {os.getpid()} keeps the journal in"):
-            async with open_sqlite(tmp_path):
-                pass
+        for notice in ("", r" \(in the cellar\)", r" \(in the attic\)"):
+            told = rf"process {os.getpid()} keeps the journal in \S+{notice}$"
+            with pytest.raises(JournalBusy, match=told):
+                async with open_sqlite(tmp_path):
+                    pass
+            announce(tmp_path, "in the attic" if notice else "in the cellar")
     async with open_sqlite(tmp_path):
         pass
+
+
+async def test_what_a_process_said_of_itself_outlives_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "journal.lock").write_text("4711\nin the cellar")
+    async with open_sqlite(tmp_path):
+        assert (tmp_path / "journal.lock").read_text() == str(os.getpid())
+    (tmp_path / "journal.lock").write_text("4711\nin the\ncellar")
+    with pytest.raises(JournalError, match="is the file of another program"):
+        async with open_sqlite(tmp_path):
+            pass
 
 
 HOLD = """
