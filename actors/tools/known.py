@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
+from pathlib import Path
 
 import attrs
 
 from ...runtime.journal.protocol import Journal, Json
+from ...runtime.journal.sqlite import read_notes
 from .tool import Hints, Tool
 
 logger = logging.getLogger(__name__)
@@ -133,6 +137,13 @@ class KnownTools:
             notes = {key: hints.to_json() for key, hints in new.items()}
             await self._journal.write_notes(_kind(server), notes)
             self._servers[server].update(new)
+
+
+def servers_known_with(tool: str, servers: Iterable[str], data_dir: Path) -> tuple[str, ...]:
+    """Which of the servers have listed a tool of this name, as far as the data directory tells."""
+    with suppress(sqlite3.Error):
+        return tuple(server for server in servers if _key(tool) in read_notes(data_dir, _kind(server)))
+    return ()
 
 
 def _kind(server: str) -> str:

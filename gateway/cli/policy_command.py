@@ -41,7 +41,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     explain.add_argument("--node", metavar="NAME", help="the node that calls; default: each llm node in turn")
     explain.add_argument(
-        "--server", metavar="NAME", help="the tool's server; may be left out when there is one"
+        "--server",
+        metavar="NAME",
+        help="the tool's server; default: the one that has the tool, by the file and the data directory",
     )
     for hint, meaning in (
         ("read-only", "changes nothing"),
@@ -63,8 +65,16 @@ def explain_call(args: argparse.Namespace) -> int:
 
     try:
         config = load_config(args.config)
-        tool, arguments = _tool(args, config), _arguments(args.args)
-        places = _places(config, args.node)
+        arguments, places = _arguments(args.args), _places(config, args.node)
+        servers = _servers(args, config) or [""]
+        answers = [
+            [_answer(_tool(args.tool, server, args, config), arguments, place) for place in places]
+            for server in servers
+        ]
+        if any(each != answers[0] for each in answers[1:]):
+            raise _Unusable(
+                f"--server is needed: {' or '.join(servers)} (stopgo mcp test says which tools they have)"
+            )
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG
@@ -72,26 +82,39 @@ def explain_call(args: argparse.Namespace) -> int:
         print(f"stopgo policy explain: {error}", file=sys.stderr)
         return WRONG
 
-    actions: list[Action | None] = [_print(tool, arguments, place) for place in places]
-    return max((EXIT_CODES[action] for action in actions if action is not None), default=EXIT_CODES["deny"])
+    for _, text in answers[0]:
+        print(text)
+    seen = [EXIT_CODES[action] for action, _ in answers[0] if action is not None]
+    return max(seen, default=EXIT_CODES["deny"])
 
 
 class _Unusable(Exception):
     """What was asked makes no sense; the text says why."""
 
 
-def _tool(args: argparse.Namespace, config: AgentConfig) -> Tool:
-    from ...actors.tools.catalogue import catalogue
-    from ...actors.tools.tool import Hints, Tool
+def _servers(args: argparse.Namespace, config: AgentConfig) -> list[str]:
+    """The servers that may have the tool."""
+    from ...actors.tools.catalogue import admits
+    from ...actors.tools.known import servers_known_with
+    from ...actors.tools.names import PREFIX
 
     servers = [server.name for server in config.enabled_servers]
     if args.server is not None:
         _check_known("server", args.server, servers)
-    elif len(servers) > 1:
-        raise _Unusable(f"--server is needed: {' or '.join(servers)}")
-    server = args.server or (servers[0] if servers else "")
+        return [args.server]
+    named = [name for name in servers if args.tool.startswith(f"{PREFIX}{name}__")]
+    admitting = [server.name for server in config.enabled_servers if admits(server.tools, args.tool)]
+    candidates = named or admitting or servers
+    known = () if len(candidates) < 2 else servers_known_with(args.tool, candidates, config.data_dir)
+    return list(known) or candidates
+
+
+def _tool(name: str, server: str, args: argparse.Namespace, config: AgentConfig) -> Tool:
+    from ...actors.tools.catalogue import catalogue
+    from ...actors.tools.tool import Hints, Tool
+
     hints = Hints(args.read_only, args.destructive, args.idempotent)
-    tool = Tool(args.tool.removeprefix(f"mcp__{server}__"), "", {}, server, hints=hints)
+    tool = Tool(name.removeprefix(f"mcp__{server}__"), "", {}, server, hints=hints)
     named = catalogue(config, {server: [tool]}).tools
     return named[0] if named else tool
 
@@ -132,17 +155,13 @@ def _check_known(what: str, name: str, known: list[str]) -> None:
         raise _Unusable(f'no {what} is called "{name}" ({hint})')
 
 
-def _print(tool: Tool, arguments: dict[str, Any], place: Place) -> Action | None:
-    """Say what becomes of the call at one place; None where the tool is not seen."""
+def _answer(tool: Tool, arguments: dict[str, Any], place: Place) -> tuple[Action | None, str]:
+    """What becomes of the call at one place, None where the tool is not seen, and that in words."""
     from ...actors.gate.explain import explain
     from ...actors.gate.gate import offered
 
     if not offered(tool, place):
-        print(f"{place.node}: not seen\n      mcp_servers or tools of the node leave it out\n")
-        return None
+        return None, f"{place.node}: not seen\n      mcp_servers or tools of the node leave it out\n"
     verdict, steps = explain(tool, arguments, place)
-    print(f"{place.node}: {verdict.action}")
-    for step in steps:
-        print(f"  {'*' if step.decides else '-'} {step.what}\n      {step.why}")
-    print()
-    return verdict.action
+    said = [f"  {'*' if step.decides else '-'} {step.what}\n      {step.why}\n" for step in steps]
+    return verdict.action, f"{place.node}: {verdict.action}\n{''.join(said)}"

@@ -144,9 +144,12 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
     return db
 
 
-def connect_reader(file: Path) -> sqlite3.Connection:
-    """A connection that sees what is committed and can change nothing."""
-    return _connect(f"{file.absolute().as_uri()}?mode=ro")
+def connect_reader(file: Path, *, at_rest: bool = False) -> sqlite3.Connection:
+    """A connection that sees what is committed and can change nothing.
+
+    `at_rest`: no process has the file open, so no file is made beside it either.
+    """
+    return _connect(f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}")
 
 
 def _connect(uri: str) -> sqlite3.Connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from .sql_reader import Reader
 from .sql_stream import Streams
 from .writer import GroupWriter, InlineWriter, Writer
 
+FILE = "journal.db"
 _LARGEST_SEQ = 2**63 - 1
 
 
@@ -104,11 +105,11 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         _make(directory)
         check_directory(directory)
         lock_file = lock.enter_context(locked(directory))
-        file = directory / "journal.db"
+        file = directory / FILE
         db = database.open_writer(file, wait_for_disk=not inline)
         reader = Reader(file, inline=inline)
         # SQLite keeps the other two for as long as it has the database open.
-        beside = (directory / f"journal.db-{name}" for name in ("wal", "shm"))
+        beside = (directory / f"{FILE}-{name}" for name in ("wal", "shm"))
         return db, reader, Presence(file, *beside, lock_file)
     except (OSError, sqlite3.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -126,6 +127,17 @@ def _make(directory: Path) -> None:
         os.fsync(parent)
     finally:
         os.close(parent)
+
+
+def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
+    """The notes of a kind as they were last committed, also while another process keeps the journal.
+
+    Raises:
+        sqlite3.Error: there is no journal that can be read.
+    """
+    at_rest = not (directory / f"{FILE}-wal").exists()
+    with closing(database.connect_reader(directory / FILE, at_rest=at_rest)) as db:
+        return note.read(db, kind)
 
 
 class SqliteJournal:

@@ -3,7 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from stopgo.actors.tools.known import KnownTools
+from stopgo.actors.tools.tool import Tool
 from stopgo.gateway.cli import policy_command
+from stopgo.runtime.journal.sqlite import open_sqlite
 
 FILE = """
 mcp_servers:
@@ -116,9 +119,10 @@ def test_what_makes_no_sense_is_refused(
     ("text", "words", "expected"),
     [
         (
-            "mcp_servers: [{name: a, command: x}, {name: b, command: x}]",
+            "mcp_servers: [{name: a, command: x}, {name: b, command: x}]\n"
+            "approval: {rules: [{server: a, then: deny}]}",
             [],
-            "stopgo policy explain: --server is needed: a or b\n",
+            "--server is needed: a or b (stopgo mcp test says which tools they have)\n",
         ),
         ("name: x", ["--server", "s"], 'stopgo policy explain: no server is called "s" (there is none)\n'),
         (
@@ -136,6 +140,39 @@ def test_a_file_that_gives_no_answer(
     path.write_text(text)
     assert explain("--config", path, "--tool", "t", *words) == 2
     assert capsys.readouterr().err.endswith(expected)
+
+
+SEVERAL = """
+data_dir: {data}
+mcp_servers:
+  - {{name: a, command: x}}
+  - {{name: b, command: x, tools: {{exclude: [b_not]}}}}
+approval: {{rules: [{{server: a, then: deny}}, {{server: b, then: ask}}]}}
+"""
+
+
+async def test_the_server_that_has_the_tool_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(SEVERAL.format(data=tmp_path / "data"))
+
+    def asked(tool: str) -> int:
+        return explain("--config", path, "--tool", tool)
+
+    assert [asked(tool) for tool in ("mcp__b__t", "b_not", "drop", "dr.op")] == [3, 4, 2, 2]
+    async with open_sqlite(tmp_path / "data") as journal:
+        known = KnownTools(journal)
+        await known.take("b", [Tool("dr_op", "", {}, "b", own_name="dr.op"), Tool("both", "", {}, "b")])
+        await known.take("a", [Tool("both", "", {}, "a")])
+        # Another process keeps the journal meanwhile, or none.
+        assert [asked(tool) for tool in ("dr.op", "dr_op", "both", "other")] == [3, 3, 2, 2]
+    assert asked("dr.op") == 3
+    assert {file.name for file in (tmp_path / "data").iterdir()} == {"journal.db", "journal.lock"}
+    path.write_text("mcp_servers: [{name: a, command: x}, {name: b, command: x}]\nname: x")
+    capsys.readouterr()
+    assert asked("t") == 0  # whoever has it
+    assert capsys.readouterr().out.startswith("x: run\n")
 
 
 def test_odd_arguments_are_printed_all_the_same(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
