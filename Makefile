@@ -103,6 +103,7 @@ npm-servers: build/npm/.installed
 
 build/npm/.installed: testdata/npm/package.json testdata/npm/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is needed for the public tool servers and the clients of A2A and AG-UI; install Node.js 20 or newer" >&2; exit 1; }
+	@echo "installing npm packages into build/npm: up to a few minutes, once" >&2
 	@mkdir -p build/npm
 	@cp testdata/npm/package.json testdata/npm/package-lock.json build/npm/
 	@npm ci --prefix build/npm --ignore-scripts --no-audit --no-fund
@@ -143,12 +144,14 @@ setup: $(SETUP)
 $(RUNTIME): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@echo "installing what stopgo needs into .venv: up to a few minutes, once" >&2
 	@$(PYTHON) -m venv .venv
 	@"$(BIN)/python" -m pip install --quiet --no-deps --require-hashes -r requirements.lock
 	@PYTHONWARNINGS="ignore:Editable installation" "$(BIN)/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(SETUP): $(RUNTIME) requirements-dev.lock
+	@echo "installing what the tests need into .venv: up to a few minutes, once" >&2
 	@"$(BIN)/python" -m pip install --quiet --no-deps --require-hashes -r requirements.lock -r requirements-dev.lock
 	@touch $@
 

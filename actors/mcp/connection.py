@@ -38,6 +38,10 @@ from .tool_list import list_tools, listen_for_changes, tells_of_changes
 if TYPE_CHECKING:
     import httpx2
 
+slow_start = logging.getLogger("stopgo.mcp.slow_start")
+"""Of its own, so that commands which keep the log to themselves can show this."""
+SLOW = 5.0
+"""Seconds without a first connection after which people are told."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
@@ -104,6 +108,20 @@ class Connection:
         await self._first.wait()
         if self._failure is not None:
             raise self._failure
+
+    async def tell_when_slow(self) -> None:
+        """Tell people what is waited for when the first connection takes long; return at the latest then."""
+        with trio.move_on_after(SLOW):
+            await self._first.wait()
+            return
+        first = " (the first start of npx or uvx downloads the server)" if self._config.command else ""
+        slow_start.warning(
+            'MCP server "%s": no answer from %s yet; waiting up to %g s, its connect_timeout%s',
+            self._config.name,
+            self._config.as_written or "it",
+            self._config.connect_timeout,
+            first,
+        )
 
     async def stop(self) -> None:
         """Close the connection, and wait until nothing of it is left."""

@@ -46,6 +46,7 @@ def mcp_server(
         connection = Connection(config, report, most=max_stored_bytes)
         caller = Caller(config, connection.line, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
+        ctx.start_soon(connection.tell_when_slow)
         await connection.started()
 
         async def handle(message: ServerMessage) -> object:

@@ -17,6 +17,7 @@ import trio
 from ...actors.approvals.description import describe
 from ...actors.gate.gate import Place, descend, judge, root_place
 from ...actors.gate.review import refuse, review
+from ...actors.mcp.connection import slow_start
 from ...actors.mcp.server import mcp_server
 from ...actors.tools.arguments import Arguments, Unfit
 from ...actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
@@ -115,6 +116,7 @@ async def _cancel_at(signals: AsyncIterator[int], scope: trio.CancelScope) -> No
 def _log_to(terminal: Terminal) -> None:
     handler = LogToTerminal(terminal)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", handlers=[handler], force=True)
+    slow_start.setLevel(logging.WARNING)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import psutil
 import pytest
 import trio
@@ -86,6 +87,25 @@ async def test_a_child_that_is_of_no_use(
         async with serving(config):
             pass
     assert str(raised.value).startswith(f'MCP server "unruly" failed to start: {reason}')
+
+
+@pytest.mark.parametrize(("slow", "lines"), [(0.01, 1), (600.0, 0)])
+async def test_people_are_told_when_a_start_takes_long(
+    serving: Open,
+    unruly: Config,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    slow: float,
+    lines: int,
+) -> None:
+    monkeypatch.setattr("stopgo.actors.mcp.connection.SLOW", slow)
+    with trio.fail_after(PATIENCE):
+        async with serving(attrs.evolve(unruly(""), as_written="npx")):
+            pass
+    told = [record.message for record in caplog.records if record.name == "stopgo.mcp.slow_start"]
+    assert len(told) == lines
+    for line in told:
+        assert line.startswith('MCP server "unruly": no answer from npx yet; waiting up to ')
 
 
 def _fields(config: McpServerConfig) -> dict[str, Any]:
