@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         db, address = db or config.db_path, address or (config.host, config.port)
     if db is None:
         args.command.error("it needs --db or --config")
+        return WRONG
     if address is not None and not is_loopback(address[0]):
         print(
             f"stopgo mcp-resources: warning: {address[0]} can be reached from other machines, and there is "
