@@ -23,7 +23,8 @@ MAX_HOLDER = 20
 """Characters of the number of a process."""
 MAX_NOTICE = 300
 """Characters of what a process says of itself."""
-LOCK = "journal.lock"
+NOTICE = "journal.notice"
+"""The file with what the process says of itself. It is not in the lock, of which people take the number."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,15 +69,14 @@ def locked(directory: Path) -> Iterator[Path]:
         JournalBusy: somebody keeps it already.
         JournalError: the file that is to be locked is another program's, or a link.
     """
-    path = directory / LOCK
+    path = directory / "journal.lock"
     with open(path, "a+", encoding="ascii", errors="replace", opener=_own_file) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder, notice = _holder(file) or ("", "")
+            holder = _holder(file)
             who = f"process {holder}" if holder else "another process"
-            more = f" ({notice})" if notice else ""
-            raise JournalBusy(f"{who} keeps the journal in {directory}{more}") from None
+            raise JournalBusy(f"{who} keeps the journal in {directory}{_notice(directory, holder)}") from None
         if _holder(file) is None:
             raise JournalError(f"{path} is the file of another program")
         file.truncate(0)
@@ -87,25 +87,33 @@ def locked(directory: Path) -> Iterator[Path]:
         finally:
             # People end the process that it names; the number will be somebody else's.
             file.truncate(0)
+            (directory / NOTICE).unlink(missing_ok=True)
 
 
-def _holder(file: TextIO) -> tuple[str, str] | None:
-    """The number of the process that holds the lock, and what it says of itself; None when the file says
-    something else."""
+def _holder(file: TextIO) -> str | None:
+    """The number of the process that holds the lock; None when the file says something else."""
     file.seek(0)
-    text, _, notice = file.read(MAX_HOLDER + MAX_NOTICE + 1).strip().partition("\n")
-    known = len(text) <= MAX_HOLDER and (text.isdecimal() or not text) and notice.isprintable()
-    return (text, notice) if known and len(notice) <= MAX_NOTICE else None
+    text = file.read(MAX_HOLDER + 1).strip()
+    return text if len(text) <= MAX_HOLDER and (text.isdecimal() or not text) else None
 
 
 def announce(directory: Path, notice: str) -> None:
     """Let others who find the directory kept for this process know something of it, such as where it listens.
 
-    One printable line; for the process that keeps the directory.
+    One printable line of ASCII; for the process that keeps the directory.
     """
-    with open(directory / LOCK, "r+b", buffering=0, opener=_own_file) as file:
-        file.write(f"{os.getpid()}\n{notice}".encode("ascii", "replace")[: MAX_HOLDER + MAX_NOTICE])
-        file.truncate()
+    with open(directory / NOTICE, "w", encoding="ascii", errors="replace", opener=_own_file) as file:
+        file.write(f"{os.getpid()}\n{notice}")
+
+
+def _notice(directory: Path, holder: str | None) -> str:
+    """What the holder says of itself, in brackets; empty for what another process has left."""
+    try:
+        with open(directory / NOTICE, encoding="ascii", errors="replace", opener=_own_file) as file:
+            pid, _, notice = file.read(MAX_HOLDER + MAX_NOTICE).partition("\n")
+    except (OSError, JournalError):
+        return ""
+    return f" ({notice})" if notice and notice.isprintable() and pid == holder else ""
 
 
 LOOK_EVERY = 1.0

@@ -234,14 +234,14 @@ async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
         pass
 
 
-async def test_what_a_process_said_of_itself_outlives_no_crash(tmp_path: Path) -> None:
-    (tmp_path / "journal.lock").write_text("4711\nin the cellar")
+@pytest.mark.parametrize("left", ["4711\nin the cellar", f"{os.getpid()}\nin the\ncellar", ""])
+async def test_what_another_process_has_left_is_not_said(tmp_path: Path, left: str) -> None:
+    (tmp_path / "journal.notice").write_text(left)
     async with open_sqlite(tmp_path):
-        assert (tmp_path / "journal.lock").read_text() == str(os.getpid())
-    (tmp_path / "journal.lock").write_text("4711\nin the\ncellar")
-    with pytest.raises(JournalError, match="is the file of another program"):
-        async with open_sqlite(tmp_path):
-            pass
+        with pytest.raises(JournalBusy, match=r"keeps the journal in \S+$"):
+            async with open_sqlite(tmp_path):
+                pass
+    assert not (tmp_path / "journal.notice").exists()
 
 
 HOLD = """
