@@ -48,6 +48,8 @@ PAGES = [
 # Nothing is installed here, even if a lock file is newer than what was installed from it.
 MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup"
 
+LATE = re.compile(r".*: no answer from .* yet; waiting up to .*\n")
+"""Said of a server that takes long to start, as all do on a busy machine."""
 SERVER = re.compile("make run|stopgo (serve|web)|stopgo mcp-resources .*--http")
 ENDS = re.compile(r"--help|\|\|")
 """In a command that would start a server, but is to end by itself."""
@@ -114,6 +116,8 @@ class Terminal:
         assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
+                if LATE.fullmatch(line):
+                    continue
                 with self._news:
                     self._lines.append(line)
                     self._news.notify()
@@ -255,7 +259,7 @@ class Session:
         return output.replace(str(ROOT), "/home/me/agent-stop-and-go").strip()
 
     def _compare(self, shown: str, output: str) -> None:
-        real = self._as_in_the_page(output)
+        real = self._as_in_the_page(LATE.sub("", output))
         new: list[str] = []
 
         def pattern(found: re.Match[str]) -> str:

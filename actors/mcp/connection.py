@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 slow_start = logging.getLogger("stopgo.mcp.slow_start")
 """Of its own, so that commands which keep the log to themselves can show this."""
-SLOW = 5.0
+SLOW = 10.0
 """Seconds without a first connection after which people are told."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
