@@ -10,7 +10,7 @@ from typing import Any, assert_never, get_args
 import attrs
 
 from ..actors.common import errors
-from ..actors.conversation.lists import ConversationItem, ConversationPage, ListedTool
+from ..actors.conversation.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool
 from ..actors.conversation.result import Result, Turn
 from ..actors.log.deltas import ModelDelta, ToolProgress
 from ..actors.log.head import Head, RunHead, Status
@@ -22,7 +22,7 @@ from ..actors.tools.delegation import is_remote
 from ..actors.tools.health import Health, PartHealth
 from ..actors.tools.known import change
 from ..actors.tools.tool import Tool
-from ..runtime.journal.protocol import Event, Question, QuestionPage
+from ..runtime.journal.protocol import Event, Question
 from .http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed
 from .wire import frame_shapes as f
 from .wire import shapes as w
@@ -58,7 +58,7 @@ def _minute(number: int) -> str:
 def conversation_view(conversation: Conversation, *, tree: bool) -> w.Conversation:
     """`tree`: the agent has a tree of nodes, so a pause has a place in it."""
     approvals = conversation.approvals
-    pending = [approvals[id] for id in conversation.head.pending]
+    pending = conversation.pending_approvals
     return w.Conversation(
         **_common(conversation, pending, tuple(approvals.values()), tree),
         messages=listed(conversation.messages, message_view, _size_of_message),
@@ -69,7 +69,7 @@ def item_view(item: ConversationItem, *, tree: bool) -> w.ConversationItem:
     """A conversation in a list: without messages, unless the item has the full conversation."""
     if item.conversation is not None:
         return conversation_view(item.conversation, tree=tree)
-    return w.ConversationItem(**_common(item, item.pending, item.approvals, tree))
+    return w.ConversationItem(**_common(item, item.pending_approvals, item.approvals, tree))
 
 
 def _size_of_item(item: ConversationItem) -> int:
@@ -93,7 +93,7 @@ def _common(
         "updated_at": timestamp(of.updated),
         "title": head.title,
         "last_seq": of.last_seq,
-        "usage": _usage(head.used),
+        "usage": _usage(head.usage),
         "pending_approvals": listed(pending, brief_approval, _size_of_approval),
         "approvals": listed(approvals, brief_approval, _size_of_approval),
         "pending_approval": oldest and approval_view(oldest),
@@ -116,7 +116,7 @@ def _pipeline_state(body: Mapping[str, Any]) -> w.PipelineState:
 
 
 def run_view(run: RunHead) -> w.Run:
-    return w.Run(id=run.id, state=run.state, usage=_usage(run.used), code=run.code, auth=_wanted(run.auth))
+    return w.Run(id=run.id, state=run.state, usage=_usage(run.usage), code=run.code, auth=_wanted(run.auth))
 
 
 def _wanted(auth: Mapping[str, Any] | None) -> w.Wanted | None:
@@ -157,19 +157,17 @@ def _size(values: Mapping[str, Any]) -> int:
     return sum(len(value) for value in values.values() if isinstance(value, str))
 
 
-def result_view(result: Result, approvals: Mapping[str, Question]) -> w.Result:
-    """`approvals` are those of the conversation by id."""
-    asked = [approvals[id] for id in result.approvals if id in approvals]
+def result_view(result: Result) -> w.Result:
     return w.Result(
         response=result.response,
         waiting_approval=result.waiting_approval,
         auth_required=result.auth_required,
         state=result.state,
-        approvals=[brief_approval(question) for question in asked],
-        approval=approval_view(asked[0]) if asked else None,
+        approvals=[brief_approval(approval) for approval in result.approvals],
+        approval=None if result.approval is None else approval_view(result.approval),
         code=result.code,
         run_id=result.run_id,
-        usage=None if result.run_id is None else _usage(result.used),
+        usage=None if result.run_id is None else _usage(result.usage),
         auth=_wanted(result.auth),
     )
 
@@ -178,12 +176,12 @@ def turn_view(turn: Turn, *, tree: bool) -> w.Turn:
     conversation = turn.conversation
     return w.Turn(
         conversation=conversation_view(conversation, tree=tree),
-        result=None if turn.result is None else result_view(turn.result, conversation.approvals),
+        result=None if turn.result is None else result_view(turn.result),
     )
 
 
 def conversations_view(page: ConversationPage, *, tree: bool) -> w.ConversationList:
-    counts: dict[str, int] = {status: page.tally.get(status, 0) for status in STATUSES}
+    counts: dict[str, int] = {status: page.summary.get(status, 0) for status in STATUSES}
     return w.ConversationList(
         conversations=Many(page.conversations, partial(item_view, tree=tree), _size_of_item),
         summary=w.Summary(total=sum(counts.values()), **counts),
@@ -243,11 +241,11 @@ def _decision(decision: Mapping[str, Any], settled: float | None) -> w.Decision:
     return w.Decision(**given, decided_at=timestamp(settled))
 
 
-def approvals_view(page: QuestionPage) -> w.ApprovalList:
+def approvals_view(page: ApprovalPage) -> w.ApprovalList:
     return w.ApprovalList(
-        approvals=listed(page.questions, approval_view, _size_of_approval),
+        approvals=listed(page.approvals, approval_view, _size_of_approval),
         next_cursor=page.next_cursor,
-        broken=_broken(page.damaged),
+        broken=_broken(page.broken),
     )
 
 

@@ -107,7 +107,7 @@ class RemoteExchange:
 
     def _new_task(self) -> tuple[e.LogEvent, ...]:
         """The event that tells the agent's task, unless that is on record."""
-        run = self._scope.log.state.run
+        run = self._scope.log.state.live_run
         record = None if run is None else run.calls.get(self._key)
         if self._task is None or record is None or record.remote == self._task:
             return ()

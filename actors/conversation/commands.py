@@ -129,7 +129,7 @@ class Commands:
         await self._log.save(refuse={place.key: refusal(code, message)})
 
     def _run_is_live(self, id: str | None = None) -> bool:
-        run = self._log.state.run
+        run = self._log.state.live_run
         return run is not None and id in (None, run.id)
 
     # ---------------------------------------------------------------- commands

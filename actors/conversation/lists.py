@@ -11,7 +11,7 @@ from ...runtime.journal.protocol import Journal, Page, Row
 from ..approvals.kinds import Approval
 from ..gate.gate import Action, Place, judge, offered
 from ..log import stored
-from ..log.head import Head
+from ..log.head import Head, Headed
 from ..log.state import Conversation
 from ..tools.catalogue import Catalogue, Shelf
 from ..tools.facade import facade_tool
@@ -20,7 +20,10 @@ from ..tools.tool import Tool
 
 @attrs.frozen
 class ListedTool:
+    """A tool that models can call."""
+
     tool: Tool
+    """Its definition."""
     policy: Action
     """What a call of it does outside parallel nodes; of a server as one tool: `ask` when that of any of its
     tools asks, else `run` when that of any runs."""
@@ -59,31 +62,51 @@ class LogEnd:
 
 
 @attrs.frozen(eq=False)
-class ConversationItem:
+class ConversationItem(Headed):
     """A conversation in a list."""
 
     id: str
+    """UUID of the conversation."""
     head: Head
     created: float
     updated: float
     last_seq: int
+    """The seq of the last event."""
     approvals: tuple[Approval, ...]
     """All there ever were, oldest first."""
     conversation: Conversation | None = None
     """With everything in it, when the list was asked for in full and it can be read."""
 
     @property
-    def pending(self) -> tuple[Approval, ...]:
+    def pending_approvals(self) -> tuple[Approval, ...]:
+        """The approvals that wait for a decision, oldest first."""
         return tuple(approval for approval in self.approvals if approval.state == "pending")
 
 
 @attrs.frozen(eq=False)
 class ConversationPage:
+    """A page of conversations."""
+
     conversations: tuple[ConversationItem, ...]
-    tally: Mapping[str, int]
+    """The newest first."""
+    summary: Mapping[str, int]
+    """How many conversations there are of each status, whatever the filters."""
     next_cursor: str | None
+    """The `cursor` of the next page, if there is one."""
     broken: Mapping[str, str] = attrs.field(factory=dict)
-    """Those that belong here and cannot be read, and why."""
+    """Conversations that belong here and cannot be read, by id, and why."""
+
+
+@attrs.frozen(eq=False)
+class ApprovalPage:
+    """A page of approvals."""
+
+    approvals: tuple[Approval, ...]
+    """The oldest first."""
+    next_cursor: str | None
+    """The `cursor` of the next page, if there is one."""
+    broken: Mapping[str, str] = attrs.field(factory=dict)
+    """Conversations with approvals that belong here and cannot be read, by id, and why."""
 
 
 async def page_of(

@@ -20,7 +20,7 @@ MOST_AT_ONCE = 8
 async def cancel_open(log: ConversationLog, services: Services) -> None:
     """Have the tasks cancelled that the live run, which is about to end, leaves open. The actors of the
     agents bound the time; an agent that cannot be reached keeps its task."""
-    run = log.state.run
+    run = log.state.live_run
     open_calls = [record for record in run.calls.values() if _is_open(record)] if run is not None else []
     if not open_calls:
         return

@@ -24,36 +24,53 @@ WAITING_FOR_TOKEN = "The message waits behind a run that needs a bearer token. R
 
 @attrs.frozen
 class Result:
+    """The outcome of a command that moved a run."""
+
     response: str
+    """The answer, or the question to the person."""
     state: ResultState
+    """`queued`: it runs after the current run. Otherwise the state of the run."""
     run_id: str | None = None
+    """The run; None: the message was not stored, or waits for its turn."""
     code: str | None = None
-    approvals: tuple[str, ...] = ()
-    """Ids of the approvals that were pending then, oldest first."""
+    """`waiting_approval`, `auth_required`, or why the run failed."""
+    approval_ids: tuple[str, ...] = ()
+    """The approvals that were pending then, oldest first."""
     auth: Mapping[str, Any] | None = None
-    """Which server wants a bearer token, and what it said (`Wanted` as JSON)."""
-    used: Spent = NOTHING
-    """By the run so far."""
+    """During `auth_required`: the ``server`` that wants a bearer token, and the ``status`` and ``challenge``
+    of its refusal."""
+    usage: Spent = NOTHING
+    """Tokens and cost of the run so far."""
+    approvals: tuple[Approval, ...] = attrs.field(default=(), eq=False)
+    """Those of `approval_ids`, as they now stand."""
+
+    @property
+    def approval(self) -> Approval | None:
+        """The oldest of `approvals`."""
+        return self.approvals[0] if self.approvals else None
 
     @property
     def waiting_approval(self) -> bool:
+        """Whether a person has to decide first."""
         return self.state == "waiting" or self.code == "waiting_approval"
 
     @property
     def auth_required(self) -> bool:
+        """Whether a bearer token is needed first."""
         return self.code == "auth_required"
 
     def to_json(self) -> dict[str, Any]:
-        return attrs.asdict(self, recurse=False) | {
-            "approvals": list(self.approvals),
-            "used": list(self.used),
-        }
+        body = attrs.asdict(self, recurse=False)
+        body["approvals"] = list(body.pop("approval_ids"))
+        return body | {"used": list(body.pop("usage"))}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Result:
         """The result that was kept. Raises LookupError, TypeError or ValueError for anything else."""
-        fields, used = stored(body)
-        result: Result = _converter.structure({**fields, "used": used}, cls)
+        fields, usage = stored(body)
+        known = {**fields, "usage": usage, "approval_ids": fields.get("approvals", [])}
+        known.pop("approvals", None)
+        result: Result = _converter.structure(known, cls)
         return result
 
 
@@ -63,10 +80,29 @@ _converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
 
 @attrs.frozen(eq=False)
 class Turn:
-    """A conversation as it now stands, and what the command came to (None: it asked for no answer)."""
+    """A conversation after a command, and the outcome of the command."""
 
     conversation: Conversation
+    """The conversation as it now stands."""
     result: Result | None
+    """None: the command has no outcome, or it was not waited for."""
+
+
+@attrs.frozen(eq=False)
+class AnsweredTurn(Turn):
+    """A `Turn` that has a result: that of a command which asks for an answer and was waited for."""
+
+    result: Result
+    """The answer, the question that the run waits with, or why it failed."""
+
+
+def turn_of(conversation: Conversation, result: Result | None) -> Turn:
+    """With the approvals of the result as they now stand."""
+    if result is None:
+        return Turn(conversation, None)
+    known = conversation.approvals
+    approvals = tuple(known[id] for id in result.approval_ids if id in known)
+    return AnsweredTurn(conversation, attrs.evolve(result, approvals=approvals))
 
 
 def finished(run: RunHead, text: str) -> Result:
@@ -97,7 +133,7 @@ def auth_required(run: RunHead, wanted: Wanted) -> Result:
 def waiting(run: RunHead, pending: Sequence[Approval]) -> Result:
     """`pending` are the pending approvals, oldest first."""
     asks = "\n\n".join(approval.asked.waits for approval in pending)
-    return attrs.evolve(_of(run, asks, "waiting"), approvals=tuple(approval.id for approval in pending))
+    return attrs.evolve(_of(run, asks, "waiting"), approval_ids=tuple(each.id for each in pending))
 
 
 def refused_while_waiting(conversation: Conversation) -> Result:
@@ -108,19 +144,19 @@ def refused_while_waiting(conversation: Conversation) -> Result:
         "waiting",
         run_id=run.id if run else None,
         code="waiting_approval",
-        approvals=conversation.head.pending,
+        approval_ids=conversation.head.pending,
     )
 
 
 def queued(run: RunHead, pending: tuple[str, ...]) -> Result:
     """The answer to a message that runs after the current run, which waits for somebody outside."""
     if run.state == "auth_required":
-        return Result(WAITING_FOR_TOKEN, "queued", code="auth_required", approvals=pending)
-    return Result(WAITING, "queued", code="waiting_approval", approvals=pending)
+        return Result(WAITING_FOR_TOKEN, "queued", code="auth_required", approval_ids=pending)
+    return Result(WAITING, "queued", code="waiting_approval", approval_ids=pending)
 
 
 def _of(run: RunHead, text: str, state: ResultState) -> Result:
-    return Result(text, state, run_id=run.id, used=run.used)
+    return Result(text, state, run_id=run.id, usage=run.usage)
 
 
 def reply_of(result: Result | None) -> dict[str, Any]:

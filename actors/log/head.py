@@ -7,6 +7,7 @@ are on disk. Named tuples, for nearly every event replaces one: a fold spends a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 import attrs
@@ -25,14 +26,20 @@ TITLE_LENGTH = 80
 
 
 class RunHead(NamedTuple):
+    """The execution of one turn, as it now stands."""
+
     id: str
+    """UUID of the run."""
     turn: int
+    """Which turn of the conversation, from 1."""
     state: RunState
+    """`waiting`: a person has to decide. `auth_required`: a bearer token is needed."""
     code: str | None = None
     """Why it failed."""
     rejected: bool = False
     """A human said no to something in it."""
-    used: Spent = NOTHING
+    usage: Spent = NOTHING
+    """Tokens and cost of the run so far."""
     auth: Mapping[str, Any] | None = None
     """During `auth_required`: which server wants a token, and what it said (`Wanted` as JSON)."""
 
@@ -47,11 +54,12 @@ class Head(NamedTuple):
     """Pending approvals, oldest first."""
     in_flight: tuple[str, ...] = ()
     """Those of them that servers wait for in the middle of calls, which end with the process."""
-    used: Spent = NOTHING
-    """By all of its runs."""
+    usage: Spent = NOTHING
+    """Of all its runs."""
 
     @property
     def status(self) -> Status:
+        """`waiting_approval`: an approval is pending, even if branches still run."""
         if self.completed:
             return "completed"
         return "waiting_approval" if self.pending else "active"
@@ -65,10 +73,59 @@ class Head(NamedTuple):
             open=run is not None and (run.state == "running" or bool(self.in_flight)),
             body={
                 "session_id": self.session_id,
-                "run": {**run._asdict(), "used": list(run.used)} if run else None,
-                "used": list(self.used),
+                "run": _stored(run) if run else None,
+                "used": list(self.usage),
             },
         )
+
+
+class Headed:
+    """What all forms of a conversation have in common. The names are those of the HTTP contract."""
+
+    __slots__ = ()
+    head: Head
+    created: float
+    updated: float
+
+    @property
+    def status(self) -> Status:
+        """`waiting_approval`: an approval is pending, even if branches still run."""
+        return self.head.status
+
+    @property
+    def session_id(self) -> str:
+        """The session that created it."""
+        return self.head.session_id
+
+    @property
+    def title(self) -> str:
+        """The beginning of the first message."""
+        return self.head.title
+
+    @property
+    def run(self) -> RunHead | None:
+        """The current run, else the last one."""
+        return self.head.run
+
+    @property
+    def usage(self) -> Spent:
+        """Tokens and cost of all its runs."""
+        return self.head.usage
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was created, in UTC."""
+        return datetime.fromtimestamp(self.created, UTC)
+
+    @property
+    def updated_at(self) -> datetime:
+        """The time of the last event, in UTC."""
+        return datetime.fromtimestamp(self.updated, UTC)
+
+
+def _stored(run: RunHead) -> dict[str, Any]:
+    fields = run._asdict()
+    return fields | {"used": list(fields.pop("usage"))}
 
 
 def head_of_summary(summary: Summary) -> Head:
@@ -76,14 +133,14 @@ def head_of_summary(summary: Summary) -> Head:
     body = _converter.structure(summary.body, _SummaryBody)
     run = None
     if body.run is not None:
-        fields, used = stored(body.run)
-        run = _converter.structure({**fields, "used": used}, RunHead)
+        fields, usage = stored(body.run)
+        run = _converter.structure({**fields, "usage": usage}, RunHead)
     return Head(
         session_id=body.session_id,
         title=summary.title,
         completed=summary.status == "completed",
         run=run,
-        used=Spent(*body.used),
+        usage=Spent(*body.used),
     )
 
 
@@ -137,8 +194,8 @@ def _after_step(head: Head, step: e.StepFinished) -> Head:
     usage = step.outcome.usage if isinstance(step.outcome, Replied | StepFailed) else None
     if usage is None or head.run is None:
         return head
-    run = head.run._replace(used=head.run.used.plus(usage))
-    return head._replace(run=run, used=head.used.plus(usage))
+    run = head.run._replace(usage=head.run.usage.plus(usage))
+    return head._replace(run=run, usage=head.usage.plus(usage))
 
 
 def _after_approval(head: Head, event: e.ApprovalEvent) -> Head:

@@ -79,9 +79,9 @@ class ConversationLog(Waits):
     @property
     def run(self) -> Run:
         """The record of the live run. Raises `LookupError` when there is none."""
-        if self.state.run is None:
+        if self.state.live_run is None:
             raise LookupError("no run is live")
-        return self.state.run
+        return self.state.live_run
 
     def begin(self, on_stall: Callable[[], None]) -> None:
         """A run starts to move, in this life; what an earlier one used up does not count against it."""

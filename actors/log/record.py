@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
@@ -75,23 +76,46 @@ class CallView(NamedTuple):
     """A tool call as people see it."""
 
     id: str
+    """The model's id of the call."""
     name: str
+    """The tool."""
     arguments: Mapping[str, Any]
+    """The arguments as sent; until then, as the model proposed them."""
     state: CallState = "requested"
+    """How far the call is."""
     result: str | None = None
+    """The result as the model gets it."""
     is_error: bool | None = None
+    """Whether the result is an error."""
     server: str | None = None
+    """The tool server that the call was sent to."""
     facade: str | None = None
     """What the model called, when that stands for the whole server: name and arguments are what it meant."""
 
 
 class Message(NamedTuple):
+    """One message of a conversation."""
+
     id: str
+    """UUID of the message."""
     role: Literal["system", "user", "assistant", "tool"]
+    """The author."""
     content: str
+    """Text; of a tool call, its result."""
     created: float
     node: str | None = None
+    """The node that wrote it."""
     call: CallView | None = None
+
+    @property
+    def tool_call(self) -> CallView | None:
+        """The call, if the role is `tool`."""
+        return self.call
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was recorded, in UTC."""
+        return datetime.fromtimestamp(self.created, UTC)
 
 
 @attrs.define

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, assert_never, cast
 
 import attrs
 
 from ...runtime.journal.protocol import Event
 from ..approvals.asked import Asked
 from ..approvals.decided import Decided, Expired
-from ..approvals.kinds import Approval
+from ..approvals.kinds import AnyQuestion, Approval
 from ..approvals.outcome_approval import unknown_text
 from ..approvals.proxy_approval import ProxyQuestion
 from ..models.messages import ToolCall
@@ -27,28 +27,38 @@ from ..tools.delegation import RemoteTask
 from ..tools.needs import NeedsAnswers, NeedsDecisions
 from . import events as e
 from .event_json import decode
-from .head import Head, advance
+from .head import Head, Headed, advance
 from .outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
 from .past import calls_of
 from .record import ENDED, CallRecord, CallState, CallView, Exchange, Message, Run, Tally
 
 
 @attrs.define(eq=False)
-class Conversation:
+class Conversation(Headed):
+    """A conversation as it stands: the fold of its events. `messages[0]` is the system prompt."""
+
     id: str
+    """UUID of the conversation."""
     head: Head = attrs.field(factory=Head)
     created: float = 0.0
     updated: float = 0.0
     last_seq: int = 0
+    """The seq of the last event."""
     messages: list[Message] = attrs.field(factory=list)
+    """The messages, oldest first."""
     approvals: dict[str, Approval] = attrs.field(factory=dict)
-    """All there ever were, oldest first."""
+    """All there ever were by id, oldest first."""
     turns: list[Exchange] = attrs.field(factory=list)
     trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    run: Run | None = None
-    """The record of the live run."""
+    live_run: Run | None = None
+    # The record of the run that is not over, for the nodes that execute it.
     read_only: bool = False
     """It has an event, or a step, of a kind this version does not know."""
+
+    @property
+    def pending_approvals(self) -> tuple[Approval, ...]:
+        """The approvals that wait for a decision, oldest first."""
+        return tuple(self.approvals[id] for id in self.head.pending)
 
     def apply(self, entry: e.Entry) -> None:
         """Advance by the next event."""
@@ -97,7 +107,7 @@ class Conversation:
             approvals=dict(self.approvals),
             turns=list(self.turns),
             trees=dict(self.trees),
-            run=None,
+            live_run=None,
         )
 
     def has_ended(self, record: CallRecord) -> bool:
@@ -281,14 +291,15 @@ def _asked(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:
         created=entry.at,
         expires=asked.expires,
         settled=None,
-        asked=asked,
+        asked=cast(AnyQuestion, asked),
     )
     if (shown := asked.shown_call()) is not None:
         c.update_call(run.calls[asked.key], state="waiting", **shown)
 
 
 def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
-    run, asked = _live(c), approval.asked
+    run = _live(c)
+    asked = cast(Asked[Any], approval.asked)
     c.approvals[approval.id] = approval
     run.decisions[approval.id] = decision
     if (record := run.calls.get(asked.key)) is None or c.has_ended(record):
@@ -321,7 +332,7 @@ def _run_started(c: Conversation, event: e.RunStarted) -> None:
         c.trees[event.tree_id] = event.tree
     if event.prompt is not None:
         c.messages[0] = c.messages[0]._replace(content=event.prompt)
-    c.run = Run(
+    c.live_run = Run(
         id=event.run,
         turn=event.turn,
         text=c.messages[-1].content,
@@ -347,7 +358,7 @@ def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
         view = c.messages[record.message].call
         if view is not None and view.state in ("requested", "waiting"):
             c.update_call(record, state="cancelled")
-    c.run = None
+    c.live_run = None
 
 
 def answer_of(end: e.RunEnd) -> str:
@@ -364,9 +375,9 @@ def answer_of(end: e.RunEnd) -> str:
 
 
 def _live(c: Conversation) -> Run:
-    if c.run is None:
+    if c.live_run is None:
         raise LookupError("an event of a run outside a run")
-    return c.run
+    return c.live_run
 
 
 def _take_in(run: Run, command: str) -> None:

@@ -143,8 +143,8 @@ class _Asking:
         limits, head = self.scope.services.config.limits, self.scope.log.state.head
         assert head.run is not None
         for whose, used, bounds, section in (
-            ("it", head.run.used, limits, "limits"),
-            ("the conversation", head.used, limits.conversation, "limits.conversation"),
+            ("it", head.run.usage, limits, "limits"),
+            ("the conversation", head.usage, limits.conversation, "limits.conversation"),
         ):
             if bounds.max_cost_usd is not None and prices is None:
                 text = f'nobody knows what model "{name}" costs ({section}.max_cost_usd)'

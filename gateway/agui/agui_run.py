@@ -118,7 +118,7 @@ class AGUIRun:
 
     def apply(self, entry: e.Entry) -> Sequence[ag.AGUIEvent]:
         """Advance by the next event of the log."""
-        run = self.conversation.run  # its record, which its end forgets
+        run = self.conversation.live_run  # its record, which its end forgets
         self.conversation.apply(entry)
         if entry.event is None or self.ended:
             return ()
@@ -208,7 +208,7 @@ class AGUIRun:
         self._open = OpenParts(self._open.run)
         self._used.clear()
         yield ag.StateSnapshot(snapshot=dict(self._session))
-        if (run := self.conversation.run) is not None:
+        if (run := self.conversation.live_run) is not None:
             yield from self._enter(f"{run.turn}/")
 
     def _step(self, step: e.StepFinished) -> Iterator[ag.AGUIEvent]:
@@ -229,7 +229,7 @@ class AGUIRun:
                 yield from self._failed(step, error)
             case NotSent(outcome=outcome, content=content):
                 yield from self._open.end(step.key, failed=(content, outcome))
-                yield from self._result(step.key, self.conversation.run)
+                yield from self._result(step.key, self.conversation.live_run)
             case Chosen():
                 pass
             case _:
@@ -329,7 +329,7 @@ class AGUIRun:
     # ------------------------------------------------------------------------- places
 
     def _inside(self, key: str) -> Sequence[Execution]:
-        run = self.conversation.run
+        run = self.conversation.live_run
         tree = None if run is None else self.conversation.trees.get(run.tree_id)
         return executions(key, tree or {})
 

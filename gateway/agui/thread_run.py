@@ -234,7 +234,7 @@ class _Request:
         queued = {each.key: each.command for each in await agent.inbox(id)}  # before the log: it goes there
         log = self._log(id, command=key)
         shown = await self._fold(log)
-        waiting, run = queued.get(key), log.conversation.run
+        waiting, run = queued.get(key), log.conversation.live_run
         known = waiting.message if isinstance(waiting, Say) else log.messages.get(key)
         if known not in (None, message.text):
             raise errors.key_reused()

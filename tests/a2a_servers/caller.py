@@ -109,8 +109,8 @@ class Talk:
 
     async def asked(self) -> ProxyQuestion:
         """The only question that is pending."""
-        [id] = self.result.approvals
-        question = (await self.agent.approval(id)).asked
+        [approval] = self.result.approvals
+        question = approval.asked
         assert isinstance(question, ProxyQuestion)
         return question
 

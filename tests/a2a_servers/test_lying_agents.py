@@ -188,7 +188,7 @@ async def asked_anew(talk: Talk) -> Result:
     async for event in talk.agent.events(talk.id, talk.turn.conversation.last_seq):
         if event.type == "approval.requested":
             id, text = event.body["id"], f"This action requires approval:\n\n{event.body['description']}"
-            return attrs.evolve(talk.result, approvals=(id,), response=text)
+            return attrs.evolve(talk.result, approval_ids=(id,), response=text)
     raise AssertionError
 
 

@@ -249,7 +249,7 @@ class Client:
 
     async def approvals(self) -> list[Question]:
         page = await self.agent.approvals(state=None, limit=200)
-        return [each for each in page.questions if each.stream == self.conversation]
+        return [each for each in page.approvals if each.stream == self.conversation]
 
     # ----------------------------------------------------------------- insides
 

@@ -22,7 +22,7 @@ async def all_pending(agent: Agent) -> list[str]:
     cursor: str | None = None
     while True:
         page = await agent.approvals(limit=200, cursor=cursor)
-        found += [question.id for question in page.questions]
+        found += [question.id for question in page.approvals]
         cursor = page.next_cursor
         if cursor is None:
             return found

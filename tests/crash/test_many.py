@@ -93,7 +93,7 @@ async def test_a_thousand_wait_and_nobody_is_there(
         assert len(pending) == LONG + 2 * MANY
         await say_yes(agent, pending)
         await nobody_is_awake(agent)
-        tally = (await agent.conversations(limit=1)).tally
+        tally = (await agent.conversations(limit=1)).summary
     assert Counter(entry.label for entry in world.ledger) == Counter([*long, *warm, *many])
     assert tally == {"active": LONG + 2 * MANY}
 

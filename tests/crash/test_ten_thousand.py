@@ -187,7 +187,7 @@ async def test_ten_thousand_runs_wait_in_two_branches_and_all_finish(
         await side_by_side(pending, approve)
         await nobody_is_awake(agent)
         lines.append(phase.line())
-        tally = (await agent.conversations(limit=1)).tally
+        tally = (await agent.conversations(limit=1)).summary
         assert await all_pending(agent) == []
     with capsys.disabled():
         print("", *lines, sep="\n")

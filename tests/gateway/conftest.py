@@ -14,9 +14,15 @@ import trio
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation.lists import ConversationItem, ConversationPage, ListedTool, LogEnd
+from stopgo.actors.conversation.lists import (
+    ApprovalPage,
+    ConversationItem,
+    ConversationPage,
+    ListedTool,
+    LogEnd,
+)
 from stopgo.actors.conversation.precedents import Precedent
-from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.conversation.result import Result, Turn, turn_of
 from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import Passing
@@ -34,7 +40,7 @@ from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import Server, bind, open_server
-from stopgo.runtime.journal.protocol import Event, NewEvent, QuestionPage
+from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.contract import hold_async
 
 AT = 1_795_255_200.0  # 2026-11-21T10:00:00Z
@@ -122,7 +128,7 @@ class FakeAgent:
         await self._read(name, args, options)
         if self.gate is not None and options.get("wait", True):
             await self.gate.wait()
-        return Turn(self.conversation, self.result)
+        return turn_of(self.conversation, self.result)
 
     async def _read(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         await trio.lowlevel.checkpoint()
@@ -188,9 +194,9 @@ class FakeAgent:
         )
         return ConversationPage((item,), {"waiting_approval": 1, "": 4}, "next", self.broken)
 
-    async def approvals(self, **options: Any) -> QuestionPage:
+    async def approvals(self, **options: Any) -> ApprovalPage:
         await self._read("approvals", (), options)
-        return QuestionPage(tuple(self.conversation.approvals.values()), self.more, self.broken)
+        return ApprovalPage(tuple(self.conversation.approvals.values()), self.more, self.broken)
 
     async def approval(self, id: str) -> Approval:
         await self._read("approval", (id,), {})

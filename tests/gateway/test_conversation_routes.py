@@ -70,7 +70,7 @@ async def test_an_unknown_field_is_refused(
 
 
 async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient) -> None:
-    agent.result = Result("Please", "waiting", run_id="r", approvals=(ex.APPROVAL_ID,))
+    agent.result = Result("Please", "waiting", run_id="r", approval_ids=(ex.APPROVAL_ID,))
     answer = await client.post(MESSAGES, json={"message": "hello"})
     assert answer.status_code == 200
     result = answer.json()["result"]
@@ -83,7 +83,7 @@ async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient)
 
 async def test_a_message_that_is_not_stored_is_answered(agent: Any, client: httpx2.AsyncClient) -> None:
     agent.result = Result(
-        "Conversation is waiting", "waiting", code="waiting_approval", approvals=(ex.APPROVAL_ID,)
+        "Conversation is waiting", "waiting", code="waiting_approval", approval_ids=(ex.APPROVAL_ID,)
     )
     answer = await client.post(MESSAGES, json={"message": "hello"})
     assert answer.status_code == 200

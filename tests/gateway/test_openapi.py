@@ -119,7 +119,7 @@ def called(operation: Operation) -> dict[str, Any]:
 async def test_every_example_is_answered_as_described(
     agent: Any, client: httpx2.AsyncClient, operation: Operation
 ) -> None:
-    agent.result = Result("hello", "finished", run_id=ex.RUN_ID, approvals=(ex.APPROVAL_ID,))
+    agent.result = Result("hello", "finished", run_id=ex.RUN_ID, approval_ids=(ex.APPROVAL_ID,))
     success = operation.own_answers[0]
     async with client.stream(**called(operation)) as answer:
         assert answer.status_code == success.status

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common import errors
-from stopgo.actors.conversation.lists import ConversationPage, ListedTool
-from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.conversation.lists import ApprovalPage, ConversationPage, ListedTool
+from stopgo.actors.conversation.result import Result, turn_of
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.log.head import RunHead
@@ -24,7 +24,7 @@ from stopgo.gateway import examples as ex
 from stopgo.gateway import views
 from stopgo.gateway.http.chunked_json import encode
 from stopgo.gateway.wire.declaration import SHAPES
-from stopgo.runtime.journal.protocol import Event, Question, QuestionPage
+from stopgo.runtime.journal.protocol import Event, Question
 
 
 def shown(view: Any) -> Any:
@@ -150,7 +150,7 @@ def test_an_approval_with_all_there_is() -> None:
     ],
 )
 def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, auth: bool) -> None:
-    view = shown(views.result_view(Result("said", state, run_id="r", code=code, used=Spent(1, 2)), {}))
+    view = shown(views.result_view(Result("said", state, run_id="r", code=code, usage=Spent(1, 2))))
     assert view == {
         "response": "said",
         "waiting_approval": waiting,
@@ -163,8 +163,8 @@ def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, aut
 
 
 def test_a_result_shows_its_approvals(agent: Any) -> None:
-    result = Result("Please", "waiting", code="waiting_approval", approvals=(ex.APPROVAL_ID,))
-    view = shown(views.turn_view(Turn(agent.conversation, result), tree=False))["result"]
+    result = Result("Please", "waiting", code="waiting_approval", approval_ids=(ex.APPROVAL_ID,))
+    view = shown(views.turn_view(turn_of(agent.conversation, result), tree=False))["result"]
     assert view["approval"].pop("input_schema")
     assert view["approval"] == view["approvals"][0]
     assert view["approval"]["uuid"] == ex.APPROVAL_ID
@@ -229,7 +229,7 @@ def test_a_run_that_failed_or_wants_a_token_says_why() -> None:
         {"server": "s", "status": 401},
     )
     result = Result("said", "auth_required", run_id="r", auth={"server": "s", "status": 401})
-    assert shown(views.result_view(result, {}))["auth"] == {"server": "s", "status": 401}
+    assert shown(views.result_view(result))["auth"] == {"server": "s", "status": 401}
 
 
 def test_what_is_not_ready_says_why() -> None:
@@ -281,6 +281,6 @@ def test_keys_of_existing_clients_come_first(name: str) -> None:
 
 def test_a_page_tells_what_to_do_about_broken_conversations() -> None:
     told = errors.broken("event 2 is missing")
-    page = shown(views.approvals_view(QuestionPage((), "next", {"c": "event 2 is missing"})))
+    page = shown(views.approvals_view(ApprovalPage((), "next", {"c": "event 2 is missing"})))
     assert (page["approvals"], page["next_cursor"]) == ([], "next")
     assert page["broken"] == [{"id": "c", "error": told.message, "code": told.code, "hint": told.hint}]

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.calls.lifecycle import ASKED_ON, MAX_ATTEMPTS
 from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.result import Turn
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,
@@ -137,7 +138,7 @@ async def test_a_question_is_an_approval_and_its_answer_reaches_the_server(
         assert question.body["input_schema"] == FORM
         assert "expires" not in question.body
         page = await agent.approvals(kind="elicitation")
-        assert [each.id for each in page.questions] == [question.id]
+        assert [each.id for each in page.approvals] == [question.id]
         turn = await agent.decide(question.id, {"action": "accept", "content": {"name": "Ada"}})
         assert answer(turn).response == "done"
         assert result_of(turn.conversation) == "accept {'name': 'Ada', 'colour': 'blue'}"
@@ -289,7 +290,7 @@ async def test_cancelling_the_run_tells_the_server(asking: Asking, autojump_cloc
 
     asking.offer("ask", insist)
     async with asking.agent() as agent:
-        turn = await agent.start_conversation("go")
+        turn: Turn = await agent.start_conversation("go")
         question = await only(agent, turn.conversation.id)
         turn = await agent.cancel(turn.conversation.id)
         assert answer(turn).state == "cancelled"

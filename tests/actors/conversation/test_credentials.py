@@ -255,7 +255,7 @@ async def test_a_decision_with_a_token_frees_a_branch_that_waits_for_one_while_o
         await trio.sleep(5)
         [item] = (await agent.conversations()).conversations
         assert http.ledger == []
-        turn = await agent.decide(item.pending[0].id, {"approved": True}, token=OTHER)
+        turn = await agent.decide(item.pending_approvals[0], {"approved": True}, token=OTHER)
         assert answer(turn).state == "finished"
         log = [event.type for event in await events(http.journal, item.id)]
     assert "run.auth_required" not in log

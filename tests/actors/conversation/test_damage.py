@@ -113,8 +113,8 @@ async def test_damage_is_told_at_once_and_disturbs_nobody_else(
             assert (bad.id in shown) != (bad.id in page.broken)
         assert page.broken.keys() == {bad.id}
         pending = await agent.approvals()
-        assert asked in {question.id for question in pending.questions}
-        assert pending.damaged.keys() <= {bad.id}
+        assert asked in {question.id for question in pending.approvals}
+        assert pending.broken.keys() <= {bad.id}
         assert not agent._cast.services.tokens._held
         with at_once():
             unknown = {"approval_not_found"} if "SET id" in statement else set()
@@ -126,5 +126,5 @@ async def test_damage_is_told_at_once_and_disturbs_nobody_else(
             await agent.delete(bad.id)
         assert await code_of(agent.get(bad.id)) == "conversation_not_found"
         assert not (await agent.conversations(full=True)).broken
-        assert not (await agent.approvals(state=None)).damaged
+        assert not (await agent.approvals(state=None)).broken
         assert answer(await agent.send(sound.id, "more")).state in ("finished", "waiting")

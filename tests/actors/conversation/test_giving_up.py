@@ -51,7 +51,7 @@ async def test_a_node_that_failed_takes_its_questions_back(timed: World, autojum
         turn = await agent.start_conversation("go")
         (first, second) = turn.conversation.approvals.values()
         assert (first.state, second.state) == ("void", "pending")
-        assert answer(turn).approvals == (second.id,)
+        assert answer(turn).approvals == (second,)
         with pytest.raises(AgentError) as refused:
             await agent.decide(first.id, YES)
         assert refused.value.code == "void"
@@ -72,7 +72,7 @@ async def test_a_decision_at_the_moment_of_the_failure_is_answered(
     async with timed.agent() as agent:
         turn = await agent.start_conversation("go", wait=False)
         await trio.sleep(0.5)
-        (asked,) = (await agent.approvals()).questions
+        (asked,) = (await agent.approvals()).approvals
         await trio.sleep(0.5)
         # Either is right: it came in time, and nothing follows, or too late.
         with suppress(AgentError):

@@ -73,7 +73,7 @@ async def test_who_decides_while_the_run_begins_to_wait_moves_it_on(
     async with unharmed(world) as agent, trio.open_nursery() as nursery:
         nursery.start_soon(agent.start_conversation, "go")
         await trio.sleep(1)
-        [question] = (await agent.approvals()).questions
+        [question] = (await agent.approvals()).approvals
         assert answer(await agent.decide(question.id, {"approved": True})).response == "done"
     assert open_work == [question.stream]
 

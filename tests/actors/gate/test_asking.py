@@ -43,7 +43,7 @@ from tests.runtime.journal.kept import intents_of
 async def pending(agent: Agent, conversation: str) -> dict[str, str]:
     """Ids of the pending approvals by the tool they ask about."""
     found = await agent.approvals()
-    return {q.body["tool_name"]: q.id for q in found.questions if q.stream == conversation}
+    return {q.body["tool_name"]: q.id for q in found.approvals if q.stream == conversation}
 
 
 def two_branches(world: World) -> None:
@@ -78,7 +78,7 @@ async def test_a_destructive_call_waits_with_its_arguments(world: World, autojum
         turn = await agent.start_conversation("go")
         result = answer(turn)
         [id] = turn.conversation.head.pending
-        assert (result.waiting_approval, result.state, result.approvals) == (True, "waiting", (id,))
+        assert (result.waiting_approval, result.state, result.approval_ids) == (True, "waiting", (id,))
         assert id in result.response
         assert turn.conversation.head.status == "waiting_approval"
         question = await agent.approval(id)
@@ -492,7 +492,7 @@ async def test_a_decision_has_one_time(world: World, autojump_clock: MockClock) 
     world.plan("agent", use(call("wipe")), say("done"))
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
-        (id,) = answer(turn).approvals
+        (id,) = answer(turn).approval_ids
         made = wall()
         turn = await agent.decide(id, {"approved": True})
         approval = await agent.approval(id)

@@ -205,7 +205,7 @@ async def test_a_no_ends_every_sequence_and_loop_above(
         world.settings["agent"] = nested(kinds, leaf)
         world.requests.clear()
         async with world.agent() as agent:
-            turn = await agent.start_conversation("go")
+            turn: Turn = await agent.start_conversation("go")
             while pending := turn.conversation.head.pending:
                 if expires is None:
                     turn = await agent.decide(pending[0], {"approved": False})

@@ -301,9 +301,9 @@ def test_what_was_used_adds_up(history: list[e.LogEvent]) -> None:
             case e.StepFinished(outcome=Replied(usage=StepUsage() as usage)):
                 run, all_runs = run.plus(usage), all_runs.plus(usage)
                 steps.append(usage)
-        assert head.used == all_runs
+        assert head.usage == all_runs
         if head.run is not None:
-            assert head.run.used == run
+            assert head.run.usage == run
     assert all_runs.input_tokens == sum(usage.input_tokens for usage in steps)
     assert all_runs.cached_tokens == sum(usage.cached_tokens for usage in steps)
     assert (all_runs.cost_usd or 0) == sum(usage.cost_usd or 0 for usage in steps)
@@ -312,8 +312,8 @@ def test_what_was_used_adds_up(history: list[e.LogEvent]) -> None:
 def test_a_summary_of_an_older_version_is_read() -> None:
     run = {"id": "r", "turn": 2, "state": "failed", "code": "x", "input_tokens": 3, "output_tokens": 4}
     head = head_of_summary(Summary("active", "t", False, {"session_id": "s", "run": run}))
-    assert head.run == RunHead("r", 2, "failed", "x", used=Spent(3, 4))
-    assert head.used == NOTHING
+    assert head.run == RunHead("r", 2, "failed", "x", usage=Spent(3, 4))
+    assert head.usage == NOTHING
 
 
 # ---------------------------------------------------------------------------- by example
@@ -349,15 +349,15 @@ def test_a_title_is_the_first_message_in_one_line() -> None:
 def test_a_decision_without_a_token_takes_none_away(token: bool, mover: str, kept: bool) -> None:
     question = e.ApprovalRequested(asked(id="a", key="1/:1.0"))
     c = said(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
-    assert c.run is not None
-    assert (c.run.mover, c.run.token) == (mover, kept)
-    assert c.run.unsettled == ["k", "k2"]
+    assert c.live_run is not None
+    assert (c.live_run.mover, c.live_run.token) == (mover, kept)
+    assert c.live_run.unsettled == ["k", "k2"]
 
 
 def test_who_was_answered_is_settled() -> None:
     c = said(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
-    assert c.run is not None
-    assert c.run.unsettled == ["k2"]
+    assert c.live_run is not None
+    assert c.live_run.unsettled == ["k2"]
 
 
 def test_the_final_answer_is_a_message_once() -> None:

@@ -167,7 +167,7 @@ async def test_lists_say_what_conversations_say(
         second = await agent.start_conversation()
         await agent.complete((await agent.start_conversation()).conversation.id)
         page = await agent.conversations()
-        assert dict(page.tally) == {"waiting_approval": 1, "active": 1, "completed": 1}
+        assert dict(page.summary) == {"waiting_approval": 1, "active": 1, "completed": 1}
         for item in page.conversations:
             conversation = await agent.get(item.id)
             assert item.head == conversation.head
@@ -175,7 +175,7 @@ async def test_lists_say_what_conversations_say(
             assert item.last_seq == conversation.last_seq
             assert item.approvals == tuple(conversation.approvals.values())
         [only] = (await agent.conversations(status="waiting_approval")).conversations
-        assert (only.id, len(only.pending)) == (first.conversation.id, 2)
+        assert (only.id, len(only.pending_approvals)) == (first.conversation.id, 2)
         assert [i.id for i in (await agent.conversations(q="SOMEBODY")).conversations] == [only.id]
         full = (await agent.conversations(full=True)).conversations
         assert all(item.conversation is not None for item in full)
@@ -186,7 +186,7 @@ async def test_lists_say_what_conversations_say(
         ]
         assert rest.next_cursor is None
         inbox = await agent.approvals()
-        assert [q.id for q in inbox.questions] == list(first.conversation.head.pending)
+        assert [q.id for q in inbox.approvals] == list(first.conversation.head.pending)
         for bad in ("x", "!"):
             for listing in (agent.conversations(cursor=bad), agent.approvals(cursor=bad)):
                 with pytest.raises(AgentError) as caught:

@@ -71,7 +71,7 @@ def test_the_order_of_calls_does_not_matter(spent: list[Spent], random: Random) 
 
 
 def test_a_result_keeps_what_was_used_and_an_older_one_is_read() -> None:
-    result = Result("said", "finished", "r", used=Spent(1, 2, 1, 0, 0.5))
+    result = Result("said", "finished", "r", usage=Spent(1, 2, 1, 0, 0.5))
     assert Result.from_json(result.to_json()) == result
     older = {"response": "said", "state": "finished", "approvals": [], "input_tokens": 1, "output_tokens": 2}
-    assert Result.from_json(older) == Result("said", "finished", used=Spent(1, 2))
+    assert Result.from_json(older) == Result("said", "finished", usage=Spent(1, 2))

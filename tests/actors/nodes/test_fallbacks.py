@@ -136,10 +136,10 @@ async def test_what_failed_calls_are_billed_counts_although_none_answered(
         world.models[name] = [ModelFailed("blocked", usage=Usage(tokens, 1) if tokens else None)]
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
-        assert answer(turn).used == Spent(43, 2, unpriced=True)
+        assert answer(turn).usage == Spent(43, 2, unpriced=True)
         again = await agent.send(turn.conversation.id, "go")
-        assert answer(again).used == Spent()
-        assert again.conversation.head.used == Spent(43, 2, unpriced=True)
+        assert answer(again).usage == Spent()
+        assert again.conversation.head.usage == Spent(43, 2, unpriced=True)
 
 
 async def test_too_many_calls_in_a_reply_are_no_reason_to_ask_another(
@@ -268,4 +268,4 @@ async def test_costs_are_of_who_answered(world: World, autojump_clock: MockClock
         turn = await agent.start_conversation("go")
         steps = await model_steps(world, turn.conversation.id)
     assert sorted(step["usage"]["cost_usd"] for step in steps) == [0.01, 1.01]
-    assert answer(turn).used == Spent(30_000, 10, cost_usd=1.02)
+    assert answer(turn).usage == Spent(30_000, 10, cost_usd=1.02)

@@ -56,7 +56,7 @@ async def test_a_first_message_is_answered_at_once(world: World, autojump_clock:
         turn = await agent.start_conversation("hi")
         result = answer(turn)
         assert (result.response, result.state, result.waiting_approval) == ("Hello.", "finished", False)
-        assert result.used == Spent(3, 4, unpriced=True)
+        assert result.usage == Spent(3, 4, unpriced=True)
         assert [(m.role, m.content, m.node) for m in turn.conversation.messages] == [
             ("system", "You help.", None),
             ("user", "hi", None),

@@ -213,7 +213,7 @@ async def test_a_run_that_waits_for_a_token_can_be_ended(
 ) -> None:
     guarded.plan("agent", use(call("put")), turn=1)
     async with guarded.agent() as agent:
-        turn = await agent.start_conversation("go", token=STALE)
+        turn: Turn = await agent.start_conversation("go", token=STALE)
         id = turn.conversation.id
         if end == "delete":
             await agent.delete(id)

@@ -49,7 +49,7 @@ async def test_a_run_stops_before_the_call_that_has_no_room(
         turn = await agent.start_conversation("go")
         assert (answer(turn).state, answer(turn).code) == ("failed", "limit_reached")
         assert answer(turn).response == f"the run stopped: it has used {used} (limits.{limit})"
-        assert answer(turn).used == Spent(200, 20, cost_usd=0.0004)
+        assert answer(turn).usage == Spent(200, 20, cost_usd=0.0004)
         assert len(world.requests) == 2  # neither retried nor taken as an answer
         assert answer(await agent.send(turn.conversation.id, "again")).state == "finished"  # a run of its own
 
@@ -69,8 +69,8 @@ async def test_a_conversation_stops_as_well_and_for_good(
         said = f"the run stopped: the conversation has used {used} (limits.conversation.{limit})"
         assert (answer(turn).code, answer(turn).response) == ("limit_reached", said)
         assert len(world.requests) == 2
-        assert turn.conversation.head.used == Spent(200, 20, cost_usd=0.0004)
-        assert answer(turn).used == Spent()
+        assert turn.conversation.head.usage == Spent(200, 20, cost_usd=0.0004)
+        assert answer(turn).usage == Spent()
         assert answer(await agent.start_conversation("another")).state == "finished"
 
 
@@ -84,7 +84,7 @@ async def test_what_branches_have_recorded_counts(world: World, autojump_clock: 
         turn = await agent.start_conversation("go")
     assert answer(turn).code == "limit_reached"
     # At 5 s `c` wants its second call, and 400 tokens are on record; the one `a` is at goes uncounted.
-    assert answer(turn).used.input_tokens == 400
+    assert answer(turn).usage.input_tokens == 400
     assert sorted(request.node for request in world.requests) == ["a", "a", "b", "b", "c"]
 
 

@@ -46,9 +46,8 @@ def configured(tmp_path: Path) -> Callable[..., Any]:
 async def asked(agent: Agent, text: str) -> str:
     """The id of the approval that a new conversation with this message waits for."""
     turn = await agent.start_conversation(text)
-    assert turn.result is not None, turn
-    (id,) = turn.result.approvals
-    return id
+    (approval,) = turn.result.approvals
+    return approval.uuid
 
 
 async def test_the_rule_that_asked(configured: Any) -> None:
