@@ -58,7 +58,11 @@ class AgentReads:
         return self._cast.services.pulse.draining
 
     async def get(self, id: str) -> Conversation:
-        """Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``."""
+        """A conversation as it now stands.
+
+        Raises:
+            AgentError: ``conversation_not_found``, ``conversation_broken``.
+        """
         with errors.damage_as_agent_error():
             return await self._read(id)
 
@@ -134,7 +138,11 @@ class AgentReads:
         return ApprovalPage(approvals, page.next_cursor, page.damaged)
 
     async def approval(self, id: str) -> Approval:
-        """Raises `AgentError` ``approval_not_found`` or ``conversation_broken``."""
+        """The approval with this id, in whatever state.
+
+        Raises:
+            AgentError: ``approval_not_found``, ``conversation_broken``.
+        """
         with errors.damage_as_agent_error():
             question = await stored.question(self._journal, id)
         if question is None:
@@ -173,7 +181,7 @@ class AgentReads:
         return self._cast.directory.warnings
 
     def health(self) -> Health:
-        """How the servers, the models and the journal are."""
+        """How the servers, the models and the journal are. Nothing is asked for it."""
         return health_of(
             self.config, self._cast.directory, self._cast.models(), stopping=self.draining.is_set()
         )

@@ -16,7 +16,9 @@ class Problem:
     code: str
     """Stable, snake_case: what a program may rely on."""
     message: str
+    """A sentence for a person."""
     file: str
+    """The file that it is in."""
     line: int | None = None
     """From 1; None when it concerns the file as a whole."""
     column: int | None = None
@@ -24,9 +26,11 @@ class Problem:
     key: str = ""
     """Dotted path, for instance `mcp_servers[0].timeout`; empty for the file as a whole."""
     expected: str | None = None
+    """What may stand there."""
     found: str | None = None
     """What stands there: the type of a value, seldom the value."""
     hint: str | None = None
+    """What to do about it."""
 
     @property
     def place(self) -> str:
@@ -45,13 +49,14 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used. `problems` are in the order of the file."""
+    """A configuration that cannot be used."""
 
     code = "config_invalid"
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(problems)
         self.problems = problems
+        """All that is wrong, in the order of the file."""
 
     def __str__(self) -> str:
         lines = [str(problem) for problem in self.problems[:_MOST_SHOWN]]

@@ -18,9 +18,10 @@ from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.wire.declaration import SHAPES, Shape, is_optional, meaning
 from stopgo.gateway.wire.frame_shapes import Frame
 from stopgo.gateway.wire.shape_schema import about_shape, components, schema
+from tests import python_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PAGES = ("http-api.md", "events.md")
+PAGES = ("http-api.md", "events.md", "python.md")
 PART = re.compile(r"(?<=<!-- generated: )(\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
@@ -90,6 +91,7 @@ PARTS = {
     "routes": table("| route | what it does |", ((f"`{each.route}`", each.summary) for each in OPERATIONS)),
     "shapes": "\n".join(section(SHAPES[name]) for name in BODIES),
     "frames": "\n".join(section(SHAPES[name]) for name in FRAMES),
+    "python": python_reference.page(),
 }
 
 

@@ -14,6 +14,8 @@ from .yes_or_no import Approved, Rejected, YesOrNo
 
 @attrs.frozen(kw_only=True)
 class CheckpointQuestion(YesOrNo):
+    """May the run go on past a node of the type `approval`? It is decided with yes or no."""
+
     kind: ClassVar = "checkpoint"
     is_of_call: ClassVar = False
     prompt: ClassVar = "Go on? y: yes, n [reason]: no, ?: show all >"

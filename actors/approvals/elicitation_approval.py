@@ -42,6 +42,8 @@ Answer: TypeAlias = Accept | Decline | Cancel
 
 @attrs.frozen(kw_only=True)
 class ElicitationQuestion(Asked[Answer]):
+    """A question of a tool server. It is decided with `accept`, `decline` or `cancel`."""
+
     kind: ClassVar = "elicitation"
     decisions: ClassVar[tuple[type[Answer], ...]] = (Accept, Decline, Cancel)
     field_names: ClassVar = ("action", "content")
@@ -50,10 +52,11 @@ class ElicitationQuestion(Asked[Answer]):
     message: str = attrs.field(validator=TEXT)
     """The server's words."""
     in_flight: bool = attrs.field(validator=instance_of(bool))
+    """The call waits for the answer where it is, and is lost with this process."""
     url: str | None = attrs.field(default=None, validator=optional(TEXT))
     """An address to visit; then there is no form."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
-    """Of the form."""
+    """JSON Schema of the answer; None: there is an address in its place."""
 
     @classmethod
     def about(

@@ -72,6 +72,16 @@ class Approval(Question):
         return self.asked.rule
 
     @property
+    def replaces(self) -> str | None:
+        """UUID of the approval that this one replaces."""
+        return self.asked.replaces
+
+    @property
+    def superseded_by(self) -> str | None:
+        """UUID of the approval that replaces this one."""
+        return self.asked.superseded_by
+
+    @property
     def created_at(self) -> datetime:
         """When it was asked, in UTC."""
         return datetime.fromtimestamp(self.created, UTC)

@@ -40,6 +40,8 @@ Outcome: TypeAlias = Retry | Done | Failed
 
 @attrs.frozen(kw_only=True)
 class OutcomeQuestion(Asked[Outcome]):
+    """What became of a call that was sent and has no result? The words: `retry`, `done`, `failed`."""
+
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
     field_names: ClassVar = ("action", "result")

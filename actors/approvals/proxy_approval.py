@@ -31,6 +31,8 @@ def _names(agents: Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class ProxyQuestion(YesOrNo):
+    """A question of another agent, to which the decision is sent. Its words are those of `remote_kind`."""
+
     kind: ClassVar = "proxy"
     decisions: ClassVar[tuple[type[Any], ...]] = (
         Approved,
@@ -45,7 +47,9 @@ class ProxyQuestion(YesOrNo):
     prompt: ClassVar = "Let it go on? y: yes, n [reason]: no, ?: show all >"
 
     remote_task_id: str = attrs.field(validator=TEXT)
+    """The task of the other agent."""
     remote_agent_name: str = attrs.field(validator=TEXT)
+    """The other agent's name in the agent file."""
     remote_context: str = attrs.field(default="", validator=TEXT)
     remote_message: str = attrs.field(default="", validator=TEXT)
     """The id of the status message that asked."""
@@ -56,6 +60,7 @@ class ProxyQuestion(YesOrNo):
     remote_description: str = attrs.field(default="", validator=TEXT)
     """The question, as the agent that asks puts it."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    """JSON Schema of edited arguments, or of the answer."""
     agents: Sequence[str] = attrs.field(
         default=(), converter=_names, validator=deep_iterable(instance_of(str))
     )

@@ -25,13 +25,14 @@ _AS_IT_IS = "Approve or reject the call as it is."
 
 @attrs.frozen(kw_only=True)
 class ToolQuestion(YesOrNo):
-    """All that a person and a later check need."""
+    """May this tool call run? It is decided with yes or no."""
 
     kind: ClassVar = "tool"
     prompt: ClassVar = "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >"
 
     server: str = attrs.field(validator=TEXT)
     input_schema: Mapping[str, Any] = attrs.field(validator=OBJECT)
+    """JSON Schema of edited arguments."""
     tool_fingerprint: str = attrs.field(validator=TEXT)
     """Of the tool as it was shown."""
     facade: str | None = attrs.field(default=None, validator=optional(TEXT))

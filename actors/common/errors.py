@@ -41,11 +41,7 @@ ErrorCode: TypeAlias = Literal[
 
 
 class AgentError(Exception):
-    """A request the agent does not carry out.
-
-    `code` is stable, the text is a sentence for a person, `hint` says what to do about it,
-    `details` are further JSON fields a client can use.
-    """
+    """A request that the agent does not carry out. Its text is a sentence for a person."""
 
     def __init__(
         self,
@@ -57,9 +53,13 @@ class AgentError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
+        """Stable: one of [these](errors.md#requests)."""
         self.message = message
+        """The text."""
         self.hint = hint
+        """What to do about it."""
         self.details: Mapping[str, Any] = details or {}
+        """Further fields that a program can use."""
 
 
 @attrs.frozen

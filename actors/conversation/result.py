@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
+from cattrs.gen import make_dict_structure_fn, override
 
 from ..approvals.decided import CANCELLED
 from ..approvals.kinds import Approval
@@ -68,14 +69,16 @@ class Result:
     def from_json(cls, body: Mapping[str, Any]) -> Result:
         """The result that was kept. Raises LookupError, TypeError or ValueError for anything else."""
         fields, usage = stored(body)
-        known = {**fields, "usage": usage, "approval_ids": fields.get("approvals", [])}
-        known.pop("approvals", None)
-        result: Result = _converter.structure(known, cls)
+        result: Result = _converter.structure({**fields, "usage": usage}, cls)
         return result
 
 
 _converter = new_converter()
 _converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
+_read = make_dict_structure_fn(
+    Result, _converter, approvals=override(omit=True), approval_ids=override(rename="approvals")
+)
+_converter.register_structure_hook(Result, _read)
 
 
 @attrs.frozen(eq=False)

@@ -21,6 +21,7 @@ class Announced:
     """An event of some conversation."""
 
     event: Event
+    """What happened."""
     status: Status
     """Of the conversation, after the commit that the event is a part of."""
 

@@ -23,7 +23,9 @@ class ToolCall:
     id: str
     """Unique in its reply; pairs the call with its result."""
     name: str
+    """The tool."""
     arguments: Arguments
+    """The arguments, as JSON values."""
     problem: str | None = None
     """Why the arguments are of no use, for the model to read; such a call is never made."""
 
@@ -40,12 +42,18 @@ class Verbatim:
 
 @attrs.frozen
 class UserMessage:
+    """What a person said."""
+
     text: str
+    """Their words."""
 
 
 @attrs.frozen
 class AssistantMessage:
+    """What a model replied."""
+
     text: str
+    """Its words."""
     tool_calls: tuple[ToolCall, ...] = ()
     """With the final arguments: a human may have edited them since the model gave its own."""
     verbatim: Verbatim | None = None
@@ -56,9 +64,13 @@ class ToolMessage:
     """The result of one call of the assistant message before it."""
 
     call_id: str
+    """The id of the `ToolCall`."""
     name: str
+    """The tool."""
     content: str
+    """The result, as text."""
     is_error: bool = False
+    """Whether the result is an error."""
 
 
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolMessage
@@ -77,8 +89,11 @@ class ModelTool:
     """A tool as the model is told of it."""
 
     name: str
+    """What the model calls it by."""
     description: str
+    """What it is for."""
     input_schema: Mapping[str, Any]
+    """JSON Schema of its arguments."""
     destructive: bool = False
     """Only for models that choose by rule: a call of this would be put to a human."""
     says: str = attrs.field(default=attrs.Factory(_description, takes_self=True))
@@ -95,9 +110,11 @@ class ModelRequest:
     """One model call. Equal requests get equal replies from a scripted model."""
 
     system: str
+    """The system prompt."""
     messages: tuple[ChatMessage, ...]
     """The whole exchange the model sees; the last one is a user or a tool message."""
     tools: tuple[ModelTool, ...]
+    """The tools that the model may call."""
     user: str
     """The text of the turn's user message, also when `messages` says it differently."""
     node: str
@@ -159,9 +176,14 @@ class Usage:
 
 @attrs.frozen
 class ModelReply:
+    """What a model says to one request."""
+
     text: str = ""
+    """Its words."""
     tool_calls: tuple[ToolCall, ...] = ()
+    """The calls that it asks for."""
     usage: Usage = Usage()
+    """The tokens that it took."""
     stop: Literal["end", "tool_calls", "max_tokens"] = "end"
     """A refusal is a `ModelFailed`, with what the provider says of it."""
     verbatim: Verbatim | None = None
@@ -175,6 +197,7 @@ class TextDelta:
     """A further piece of the reply's text."""
 
     text: str
+    """The piece."""
 
 
 @attrs.frozen
@@ -184,7 +207,9 @@ class ArgumentsDelta:
     index: int
     """Which call of the reply."""
     name: str
+    """The tool."""
     json: str
+    """The piece."""
 
 
 Delta: TypeAlias = TextDelta | ArgumentsDelta

@@ -33,11 +33,15 @@ class Spent(NamedTuple):
     """The sum of some calls: of a step, a run or a conversation."""
 
     input_tokens: int = 0
+    """Tokens sent, cached ones included, as the provider counts them."""
     output_tokens: int = 0
+    """Tokens generated, thinking included."""
     cached_tokens: int = 0
+    """Input tokens read from the provider's cache."""
     cache_write_tokens: int = 0
+    """Input tokens written to the provider's cache."""
     cost_usd: float | None = None
-    """Of the calls of which it is known; None when there were none."""
+    """US dollars: of the calls of which it is known; None when there were none."""
     unpriced: bool = False
     """Whether there were calls of which nobody knows what they cost."""
 

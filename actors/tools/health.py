@@ -17,9 +17,14 @@ would come if the agent said that it is not ready."""
 
 @attrs.frozen
 class PartHealth:
+    """How a server, a model, another agent or the journal is."""
+
     name: str
+    """Its name in the agent file."""
     state: str
+    """A word such as `ready`, `connected` or `disconnected`."""
     error: str | None = None
+    """What is wrong with it."""
     held: tuple[str, ...] = ()
     """Of a server, the tools of which it says less now than what counts, and what."""
     left_out: tuple[str, ...] = ()
@@ -28,11 +33,16 @@ class PartHealth:
 
 @attrs.frozen
 class Health:
+    """How the parts of an agent are, as they last said themselves."""
+
     ready: bool
     """Every part can do its work now, but for servers that are not required."""
     servers: tuple[PartHealth, ...]
+    """The tool servers."""
     models: tuple[PartHealth, ...]
+    """The models that were started."""
     store: PartHealth
+    """The journal."""
     agents: tuple[PartHealth, ...] = ()
     """Those that work may be delegated to. The agent is ready without them."""
 

@@ -28,9 +28,13 @@ class Hints:
     """
 
     read_only: bool | None = None
+    """`readOnlyHint`: it changes nothing."""
     destructive: bool | None = None
+    """`destructiveHint`: it may delete or overwrite."""
     idempotent: bool | None = None
+    """`idempotentHint`: calling it twice changes no more than calling it once."""
     open_world: bool | None = None
+    """`openWorldHint`: it reaches beyond its server."""
     contradictory: bool = attrs.field(default=False, kw_only=True)
     """It says `readOnlyHint: true` and `destructiveHint: true`; `read_only` is None."""
 
@@ -84,14 +88,18 @@ def _same_hints(tool: Tool) -> Hints:
 
 @attrs.frozen
 class Tool:
+    """The definition of a tool."""
+
     name: str
     """What models and people know it by."""
     description: str
     """The server's own."""
     input_schema: Mapping[str, Any]
+    """JSON Schema of its arguments."""
     server: str
     """Name of the server that offers it."""
     title: str | None = None
+    """Its name for people, if the server says."""
     hints: Hints = Hints()
     """Those that count: the server's, or stricter ones until a person accepts its weaker ones."""
     own_name: str = attrs.field(default=attrs.Factory(_same_name, takes_self=True))
@@ -226,8 +234,11 @@ class Progress:
     """How far a call is, as the server tells it."""
 
     progress: float
+    """How much is done."""
     total: float | None = None
+    """How much there is to do, in the same unit; None: the server does not know."""
     message: str | None = None
+    """What the server says of it."""
 
 
 @attrs.frozen

@@ -53,11 +53,15 @@ class Event:
     """One fact of a stream, for ever."""
 
     stream: str
+    """Id of the stream: in an agent, of the conversation."""
     seq: int
     """From 1, without gaps."""
     type: str
+    """What happened, for instance ``run.finished``."""
     at: float
+    """When, in UTC seconds."""
     body: Json
+    """The fields of its type."""
 
 
 @attrs.frozen
@@ -99,9 +103,12 @@ class Question:
     id: str
     stream: str
     kind: str
+    """`tool`, for instance: what it is about."""
     state: QuestionState
+    """`void`: withdrawn before a decision."""
     body: Json
     decision: Json | None
+    """The decision that stands, as it is stored; None: there is none."""
     created: float
     expires: float | None
     settled: float | None

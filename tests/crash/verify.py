@@ -34,7 +34,7 @@ def verify(story: Story, undisturbed: Story | None = None) -> None:
     _check_attempts(story.record.events)
     if not story.client.deleted:
         _check_indexes(story.record)
-        check_agents(story.record.events, story.record.conversation.run is None, story.world.remote)
+        check_agents(story.record.events, story.record.conversation.live_run is None, story.world.remote)
         _check_commands(story)
     story.scenario.check(story)
     if undisturbed is not None and story.scenario.compared:
@@ -164,7 +164,7 @@ def _check_indexes(record: Record) -> None:
         if event.type in _INTENT_STATES:
             states[event.body["key"], event.body["attempt"]] = _INTENT_STATES[event.type]
     assert {(intent.key, intent.attempt): intent.state for intent in record.intents} == states
-    if folded.run is None:
+    if folded.live_run is None:
         assert "started" not in states.values(), "the run has ended and the call has not"
         assert folded.head.pending == ()
 

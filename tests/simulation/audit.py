@@ -80,7 +80,7 @@ def _indexes(record: Record) -> Iterator[str]:
     }
     if {(intent.key, intent.attempt): intent.state for intent in record.intents} != states:
         yield f"the intents are not what the events say: {record.intents} and {states}"
-    if folded.run is None and (folded.head.pending or "started" in states.values()):
+    if folded.live_run is None and (folded.head.pending or "started" in states.values()):
         yield "the run has ended, and something of it has not"
 
 

@@ -240,7 +240,7 @@ class Simulation:
         peer, wrongs = self.world.peer, self.world.wrongs
         wrongs += [f"{person.name}: {wrong}" for wrong in peer.check(person.name, events)]
         try:
-            check_agents(events, fold(person.id, events).run is None, peer.agent)
+            check_agents(events, fold(person.id, events).live_run is None, peer.agent)
         except AssertionError as wrong:
             wrongs.append(f"{person.name}: {wrong}")
 

@@ -165,7 +165,7 @@ async def test_a_message_queued_behind_a_run_that_asks_is_told_and_runs_afterwar
         assert (results["first"].state, results["first"].waiting_approval) == ("waiting", True)
         assert (results["queued"].state, results["queued"].waiting_approval) == ("queued", True)
         conversation = await agent.get(id)
-        assert results["queued"].approvals == conversation.head.pending
+        assert results["queued"].approval_ids == conversation.head.pending
         assert len(world.requests) == 1
         turn = await agent.decide(conversation.head.pending[0], {"approved": True})
         assert answer(turn).response == "wiped"

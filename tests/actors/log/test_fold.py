@@ -237,7 +237,7 @@ def test_what_always_holds_of_a_conversation(history: list[e.LogEvent], data: st
     assert c.head == fold_head(Head(), history)
     assert c.head.pending == tuple(id for id, q in c.approvals.items() if q.state == "pending")
     live = c.head.run is not None and c.head.run.state in ("running", "waiting", "auth_required")
-    assert (c.run is not None) == live
+    assert (c.live_run is not None) == live
     assert [m.role for m in c.messages[:1]] == ["system"] * bool(history)
     assert [m.content for m in c.messages if m.role == "user"] == texts
     assert all((message.role == "tool") == (message.call is not None) for message in c.messages)
@@ -245,7 +245,7 @@ def test_what_always_holds_of_a_conversation(history: list[e.LogEvent], data: st
         assert c.head.status == "completed"
     else:
         assert c.head.status == ("waiting_approval" if c.head.pending else "active")
-    if c.run is None:
+    if c.live_run is None:
         states = {message.call.state for message in c.messages if message.call}
         assert not states & {"requested", "waiting", "started"}
         assert not c.head.pending
