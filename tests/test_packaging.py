@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,27 +18,15 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
-PARTS = ("actors", "config", "gateway", "runtime")
-FACE = ("__init__.py", "py.typed")
-SOURCES = (*FACE, "pyproject.toml", "README.md", "LICENSE")
+from tests.wheel import FACE, PARTS, ROOT, build
+
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    """The wheel as a release makes it, through the sdist; from a copy, for a build leaves files behind."""
-    tree = tmp_path_factory.mktemp("tree")
-    for part in PARTS:
-        shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for source in SOURCES:
-        shutil.copy(ROOT / source, tree)
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", "."]
-    run = subprocess.run(build, cwd=tree, capture_output=True, text=True, timeout=120, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert len(list((tree / "dist").glob("*.tar.gz"))) == 1
-    [path] = (tree / "dist").glob("*.whl")
+    path = build(tmp_path_factory.mktemp("tree"))
     with zipfile.ZipFile(path) as opened:
         yield opened
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import attrs
 import pytest
 
+import stopgo
 from stopgo.actors.common.errors import ErrorCode
 from stopgo.actors.log import events
 from stopgo.actors.models.script import Entry, When
@@ -20,7 +21,7 @@ from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.wire.declaration import SHAPES
-from tests import reference_tables
+from tests import python_reference, reference_tables
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -93,13 +94,24 @@ def test_every_key_of_a_file_is_described() -> None:
     assert sections("configuration.md") == expected
 
 
+# ------------------------------------------------------------------------ Python
+
+
+def test_every_name_of_the_interface_is_described() -> None:
+    described = [name for names in python_reference.GROUPS.values() for name in names]
+    assert sorted(described) == sorted(stopgo.__all__)
+    headings = re.findall(r"^### (\w+)\n\n(.*)$", python_reference.page(), re.MULTILINE)
+    assert [name for name, _ in headings] == described
+    assert [name for name, text in headings if not text.strip()] == [], "these have no docstring"
+
+
 # ------------------------------------------------------------------------- HTTP
 
 
 @pytest.mark.parametrize("page", reference_tables.PAGES)
 def test_generated_tables_are_current(page: str) -> None:
     text = (REFERENCE / page).read_text(encoding="utf-8")
-    assert reference_tables.generated(text) == text, f"{page} differs from gateway/wire: run `make reference`"
+    assert reference_tables.generated(text) == text, f"{page} differs from the code: run `make reference`"
 
 
 def test_every_shape_and_route_is_described() -> None:

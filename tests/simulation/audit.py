@@ -98,7 +98,17 @@ def _id(question: Question) -> str:
 def difference(live: Conversation, events: Sequence[Event]) -> str | None:
     """What a live fold has otherwise than the fold of its events."""
     replayed = fold(live.id, events[: live.last_seq])
-    for name in ("head", "messages", "approvals", "turns", "trees", "run", "created", "updated", "last_seq"):
+    for name in (
+        "head",
+        "messages",
+        "approvals",
+        "turns",
+        "trees",
+        "live_run",
+        "created",
+        "updated",
+        "last_seq",
+    ):
         if plain(getattr(live, name)) != plain(getattr(replayed, name)):
             return f"{name} is {getattr(live, name)} live, and replayed {getattr(replayed, name)}"
     return None
