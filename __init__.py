@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from .config.errors import ConfigError, Problem
     from .config.load import load_config
     from .config.nodes import LlmNode
+    from .gateway.testing.crash_driver import CrashReport, crash_at_every_step
+    from .gateway.testing.tool_stub import ToolStub
     from .runtime.clock import ProcessClock
     from .runtime.journal.errors import JournalBroken, JournalBusy, JournalTooNew
     from .runtime.journal.protocol import Event
@@ -71,6 +73,7 @@ __all__ = [
     "Conversation",
     "ConversationItem",
     "ConversationPage",
+    "CrashReport",
     "ElicitationQuestion",
     "Emit",
     "Event",
@@ -105,10 +108,12 @@ __all__ = [
     "ToolMessage",
     "ToolProgress",
     "ToolQuestion",
+    "ToolStub",
     "Turn",
     "UnknownProvider",
     "Usage",
     "UserMessage",
+    "crash_at_every_step",
     "load_config",
     "open_agent",
 ]
@@ -153,6 +158,8 @@ _HOMES = {
     "config.errors": ("ConfigError", "Problem"),
     "config.load": ("load_config",),
     "config.nodes": ("LlmNode",),
+    "gateway.testing.crash_driver": ("CrashReport", "crash_at_every_step"),
+    "gateway.testing.tool_stub": ("ToolStub",),
     "runtime.clock": ("ProcessClock",),
     "runtime.journal.errors": ("JournalBroken", "JournalBusy", "JournalTooNew"),
     "runtime.journal.protocol": ("Event",),

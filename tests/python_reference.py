@@ -66,6 +66,7 @@ GROUPS = {
         "ModelFailed",
         "UnknownProvider",
     ),
+    "Tests of agents": ("ToolStub", "crash_at_every_step", "CrashReport"),
     "Errors": (
         "AgentError",
         "ConfigError",
@@ -89,6 +90,7 @@ INTERNAL = {
     "Hints": {"said", "strictness"},
     "ModelTool": {"plain", "says"},
     "ToolQuestion": {"tool_fingerprint"},
+    "ToolStub": {"may_be_repeated"},
     "ProxyQuestion": {"item", "mover", "remote_context", "remote_item", "remote_message"},
 }
 """What only the product itself uses, though it has a docstring."""

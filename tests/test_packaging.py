@@ -22,6 +22,7 @@ from tests.wheel import FACE, PARTS, ROOT, build
 
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
 
 
 def test_every_imported_library_is_declared() -> None:
-    declared = {canonicalize_name(Requirement(each).name) for each in PROJECT["project"]["dependencies"]}
+    declared = {
+        canonicalize_name(Requirement(each).name)
+        for each in (*PROJECT["project"]["dependencies"], *EXTRAS["testing"])
+    }
     nodes = (node for part in PARTS for path in (ROOT / part).rglob("*.py") for node in imports_of(path))
     libraries = {name.partition(".")[0] for name in nodes} - sys.stdlib_module_names
     homes = packages_distributions()
@@ -40,6 +44,17 @@ def test_every_imported_library_is_declared() -> None:
         name for name in libraries if not declared & {canonicalize_name(home) for home in homes[name]}
     }
     assert undeclared == set()
+
+
+def test_pytest_is_imported_by_its_plugin_and_nothing_else() -> None:
+    importers = {
+        path.name
+        for part in PARTS
+        for path in (ROOT / part).rglob("*.py")
+        for name in imports_of(path)
+        if name.partition(".")[0] in ("pytest", "pytest_trio")
+    }
+    assert importers == {"pytest_plugin.py"}
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -80,6 +95,7 @@ def test_the_metadata_is_right(wheel: zipfile.ZipFile) -> None:
     assert metadata["License-Expression"] == "MIT"
     assert dist_info(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
     declared = {str(Requirement(text)) for text in PROJECT["project"]["dependencies"]}
+    declared |= {str(Requirement(f'{text}; extra == "testing"')) for text in EXTRAS["testing"]}
     assert {str(Requirement(text)) for text in metadata.get_all("Requires-Dist", [])} == declared
 
 
@@ -87,6 +103,7 @@ def test_the_command_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     entry_points = ConfigParser()
     entry_points.read_string(dist_info(wheel, "entry_points.txt"))
     assert dict(entry_points["console_scripts"]) == {"stopgo": "stopgo.gateway.cli.main:main"}
+    assert dict(entry_points["pytest11"]) == {"stopgo": "stopgo.gateway.testing.pytest_plugin"}
     assert "stopgo/gateway/cli/main.py" in wheel.namelist()
 
 

@@ -305,11 +305,7 @@ class Journal(Notes, Protocol):
         ...
 
     async def claim(self, stream: str, owner: str) -> Fence:
-        """Become the stream's only writer; whoever was it before is fenced.
-
-        Raises:
-            UnknownStream
-        """
+        """Become the stream's only writer; whoever was it before is fenced. Raises `UnknownStream`."""
         ...
 
     async def save(
@@ -361,10 +357,7 @@ class Journal(Notes, Protocol):
     ) -> Page:
         """Streams with at least one event, newest (`created`) first. `q` is found anywhere in the title,
         ignoring case; it is text, not a pattern. A page of a search may have less than `limit`, and a cursor.
-
-        Raises:
-            BadCursor
-        """
+        Raises `BadCursor`."""
         ...
 
     async def question(self, id: str) -> Question | None: ...

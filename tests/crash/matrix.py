@@ -1,19 +1,20 @@
 """The crash matrix: a scenario, killed before and after every write there is, once and twice.
 
-The writes are counted while they happen, so a new one is a new crash point. Trio's order of tasks is another
-one in every story, and told with a failure.
+Trio's order of tasks is another one in every story, and told with a failure.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count, repeat
 from pathlib import Path
 
 import pytest
 
-from .killing import EDGES, Edge, Kill
+from stopgo.gateway.testing.crash_points import kill_at_every_write
+from stopgo.gateway.testing.killing_journal import EDGES, Edge, Kill
+
 from .story import OpenJournal, Scenario, Story, in_memory, in_sqlite, tell
 from .verify import verify
 
@@ -41,7 +42,7 @@ def kill_once(scenario: Scenario, folder: Path | None = None) -> None:
         return _live(scenario, kills, undisturbed, in_memory() if file is None else in_sqlite(file))
 
     for edge in EDGES:
-        assert _kill_at_every_write(edge, (), live) >= FEWEST_WRITES
+        assert kill_at_every_write(edge, (), lambda kills: live(kills).fired) >= FEWEST_WRITES
 
 
 def kill_twice(
@@ -53,16 +54,16 @@ def kill_twice(
     """
     undisturbed = _live(scenario)
 
-    def live(kills: Sequence[Kill]) -> Story:
-        return _live(scenario, kills, undisturbed)
+    def live(kills: Sequence[Kill]) -> int:
+        return _live(scenario, kills, undisturbed).fired
 
-    def again_and_again(kills: Sequence[Kill]) -> Story:
+    def again_and_again(kills: Sequence[Kill]) -> int:
         for edge in second:
-            _kill_at_every_write(edge, kills, live)
+            kill_at_every_write(edge, kills, live)
         return live(kills)
 
     for edge in first:
-        assert _kill_at_every_write(edge, (), again_and_again) >= FEWEST_WRITES
+        assert kill_at_every_write(edge, (), again_and_again) >= FEWEST_WRITES
 
 
 def _live(
@@ -80,12 +81,3 @@ def _live(
         error.add_note(f"{scenario.name}: {list(kills)}, seed={seed}")
         raise
     return story
-
-
-def _kill_at_every_write(edge: Edge, earlier: Sequence[Kill], live: Callable[[Sequence[Kill]], Story]) -> int:
-    """Kill at the first write, at the second, ... until a life does not get that far. How many did."""
-    for write in count(1):
-        kills = [*earlier, Kill(write, edge)]
-        if live(kills).fired < len(kills):
-            return write - 1
-    raise AssertionError

@@ -23,9 +23,8 @@ from stopgo.actors.tools.delegation import (
 )
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.gateway.testing.killing_journal import Killed
 from stopgo.runtime.context import Behaviour, Context
-
-from .killing import Killed
 
 TOOL = "a2a_peer"
 """By which models delegate to it."""

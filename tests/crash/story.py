@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import attrs
-import pytest
 import trio
 import trio._core._run
-import trio.testing
 
 from stopgo.actors.log.state import Conversation
 from stopgo.actors.log.stored import read
@@ -22,16 +21,16 @@ from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import ApprovalConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.tree import tree_from_stored
+from stopgo.gateway.testing.crash_points import live_through, survive
+from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
+from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.journal.memory import Intent, MemoryJournal
 from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Question, Row
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.runtime.journal.kept import intents_of, reply_of
 
 from .client import Client, Policy, Script, from_the_ledger
-from .killing import Kill, KillingJournal, only_killed
 from .world import Outside, World
-
-MAX_LIVES = 12
 
 
 @attrs.frozen
@@ -128,26 +127,9 @@ def tell(scenario: Scenario, kills: Sequence[Kill], open_journal: OpenJournal, *
     world = World(scenario.outside)
     client = Client(world, scenario.script, scenario.policy)
     commands: set[tuple[str, str]] = set()
-    kills = list(kills)
-    fired = 0
-    while True:
-        world.life += 1
-        if world.life > MAX_LIVES:
-            raise AssertionError("the story does not come to an end")
-        kill = kills.pop(0) if kills else None
-        through = _live(world, client, scenario, open_journal, kill, commands)
-        if through is None:
-            fired += 1
-        elif through:
-            break
-        elif kill is not None:
-            kills.insert(0, kill)  # the process left in good order before that write
-    record = trio.run(_read, world, client, open_journal, commands, clock=_clock())
+    fired = live_through(partial(_live, world, client, scenario, open_journal, commands), kills)
+    record = run_in_virtual_time(partial(_read, world, client, open_journal, commands))
     return Story(scenario, world, client, record, fired)
-
-
-def _clock() -> trio.testing.MockClock:
-    return trio.testing.MockClock(autojump_threshold=0)
 
 
 def _live(
@@ -155,10 +137,11 @@ def _live(
     client: Client,
     scenario: Scenario,
     open_journal: OpenJournal,
-    kill: Kill | None,
     commands: set[tuple[str, str]],
+    kill: Kill | None,
 ) -> bool | None:
     """One process: whether the client is through, or None when it was killed."""
+    world.life += 1
 
     async def process() -> bool:
         try:
@@ -181,26 +164,7 @@ def _live(
         finally:
             world.night()
 
-    try:
-        with without_threads():
-            return trio.run(process, clock=_clock())
-    except BaseException as error:
-        if not only_killed(error):
-            raise
-        return None
-
-
-@contextmanager
-def without_threads() -> Iterator[None]:
-    """Have trio do here what it is to do in another thread: a clock that jumps would not wait for that."""
-
-    async def here(work: Callable[..., object], *args: object, **_: object) -> object:
-        await trio.lowlevel.checkpoint()
-        return work(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trio.to_thread, "run_sync", here)
-        yield
+    return survive(process)
 
 
 async def _read(

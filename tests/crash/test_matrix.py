@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stopgo.gateway.testing.killing_journal import EDGES
+
 from .decision_scenarios import APPROVED
-from .killing import EDGES
 from .matrix import each, kill_once, kill_twice, live_undisturbed
 from .scenarios import MAIN, SCENARIOS, VARIATIONS
 from .story import Scenario

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .killing import EDGES
+from stopgo.gateway.testing.killing_journal import EDGES
+
 from .matrix import each, kill_once, kill_twice, live_undisturbed
 from .question_scenarios import AMID_ACCEPTED, AMID_APPROVED, APPROVED_ASKED, QUESTIONS, VISITED
 from .story import Scenario

@@ -27,11 +27,11 @@ from stopgo.actors.tools.tool import (
     ToolResult,
 )
 from stopgo.config.mcp import McpServerConfig
+from stopgo.gateway.testing.killing_journal import Killed, KillingJournal
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Journal
 
 from .demands import Demands
-from .killing import Killed, KillingJournal
 from .remote_agent import TOOL as REMOTE
 from .remote_agent import Finds, Job, RemoteAgent
 

@@ -8,6 +8,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +23,13 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.log import write_behind
 from stopgo.actors.log.state import fold
 from stopgo.actors.open_agent import open_agent
+from stopgo.gateway.testing.crash_points import survive
+from stopgo.gateway.testing.killing_journal import KillingJournal
+from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
-from tests.crash.killing import KillingJournal, only_killed
-from tests.crash.story import without_threads
 from tests.crash.verify_agents import check_agents
 from tests.runtime.journal.kept import intents_of, reply_of
 
@@ -67,12 +69,7 @@ class Simulation:
 
     def run(self) -> None:
         """Raises `Wrong`."""
-        with (
-            _in_one_order(self.plan.seed),
-            _flushed_after(self.plan),
-            _errors_told(self.world),
-            without_threads(),
-        ):
+        with _in_one_order(self.plan.seed), _flushed_after(self.plan), _errors_told(self.world):
             try:
                 for life in self.plan.lives:
                     self._live(life)
@@ -85,12 +82,8 @@ class Simulation:
     def _live(self, life: Life) -> None:
         self.world.life = life
         self.world.number += 1
-        try:
-            trio.run(self._process, life, clock=trio.testing.MockClock(autojump_threshold=0))
-        except BaseException as error:
-            if not only_killed(error):
-                raise
-        trio.run(self._look_at_the_record, clock=trio.testing.MockClock(autojump_threshold=0))
+        survive(partial(self._process, life))
+        run_in_virtual_time(self._look_at_the_record)
 
     # ---------------------------------------------------------------- a process
 

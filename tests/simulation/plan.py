@@ -15,7 +15,7 @@ from stopgo.config.agent_config import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.tree import tree_from_stored
-from tests.crash.killing import EDGES, Kill
+from stopgo.gateway.testing.killing_journal import EDGES, Kill
 
 from .trees import grow, with_agents, with_rejections_contained
 

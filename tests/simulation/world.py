@@ -40,9 +40,9 @@ from stopgo.actors.tools.tool import (
 )
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.tree import tree_from_stored
+from stopgo.gateway.testing.killing_journal import Killed, KillingJournal
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Event, Journal
-from tests.crash.killing import Killed, KillingJournal
 from tests.crash.world import label_of
 
 from .peer import Peer

@@ -222,7 +222,7 @@ async def test_cancel_at_any_moment(world: World, autojump_clock: MockClock, tic
         assert all(intent.state != "started" for intent in await intents_of(world.journal, id))
         assert agent._cast.services.pulse.moving == 0
         assert answer(await agent.send(id, "again")).response == "c done"
-        assert fold(id, await events(world.journal, id)).run is None
+        assert fold(id, await events(world.journal, id)).live_run is None
         assert agent._cast.services.pulse.moving == 0
 
 

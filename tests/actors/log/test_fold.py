@@ -183,11 +183,11 @@ def test_any_prefix_folds_and_two_parts_are_one_whole(told: list[e.LogEvent], da
     cut = data.draw(st.integers(0, len(history)))
     conversation = fold("c", history[:cut])
     before, kept = facts(fold("c", history[:cut])), conversation.snapshot()
-    assert facts(kept) == before | {"run": None}
+    assert facts(kept) == before | {"live_run": None}
     for place, event in zip(history[cut:], told[cut:], strict=True):  # as the writer does, without JSON
         conversation.apply(e.Entry(place.seq, place.at, event))
     assert facts(conversation) == facts(fold("c", history))
-    assert facts(kept) == before | {"run": None}  # a snapshot stays as it is
+    assert facts(kept) == before | {"live_run": None}  # a snapshot stays as it is
 
 
 @given(histories())

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from stopgo.actors.a2a.wire import v03_codec, v1_codec
+from stopgo.gateway.testing.virtual_time import without_threads
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.a2a.wire.valid_requests import VALID, changed
 from tests.actors.world import World, wall
-from tests.crash.story import without_threads
 
 from .talk import Talk, furnish, talking
 from .tongues import HITL, IDEMPOTENCY, OLDER, TONGUES, V1, Json

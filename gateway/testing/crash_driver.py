@@ -1,0 +1,247 @@
+"""Crashes an agent at every step of a conversation, and holds it to the outcome of an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from difflib import unified_diff
+from functools import partial
+from pathlib import Path
+from pprint import pformat
+from typing import Any, TypeAlias, cast
+
+import attrs
+import trio
+
+from ...actors.agent import Agent
+from ...actors.approvals.kinds import Approval
+from ...actors.approvals.outcome_approval import OutcomeQuestion
+from ...actors.common.errors import AgentError
+from ...actors.log.state import Conversation
+from ...actors.models.script import Script
+from ...actors.tools.names import prefixed_name
+from ...config.agent_config import AgentConfig
+from ...runtime.journal.memory import MemoryJournal
+from ...runtime.journal.protocol import Journal
+from .crash_points import kill_at_every_write, live_through, survive
+from .killing_journal import EDGES, Kill, KillingJournal
+from .tested_agent import MORNING, open_tested, read_script
+from .tool_stub import Stubs, ToolStub, all_of, check_stubs
+
+PATIENCE = 31 * 86_400.0
+"""Virtual seconds that a life may take."""
+RESTART = 1.0
+"""Virtual seconds between a crash and the next start."""
+_OVER = ("finished", "failed", "cancelled")
+_SETTLED_BEFORE = frozenset({"already_decided", "expired", "void"})
+
+Decide: TypeAlias = Callable[[Approval], Mapping[str, Any]]
+Outcome: TypeAlias = Mapping[str, Sequence[Any]]
+
+
+@attrs.frozen(eq=False)
+class CrashReport:
+    """The crashes that a conversation survived."""
+
+    conversation: Conversation
+    """As it ended without a crash."""
+    crashes: tuple[str, ...]
+    """Each crash point in words, such as ``before write 5, save of approval.requested``."""
+    lost: tuple[str, ...]
+    """Those of `crashes` after which the model was told that the outcome of a call is unknown, as no person
+    is asked about it. What came of the conversation then was not compared."""
+
+
+def approve(approval: Approval) -> Mapping[str, Any]:
+    """Say yes to everything."""
+    return {"approved": True}
+
+
+def crash_at_every_step(
+    config: AgentConfig,
+    script: Path | str,
+    messages: Sequence[str],
+    *,
+    tools: Stubs,
+    decide: Decide = approve,
+) -> CrashReport:
+    """Prove that an agent survives a crash at any moment of a conversation. Not to be called inside trio.
+
+    The conversation is held once undisturbed, then once for every write to its journal and once more, with a
+    crash before and after that write; a new process carries on, and whoever had no answer asks again. The
+    journal is in memory, and time is virtual.
+
+    `script` stands for all models: a file, or its text. `messages` are what the user says, one when the
+    answer to the one before is there. `tools` are the stubs of each server of the file. `decide` gives the
+    decision about an approval, for instance ``{"approved": False}``. What became of a call whose outcome is
+    unknown the stubs know: the driver says ``done`` with their result, or ``retry``.
+
+    Raises:
+        AssertionError: after a crash the messages or the answers differ, or a tool that is neither read-only
+            nor idempotent ran more often than without one. A note says where the crash was.
+        StartError: the agent does not start, or the stubs are not those of its servers.
+    """
+    check_stubs(config, tools)
+    tell = partial(_Story, config, read_script(script), tuple(messages), tools, decide)
+    undisturbed = tell()
+    live_through(undisturbed.live, ())
+    outcome, calls = outcome_of(undisturbed.conversation), undisturbed.calls
+    kept = [list(stub.calls) for stub in all_of(tools)]
+    crashes: list[str] = []
+    lost: list[str] = []
+
+    def crashed(kills: Sequence[Kill]) -> int:
+        story = tell()
+        try:
+            fired = live_through(story.live, kills)
+            if fired:
+                crashes.append(story.point)
+                if not story.check(outcome, calls):
+                    lost.append(story.point)
+        except Exception as error:
+            error.add_note(f"after a crash {story.point or f'at {kills}'}")
+            raise
+        return fired
+
+    for edge in EDGES:
+        kill_at_every_write(edge, (), crashed)
+    for stub, made in zip(all_of(tools), kept, strict=True):
+        stub.calls[:] = made
+    return CrashReport(undisturbed.conversation, tuple(crashes), tuple(lost))
+
+
+@attrs.define(eq=False)
+class _Story:
+    """One conversation, over all the processes that it takes."""
+
+    _config: AgentConfig
+    _script: Script
+    _messages: Sequence[str]
+    _tools: Stubs
+    _decide: Decide
+    conversation: Conversation = attrs.field(factory=lambda: Conversation(""))
+    point: str = ""
+    """The write that it was killed at."""
+    _journal: MemoryJournal = attrs.field(init=False)
+    _past: float = MORNING
+
+    def __attrs_post_init__(self) -> None:
+        self._journal = MemoryJournal(self._wall)
+        for stub in all_of(self._tools):
+            stub.calls.clear()
+
+    def _wall(self) -> float:
+        return self._past + trio.current_time()
+
+    # -------------------------------------------------------------- one life
+
+    def live(self, kill: Kill | None) -> bool | None:
+        journal = KillingJournal(self._journal, kill)
+
+        async def process() -> bool:
+            try:
+                with trio.fail_after(PATIENCE):
+                    async with open_tested(
+                        self._config,
+                        self._script,
+                        self._tools,
+                        cast(Journal, journal),
+                        self._wall,
+                        is_dead=lambda: journal.dead,
+                    ) as agent:
+                        await self._talk(agent)
+                return True
+            finally:
+                self._past += trio.current_time() + RESTART
+
+        through = survive(process)
+        self.point = journal.point or self.point
+        return through
+
+    async def _talk(self, agent: Agent) -> None:
+        """Say everything, also what an earlier process has heard: a repeat of its key does nothing."""
+        for number, text in enumerate(self._messages):
+            if number == 0:
+                turn = await agent.start_conversation(text, key="message 0")
+                self.conversation = turn.conversation
+            else:
+                await agent.send(self.conversation.id, text, key=f"message {number}")
+            await self._until_over(agent)
+
+    async def _until_over(self, agent: Agent) -> None:
+        """Decide whatever is asked until the run is over."""
+        while True:
+            now = self.conversation = await agent.get(self.conversation.id)
+            if now.pending_approvals:
+                await self._answer(agent, now.pending_approvals[0])
+            elif now.run is not None and now.run.state in _OVER:
+                return
+            else:
+                async with aclosing(agent.events(now.id, now.last_seq)) as events:
+                    async for _ in events:
+                        break
+
+    async def _answer(self, agent: Agent, approval: Approval) -> None:
+        is_doubt = isinstance(approval.asked, OutcomeQuestion)
+        words = self._look(approval) if is_doubt else self._decide(approval)
+        try:
+            await agent.decide(approval, words, key=f"decision {approval.uuid}")
+        except AgentError as error:
+            if error.code not in _SETTLED_BEFORE:
+                raise
+
+    def _look(self, approval: Approval) -> Mapping[str, Any]:
+        """Whether the call has happened that is asked about: its stub had more like it than have finished."""
+        stub = self._stub(approval)
+        name, arguments = approval.tool_name, approval.tool_args
+        calls = [message.call for message in self.conversation.messages if message.call is not None]
+        like = [each for each in calls if (each.name, each.arguments) == (name, arguments)]
+        if stub.calls.count(arguments) > sum(each.state == "finished" for each in like):
+            return {"action": "done", "result": stub.result(arguments)}
+        return {"action": "retry"}
+
+    def _stub(self, approval: Approval) -> ToolStub:
+        server = approval.server or ""
+        return next(
+            stub
+            for stub in self._tools[server]
+            if approval.tool_name in (stub.name, prefixed_name(server, stub.name))
+        )
+
+    # ----------------------------------------------------------- what it came to
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """The arguments of the calls that each stub had, as JSON."""
+        return [[json.dumps(call, sort_keys=True) for call in stub.calls] for stub in all_of(self._tools)]
+
+    def check(self, outcome: Outcome, calls: Sequence[Sequence[str]]) -> bool:
+        """Hold it to what came of an undisturbed one. False: only to how often tools ran, for the outcome of
+        a call was lost.
+
+        Raises AssertionError.
+        """
+        for stub, made, wanted in zip(all_of(self._tools), self.calls, calls, strict=True):
+            more = Counter(made) - Counter(wanted)
+            if more and not stub.may_be_repeated:
+                raise AssertionError(f"{stub.name} ran more often than without a crash: {dict(more)}")
+        if any(message.call and message.call.state == "unknown" for message in self.conversation.messages):
+            return False
+        if (found := outcome_of(self.conversation)) != outcome:
+            before, now = (pformat(each, width=110).splitlines() for each in (outcome, found))
+            shown = "\n".join(unified_diff(before, now, "without a crash", "with one", lineterm=""))
+            raise AssertionError(f"the outcome is another one:\n{shown}")
+        return True
+
+
+def outcome_of(conversation: Conversation) -> Outcome:
+    """What people see of it: without ids and times, and without the order in which branches came."""
+    found: dict[str, list[Any]] = {"answers": [exchange.answer for exchange in conversation.turns]}
+    for message in conversation.messages:
+        call = message.call
+        said = (message.role, message.content)
+        told = said if call is None else (*said, call.name, call.arguments, call.state)
+        found.setdefault(f"node {message.node}", []).append(told)
+    return found

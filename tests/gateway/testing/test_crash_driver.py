@@ -1,0 +1,118 @@
+"""The driver with which users crash their own agents at every step."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stopgo import CrashReport, StartError, ToolStub, crash_at_every_step, load_config
+from stopgo.actors.tools.tool import Hints
+
+SCRIPT = """\
+replies:
+  - when: {node: look, call: 1}
+    tool_calls: [{name: read, arguments: {name: lamp}}]
+  - when: {node: look}
+    text: seen
+  - when: {node: act, call: 1}
+    tool_calls:
+      - {name: wipe, arguments: {name: lamp}}
+      - {name: post, arguments: {name: lamp}}
+      - {name: bump, arguments: {name: lamp}}
+  - when: {node: act, last_tool: bump, tool_result: 'wiped (?P<what>\\w+)'}
+    text: 'wiped ${what}'
+  - when: {node: act}
+    text: gave up
+"""
+AGENT = """\
+llm: {model: anthropic:some-model}
+mcp_servers: {things: {command: none}}
+agent:
+  type: sequential
+  name: root
+  agents:
+    - {type: llm, name: look, prompt: Look.}
+    - {type: llm, name: act, prompt: Act.}
+"""
+
+
+def stubs(**changes: Any) -> dict[str, Sequence[ToolStub]]:
+    tools = {
+        "read": ToolStub("read", read_only=True),
+        "wipe": ToolStub("wipe", lambda arguments: f"wiped {arguments['name']}", destructive=True),
+        "post": ToolStub("post", destructive=False),
+        "bump": ToolStub("bump", idempotent=True, destructive=False),
+    }
+    return {"things": tuple({**tools, **changes}.values())}
+
+
+def crash(tmp_path: Path, tools: Mapping[str, Sequence[ToolStub]], **more: Any) -> CrashReport:
+    path = tmp_path / "agent.yaml"
+    path.write_text(AGENT + more.pop("rules", ""), encoding="utf-8")
+    return crash_at_every_step(load_config(path), SCRIPT, ["go", "again"], tools=tools, **more)
+
+
+ASK_ALL = "approval: {rules: [{tool: post, then: ask}]}\n"
+
+
+def test_a_conversation_survives_a_crash_at_every_write(tmp_path: Path) -> None:
+    tools = stubs()
+    report = crash(tmp_path, tools, rules=ASK_ALL)
+    assert [turn.answer for turn in report.conversation.turns] == ["wiped lamp"] * 2
+    # There are at least three writes to each of the eight calls, and each is a crash point twice.
+    assert len(report.crashes) == len(set(report.crashes)) > 2 * 3 * 8
+    assert any(re.fullmatch(r"before write \d+, save of .*tool\.started.*", each) for each in report.crashes)
+    assert report.lost == ()
+    assert {stub.name: len(stub.calls) for stub in tools["things"]} == dict.fromkeys(
+        ("read", "wipe", "post", "bump"), 2
+    )
+
+
+def test_a_lost_call_that_nobody_is_asked_about_is_reported(tmp_path: Path) -> None:
+    report = crash(tmp_path, stubs())
+    assert report.lost
+    assert set(report.lost) < set(report.crashes)
+
+
+def test_a_rejection_is_a_story_too(tmp_path: Path) -> None:
+    tools = stubs()
+    report = crash(tmp_path, tools, decide=lambda approval: {"approved": False})
+    assert [turn.answer for turn in report.conversation.turns] == ["Operation cancelled by user"] * 2
+    assert tools["things"][1].calls == []
+
+
+def test_an_outcome_that_depends_on_the_crash_is_found(tmp_path: Path) -> None:
+    numbers = itertools.count()
+    with pytest.raises(AssertionError, match="the outcome is another one") as caught:
+        crash(tmp_path, stubs(read=ToolStub("read", lambda _: f"{next(numbers)}", read_only=True)))
+    [note] = caught.value.__notes__
+    assert re.match(r"after a crash before write \d+, \w+", note)
+
+
+def test_a_destructive_call_that_is_made_twice_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hints, "effect", property(lambda hints: "read"))  # whatever is lost is sent again
+    tools = stubs(post=ToolStub("post", read_only=True))
+    with pytest.raises(AssertionError, match=r"wipe ran more often than without a crash: .*lamp"):
+        crash(tmp_path, tools)
+
+
+@pytest.mark.parametrize(
+    ("tools", "agents", "said"),
+    [
+        ({}, "", 'server "things" has no stubs'),
+        (stubs() | {"thing": ()}, "", 'stubs for "thing", which is no server'),
+        (stubs(), "a2a: {other: {url: 'http://127.0.0.1:1'}}\n", r"agents of others \(other\)"),
+    ],
+)
+def test_what_is_left_out_is_said(
+    tmp_path: Path, tools: Mapping[str, Sequence[ToolStub]], agents: str, said: str
+) -> None:
+    with pytest.raises(StartError, match=said):
+        crash(tmp_path, tools, rules=agents)
