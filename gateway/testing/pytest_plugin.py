@@ -1,18 +1,19 @@
 """The plugin that pytest loads (entry point `pytest11`): fixtures for tests of an agent.
 
-`agent` needs pytest-trio, which brings its virtual time. The others are there to be overridden.
+Tests with the fixture `agent` run by pytest-trio, in virtual time. The other fixtures are to be overridden.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from trio.testing import MockClock
+    import trio
 
     from ...actors.agent import Agent
     from ...config.agent_config import AgentConfig
@@ -43,7 +44,6 @@ def agent_tools() -> Mapping[str, Sequence[ToolStub]]:
 
 @pytest.fixture
 async def agent(
-    autojump_clock: MockClock,
     agent_config: AgentConfig,
     agent_script: Path | str,
     agent_tools: Mapping[str, Sequence[ToolStub]],
@@ -53,12 +53,30 @@ async def agent(
 
     from ...runtime.journal.memory import MemoryJournal
     from .tested_agent import MORNING, open_tested, read_script
-    from .virtual_time import without_threads
 
     def wall() -> float:
         return MORNING + trio.current_time()
 
     script = read_script(agent_script)
-    with without_threads():
-        async with open_tested(agent_config, script, agent_tools, MemoryJournal(wall), wall) as agent:
-            yield agent
+    async with open_tested(agent_config, script, agent_tools, MemoryJournal(wall), wall) as agent:
+        yield agent
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have pytest-trio run each asynchronous test of our `agent` in virtual time; none of another `agent`."""
+    if not config.pluginmanager.hasplugin("trio"):
+        return
+    for item in items:
+        if isinstance(item, pytest.Function) and iscoroutinefunction(item.function) and _is_of_agent(item):
+            item.add_marker(pytest.mark.trio(run=_run), append=False)
+
+
+def _is_of_agent(item: pytest.Function) -> bool:
+    definitions = item._fixtureinfo.name2fixturedefs.get("agent", ())
+    return bool(definitions) and definitions[-1].func.__module__ == __name__
+
+
+def _run(test: Callable[[], Awaitable[None]], clock: trio.abc.Clock | None = None, **options: Any) -> None:
+    from .virtual_time import run_in_virtual_time
+
+    run_in_virtual_time(test, clock, **options)

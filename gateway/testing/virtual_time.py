@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import trio
@@ -13,9 +13,12 @@ from trio.testing import MockClock
 T = TypeVar("T")
 
 
-def run_in_virtual_time(process: Callable[[], Awaitable[T]]) -> T:
+def run_in_virtual_time(
+    process: Callable[[], Awaitable[T]], clock: trio.abc.Clock | None = None, **options: Any
+) -> T:
+    """As `trio.run`, by a clock that jumps, unless another one is given."""
     with without_threads():
-        return trio.run(process, clock=MockClock(autojump_threshold=0))
+        return trio.run(process, clock=clock or MockClock(autojump_threshold=0), **options)
 
 
 @contextmanager
