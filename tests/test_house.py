@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 PARTS = ("actors", "config", "gateway", "runtime")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
+MAX_LINE = 110
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 
 SKIPS = {"skip", "skipif", "xfail", "importorskip"}
@@ -18,6 +19,10 @@ SKIPS = {"skip", "skipif", "xfail", "importorskip"}
 
 def python_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def page_files() -> list[Path]:
+    return [path for kind in ("js", "css") for path in (ROOT / "gateway/web/page").rglob(f"*.{kind}")]
 
 
 def test_nothing_is_left_unfinished() -> None:
@@ -30,9 +35,18 @@ def test_nothing_is_left_unfinished() -> None:
 
 
 def test_product_files_fit_on_a_few_screens() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in python_files(*PARTS)}
+    lengths = {path: len(path.read_text().splitlines()) for path in (*python_files(*PARTS), *page_files())}
     assert [
         f"{path.relative_to(ROOT)}: {length}" for path, length in lengths.items() if length > MAX_FILE_LINES
+    ] == []
+
+
+def test_lines_of_the_page_fit_as_those_of_python_do() -> None:
+    assert [
+        f"{path.relative_to(ROOT)}:{number}: {len(line)} characters"
+        for path in page_files()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > MAX_LINE
     ] == []
 
 

@@ -177,7 +177,7 @@ def test_one_that_expires_while_it_is_changed(serve: Serve, browser: Browser, tm
     say(tab, "add lamp with value 3")
     tab.main.button("Approve with changes").click()
     tab.main.label("name").fill("table")
-    tab.main.text(re.compile("Expired: nobody decided in time")).see()
+    tab.main.text(re.compile("Expired: no decision was made in time")).see()
     tab.main.button("Send approval").gone()
     assert re.match("h2 resources_add", tab.focused())
 

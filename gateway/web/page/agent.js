@@ -45,7 +45,7 @@ class AgentPage {
       return this.#parts.get(name);
     };
     const noted = { class: "stack", "aria-label": "Needs attention", "aria-live": "polite" };
-    const used = heading("Use of models", "14 days, by the day a conversation began");
+    const used = heading("Model usage", "14 days, by the day a conversation began");
     main.append(
       h("header", { class: "top" },
         h("h1", { class: "nowrap" }, "Agent"), h("span", { class: "grow" }),
@@ -110,7 +110,8 @@ class AgentPage {
       await read(this.#gone.signal);
       this.#problem = null;
     } catch (error) {
-      if (!(error instanceof ApiError)) return;
+      if (error.name === "AbortError") return;
+      if (!(error instanceof ApiError)) throw error;
       this.#problem = error.message;
     }
     if (!this.#gone.signal.aborted) this.#draw();
@@ -186,7 +187,7 @@ class AgentPage {
     }, icon("check"), "Accept the new hints");
     return note("wait",
       h("b", {}, visible(held.tool)), tool.server ? ` of ${visible(tool.server)}` : "",
-      " says less of itself than before: ", h("b", {}, visible(held.change)),
+      " now has weaker hints: ", h("b", {}, visible(held.change)),
       ". The stricter hints count until you accept the new ones.",
       line, h("p", {}, button));
   }

@@ -28,11 +28,11 @@ const TYPES = {
 const ICONS = { llm: "chat", approval: "pause", a2a: "hop", router: "agent" };
 
 /** `[tone, word]` of a state; one that is not known is shown as it is. */
-export const stateOf = (state) => STATES[state] ?? ["ring", visible(state)];
+export const partState = (state) => STATES[state] ?? ["ring", visible(state)];
 
 /** Parts that are not as they should be. */
 export const troubled = (parts) =>
-  parts.filter((part) => !["good", "ring"].includes(stateOf(part.state)[0]) || part.error);
+  parts.filter((part) => !["good", "ring"].includes(partState(part.state)[0]) || part.error);
 
 /** Cards of the servers in the order of the file; `health` has their states. */
 export function serverCards(servers, health) {
@@ -41,8 +41,8 @@ export function serverCards(servers, health) {
     const part = states.get(server.name) ?? { state: "connecting" };
     return card(server.name, part, server.where, [
       ["Tools", part.state === "connected" ? server.tools : server.tools || "not listed yet"],
-      ["At a time", String(server.max_concurrency)],
-      ["Spoken to by", server.transport === "stdio" ? "stdin and stdout" : server.transport.toUpperCase()],
+      ["Calls at once", String(server.max_concurrency)],
+      ["Transport", server.transport === "stdio" ? "stdin and stdout" : server.transport.toUpperCase()],
     ], server.required ? null : "The agent is ready without it.");
   }));
 }
@@ -54,7 +54,7 @@ export function agentCards(agents, tree) {
 }
 
 function card(name, part, where, facts, note) {
-  const [tone, word] = stateOf(part.state);
+  const [tone, word] = partState(part.state);
   const off = tone === "bad" || (part.error && tone !== "good");
   const quiet = tone === "good" || tone === "ring";
   return h("article", { class: `block agent-card ${off ? "off" : ""}` },
@@ -92,7 +92,7 @@ export function modelTable(models, health) {
 }
 
 function modelRow(model, part) {
-  const [tone, word] = stateOf(part.state), whole = `${model.provider}:${model.model}`;
+  const [tone, word] = partState(part.state), whole = `${model.provider}:${model.model}`;
   const price = (key) => (model.prices ? `$${Number(model.prices[key])}` : "unknown");
   return h("tr", {},
     h("td", {},

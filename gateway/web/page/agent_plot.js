@@ -1,8 +1,8 @@
-// Use of models by day as bars, with the same numbers as a table for assistive technology.
+// Model usage by day as bars, with the same numbers as a table for assistive technology.
 
-import { dollars, ticks } from "./agent_runs.js";
+import { ticks } from "./agent_runs.js";
 import { h, svg } from "./dom.js";
-import { count } from "./times.js";
+import { count, money } from "./times.js";
 
 const HEIGHT = 208, BOTTOM = 20, TOP = 16;
 const LETTER = 6.5; // pixels, about
@@ -14,7 +14,7 @@ const MEASURES = {
     name: "Cost",
     parts: [["cost", "b1", "Cost"]], // field of a day, class of its bar, name
     axis: (value) => `$${Number(value.toPrecision(6))}`,
-    say: dollars,
+    say: money,
   },
   tokens: {
     name: "Tokens",

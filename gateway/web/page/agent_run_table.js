@@ -1,8 +1,8 @@
 // The runs with failures first, and the sums over all conversations, as elements.
 
-import { dollars, STATES } from "./agent_runs.js";
+import { STATES } from "./agent_runs.js";
 import { h } from "./dom.js";
-import { ago, count, duration, timeElement } from "./times.js";
+import { ago, count, duration, money, timeElement } from "./times.js";
 import { visible } from "./text.js";
 
 const UNTITLED = "Without a title";
@@ -30,12 +30,12 @@ function row(run) {
     h("td", { class: tone === "ring" ? "muted nowrap" : `is-${tone} nowrap` }, said(run, word)),
     h("td", { class: "num faint wide" }, when),
     h("td", { class: "num wide" }, count(run.tokens)),
-    h("td", { class: "num" }, cost ? h("span", { class: "faint" }, "unknown") : dollars(run.cost)));
+    h("td", { class: "num" }, cost ? h("span", { class: "faint" }, "unknown") : money(run.cost)));
 }
 
 function said(run, word) {
   if (run.state === "failed" && run.code) return h("code", {}, visible(run.code));
-  return run.state === "waiting" && run.pending ? `waits, ${count(run.pending)}` : word;
+  return run.state === "waiting" && run.pending ? `${count(run.pending)} waiting` : word;
 }
 
 /** The items of a description list; unknown values are left out. */
@@ -45,14 +45,14 @@ export function stats(sums) {
     sums.rejected && `${count(sums.rejected)} rejected`,
     sums.expired && `${count(sums.expired)} expired`,
   ].filter(Boolean).join(", ");
-  const each = sums.runs && sums.cost ? `${dollars(sums.cost / sums.runs)} each` : "";
+  const each = sums.runs && sums.cost ? `${money(sums.cost / sums.runs)} each` : "";
   return [
     stat("Conversations", count(sums.runs)),
-    stat("Failed in the end", count(sums.failed), percent),
+    stat("Failed", count(sums.failed), percent),
     stat("Approvals", count(sums.approvals), settled),
     sums.wait !== null && stat("Median wait for a person", duration(sums.wait)),
     stat("Tokens", count(sums.tokens)),
-    sums.cost !== null && stat("Cost", dollars(sums.cost), each),
+    sums.cost !== null && stat("Cost", money(sums.cost), each),
   ].filter(Boolean);
 }
 

@@ -79,12 +79,6 @@ export function ticks(most) {
   return made;
 }
 
-/** US dollars in cents, or as small as they are. */
-export function dollars(value) {
-  const number = Number(value);
-  return number === 0 || number >= 0.005 ? `$${number.toFixed(2)}` : `$${number.toPrecision(1)}`;
-}
-
 const tokensOf = ({ usage }) => Number(usage.input_tokens) + Number(usage.output_tokens);
 
 const known = (value) => value !== undefined && value !== null;

@@ -14,7 +14,7 @@ const SAID = {
   "as its tools say": "As the tools in it",
 };
 const LONGEST = 160;
-const COLUMNS = ["Tool", "What it does", "Hints", "Policy", "Because of"];
+const COLUMNS = ["Tool", "What it does", "Hints", "Policy", "Reason"];
 
 /** Why a call runs, asks or is denied, in a few words. */
 export function reasonWords({ rule, reason }) {

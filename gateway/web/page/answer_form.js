@@ -120,12 +120,18 @@ export function asideBody(mode, text) {
 }
 
 /** A button of the card. `key` is the letter that puts the focus on it. The second click of a double click
- * counts for nothing: what the first one did may have put another button, or another call, below the pointer. */
+ * counts for nothing: what the first one did may have put another button, or another call, below the
+ * pointer. */
 export function button(text, look, onclick, key, picture) {
   const hint = key ? h("kbd", { class: "kbd", "aria-hidden": "true" }, key.toUpperCase()) : null;
   return h(
     "button",
-    { class: `btn ${look}`, type: "button", onclick: (event) => event.detail > 1 || onclick(event), "data-key": key },
+    {
+      class: `btn ${look}`,
+      type: "button",
+      onclick: (event) => event.detail > 1 || onclick(event),
+      "data-key": key,
+    },
     picture,
     text,
     hint,

@@ -3,6 +3,9 @@
 import { parse, stringify } from "./exact_json.js";
 
 const RETRIES = [500, 1500, 4000]; // milliseconds before each repetition
+const DEADLINE = 30_000; // milliseconds for one answer; what takes longer is answered before it is done
+
+const UNREACHABLE = "The agent cannot be reached. Nothing is lost; try again.";
 
 /** A refusal of the agent (`code`, `status`, `body`), or `code` "unreachable" without one. */
 export class ApiError extends Error {
@@ -21,9 +24,11 @@ export function useToken(text) {
   token = text || null;
 }
 
-/** A new idempotency key. `crypto.randomUUID` is missing where the page comes by plain HTTP from another machine. */
+/** A new idempotency key. `crypto.randomUUID` is missing where the page comes by plain HTTP from another
+ * machine. */
 export function newKey() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export function get(path, signal) {
@@ -45,12 +50,13 @@ async function request(method, path, body, headers = {}, signal = undefined) {
   if (token) headers.Authorization = `Bearer ${token}`;
   for (const wait of [...RETRIES, null]) {
     let answer, text;
+    const limits = AbortSignal.any([AbortSignal.timeout(DEADLINE), signal].filter(Boolean));
     try {
-      answer = await fetch(path, { method, body, headers, signal, cache: "no-store" });
+      answer = await fetch(path, { method, body, headers, signal: limits, cache: "no-store" });
       text = await answer.text();
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      if (wait === null) throw new ApiError(0, "unreachable", "The agent cannot be reached. Nothing is lost; try again.");
+      if (wait === null) throw new ApiError(0, "unreachable", UNREACHABLE);
     }
     if (answer && ![502, 503, 504].includes(answer.status)) return result(answer, text);
     if (answer && (wait === null || path === "/health/ready")) return result(answer, text);
@@ -63,10 +69,12 @@ function result(answer, text) {
   try {
     body = text ? parse(text) : null;
   } catch {
-    throw new ApiError(answer.status, "not_json", `The agent answered ${answer.status} with something that is not JSON.`);
+    const text = `The agent answered ${answer.status} with something that is not JSON.`;
+    throw new ApiError(answer.status, "not_json", text);
   }
   if (!answer.ok && !(answer.status === 503 && body?.mcp_servers)) {
-    throw new ApiError(answer.status, body?.code ?? "error", body?.error ?? `The agent answered ${answer.status}.`, body ?? {});
+    const { code = "error", error = `The agent answered ${answer.status}.` } = body ?? {};
+    throw new ApiError(answer.status, code, error, body ?? {});
   }
   return body;
 }

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { answerForm, button, outcomeText } from "./answer_form.js";
 import { hints, reasons } from "./approval_reasons.js";
 import { footOf, problemText } from "./approval_foot.js";
-import { markdown, path, replaced } from "./approval_notes.js";
+import { path, replaced } from "./approval_notes.js";
 import { addedDescription, askingAgent, decidedAs, heading } from "./approval_text.js";
 import { decidedBody, decidedBy as whoDecided, doneHead } from "./approval_done.js";
 import { differences } from "./argument_diff.js";
@@ -14,6 +14,7 @@ import { expiry, pieces, waited } from "./approval_head.js";
 import { decide, forget, isSending, kept, sendAgain } from "./decision.js";
 import { h, icon } from "./dom.js";
 import { equal } from "./exact_json.js";
+import { markdownBox } from "./markdown.js";
 import { plural, visible } from "./text.js";
 
 let ids = 0;
@@ -138,17 +139,11 @@ class Card {
     const { approval, extra } = this;
     this.renderHead();
     if (approval.state !== "pending") return this.why.replaceChildren();
-    const open = new Set(
-      [...this.why.querySelectorAll("details[open] > summary")].map(
-        (each) => each.firstChild.nextSibling.data,
-      ),
-    );
+    const open = new Set([...this.why.querySelectorAll("details[open]")].map((each) => each.dataset.name));
     const sections = reasons(approval, extra, { announce: (text) => this.context.announce?.(text) });
     this.why.replaceChildren(...sections);
     this.why.hidden = !sections.length;
-    for (const each of this.why.querySelectorAll("details > summary")) {
-      each.parentElement.open = open.has(each.firstChild.nextSibling.data);
-    }
+    for (const each of this.why.querySelectorAll("details")) each.open = open.has(each.dataset.name);
     this.chips?.replaceChildren(...[hints(approval, extra)].filter(Boolean));
     if (this.chips) this.chips.hidden = !this.chips.childNodes.length;
   }
@@ -188,7 +183,7 @@ class Card {
   standing() {
     const { sending, problem, approval } = this;
     if (sending) return { icon: "load", spin: true, text: "Sending your decision" };
-    if (problem?.is === "unreachable") return { icon: "alert", text: "Your decision has not arrived yet" };
+    if (problem?.is === "unreachable") return { icon: "alert", text: "Your decision is not confirmed yet" };
     if (problem) return { icon: "alert", text: "Not accepted: still pending" };
     return doneHead(approval, this).waiting;
   }
@@ -210,7 +205,7 @@ class Card {
     inner.push(this.chips);
     if (kind === "outcome_unknown") inner.push(outcomeText(approval));
     const added = addedDescription(approval);
-    if (added) inner.push(markdown(added));
+    if (added) inner.push(markdownBox(visible(added)));
     if (kind === "elicitation") {
       const [shown] = heading(approval);
       const message = approval.message?.trim() ?? "";

@@ -21,7 +21,7 @@ const changesOf = ({ decision, tool_args }) =>
 
 /** "Approved with 2 changes by Mara". `second`: another decision came before the reader's. */
 export function decidedBy(approval, second = false) {
-  if (approval.state === "expired") return "Expired: nobody decided in time";
+  if (approval.state === "expired") return "Expired: no decision was made in time";
   if (approval.state !== "decided") return standing(approval);
   const text = decisionText(approval, changesOf(approval).length);
   const who = approval.decision?.decided_by ? ` by ${visible(approval.decision.decided_by)}` : "";
@@ -57,7 +57,7 @@ export function doneHead(approval, { second, inChat }) {
 function ends(approval, second, at) {
   if (second) return "Your decision changed nothing.";
   if (approval.state === "void") return visible(voidReason(approval));
-  if (approval.state === "expired") return "Nobody decided in time.";
+  if (approval.state === "expired") return "No decision was made in time.";
   if (!at) return "";
   const seconds = (Date.parse(at) - Date.parse(approval.created_at)) / 1000;
   return seconds < 1 ? "Waited less than a second." : `Waited ${duration(seconds)}.`;
@@ -65,7 +65,7 @@ function ends(approval, second, at) {
 
 function place(approval, extra, inChat) {
   if (inChat) return [" ", h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "Details")];
-  const title = extra?.conversation_title ? visible(shorten(extra.conversation_title, 60)) : "the conversation";
+  const title = visible(shorten(extra?.conversation_title || "the conversation", 60));
   return [" ", h("a", { href: `#/conversations/${encodeURIComponent(approval.conversation_id)}` }, title)];
 }
 

@@ -1,4 +1,4 @@
-// Short parts of a card: the path of a question from another agent, the replaced approval, the description.
+// Short parts of a card: the path of a question from another agent, and the replaced approval.
 
 import { h, icon } from "./dom.js";
 import { visible } from "./text.js";
@@ -19,17 +19,4 @@ export function replaced(approval) {
     "an earlier question",
   );
   return h("p", { class: "small muted" }, "This takes the place of ", link, ".");
-}
-
-/** Markdown, as plain text until it is parsed; what would hide or reorder text is spelt out in both. */
-export function markdown(text) {
-  const shown = visible(text);
-  const box = h("div", { class: "prose described" }, h("p", {}, shown));
-  import("./markdown.js")
-    .then(({ renderMarkdown }) => renderMarkdown(shown))
-    .then(
-      (made) => box.replaceChildren(made),
-      () => {},
-    );
-  return box;
 }

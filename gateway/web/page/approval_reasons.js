@@ -32,7 +32,7 @@ export function reasons(approval, extra, { open = false, announce = () => {} } =
 
 function section(title, right, open, inner) {
   const head = h("summary", {}, icon("chev", "chev"), title, h("span", { class: "r" }, right));
-  return h("details", { class: "sec", open }, head, h("div", { class: "in" }, inner));
+  return h("details", { class: "sec", open, "data-name": title }, head, h("div", { class: "in" }, inner));
 }
 
 function why(approval, extra, open, announce) {
@@ -62,7 +62,7 @@ function whyText(approval, name) {
   if (approval.kind === "proxy")
     return "Another agent works on the call and asks. Such a question always goes to a person.";
   if (approval.kind === "outcome_unknown")
-    return "The call may not be repeated by itself, and nobody knows what became of it.";
+    return "The call may not be repeated by itself, and its outcome is unknown.";
   if (approval.kind === "elicitation")
     return "The tool server wants to know something in the course of the call.";
   return visible(name);
@@ -97,7 +97,7 @@ const OUTCOMES = { succeeded: "done", failed: "failed", unknown: "unknown" };
 const DECISIONS = {
   approved: "approved",
   rejected: "rejected",
-  expired: "nobody decided",
+  expired: "not decided",
   void: "no longer asked",
 };
 
@@ -160,5 +160,5 @@ function pastArguments({ arguments: args }, approval) {
 }
 
 function firstTime() {
-  return h("p", { class: "small muted first-time" }, "Nobody has decided about a call of this tool before.");
+  return h("p", { class: "small muted" }, "No call of this tool was decided before.");
 }

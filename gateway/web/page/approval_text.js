@@ -2,6 +2,7 @@
 
 import { Exact, stringify } from "./exact_json.js";
 import { flat, isObject } from "./argument_diff.js";
+import { plural, shorten } from "./text.js";
 
 /** The kind whose words decide it: that of the original question, if another agent asks. */
 export function decidedAs(approval) {
@@ -78,8 +79,7 @@ function whereOf(server) {
 }
 
 function firstLine(text = "") {
-  const line = text.trim().split("\n", 1)[0];
-  return line.length > 140 ? `${line.slice(0, 139)}…` : line;
+  return shorten(text.trim().split("\n", 1)[0], 140);
 }
 
 /** The first line of Markdown without its marks, for a heading. */
@@ -122,7 +122,7 @@ export function decisionText(approval, changes = 0) {
   if (!decision) return "Decided";
   if (decision.action) return WORDS[decision.action] ?? decision.action;
   if (!decision.approved) return "Rejected";
-  return changes ? `Approved with ${changes} ${changes === 1 ? "change" : "changes"}` : "Approved";
+  return changes ? `Approved with ${plural(changes, "change")}` : "Approved";
 }
 
 /** "good", "bad" or "": how a decided card is coloured. */
@@ -216,7 +216,7 @@ export function shortValue(value, limit = 60) {
   ) {
     text = value.length ? value.map((item) => shortValue(item, limit)).join(" ") : "[]";
   } else text = stringify(value);
-  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
+  return shorten(text, limit);
 }
 
 /** The arguments on one line, for a list: values, with the name where a value says nothing by itself. */
@@ -224,12 +224,11 @@ export function summary(approval, limit = 90) {
   if (approval.kind === "elicitation") {
     if (approval.url) return "wants you to visit an address";
     const fields = Object.keys(approval.input_schema?.properties ?? {}).length;
-    return fields === 1 ? "1 field to fill in" : `${fields} fields to fill in`;
+    return `${plural(fields, "field")} to fill in`;
   }
   if (approval.kind === "checkpoint") return "The tree asks before it goes on";
   const args = approval.tool_args ?? {};
-  const text = summaryOf(args);
-  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text || "without arguments";
+  return shorten(summaryOf(args), limit) || "without arguments";
 }
 
 export function summaryOf(args) {

@@ -9,7 +9,6 @@ const ONE_BY_ONE = 5; // more new ones than this at once are read as a list
 export class ApprovalsStore extends EventTarget {
   pending = [];
   loaded = false;
-  #listeners = new Map();
   #settled = new Set(); // settled during a request, whose answer may still list them as pending
   #requests = 0;
   #loading = null;
@@ -23,9 +22,8 @@ export class ApprovalsStore extends EventTarget {
 
   /** Calls `fn` when the approval no longer waits, or waits again. The result is a function that ends it. */
   on(uuid, fn) {
-    if (!this.#listeners.has(uuid)) this.#listeners.set(uuid, new Set());
-    this.#listeners.get(uuid).add(fn);
-    return () => this.#listeners.get(uuid)?.delete(fn);
+    this.addEventListener(`settled ${uuid}`, fn);
+    return () => this.removeEventListener(`settled ${uuid}`, fn);
   }
 
   /** How many approvals of one conversation wait. */
@@ -92,7 +90,7 @@ export class ApprovalsStore extends EventTarget {
   }
 
   #tell(uuid) {
-    for (const fn of [...(this.#listeners.get(uuid) ?? [])]) fn();
+    this.dispatchEvent(new Event(`settled ${uuid}`));
   }
 
   async #add(uuid) {

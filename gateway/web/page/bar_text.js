@@ -1,4 +1,4 @@
-// The texts in and beside bars and their widths, the accessible names of bars, and the steps of the arrow keys.
+// The texts in and beside bars and their widths, the accessible names of bars, and the steps of arrow keys.
 
 import { took } from "./call_text.js";
 import { svg } from "./dom.js";

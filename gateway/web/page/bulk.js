@@ -48,7 +48,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
   const note =
     "Shaded values differ from what most of them say. Each call is decided, sent and recorded on its own: " +
     "if one is refused, the others stand.";
-  let closed = false;
+  let stopped = false; // no further decision is sent
 
   function table() {
     const { same: alike, columns, rows, usual } = compare(approvals.map(({ tool_args }) => tool_args));
@@ -77,7 +77,8 @@ export function bulk(approvals, context, { titles, began, leave }) {
         h("a", { href: `#/approvals/${encodeURIComponent(approval.uuid)}` }, "open"),
       );
       cells.set(approval.uuid, result);
-      return h("tr", {}, values, h("td", { class: "num" }, duration((Date.now() - Date.parse(approval.created_at)) / 1000)), result);
+      const waits = duration((Date.now() - Date.parse(approval.created_at)) / 1000);
+      return h("tr", {}, values, h("td", { class: "num" }, waits), result);
     });
     const hidden =
       columns.length > COLUMNS
@@ -119,13 +120,13 @@ export function bulk(approvals, context, { titles, began, leave }) {
 
   async function run(body, only = approvals) {
     began();
-    foot.replaceChildren(button("Stop after this one", "quiet", () => (closed = true)));
-    closed = false;
+    foot.replaceChildren(button("Stop after this one", "quiet", () => (stopped = true)));
+    stopped = false;
     title.focus();
     const failed = [];
     let done = 0;
     for (const approval of only) {
-      if (closed) {
+      if (stopped) {
         failed.push(approval);
         continue;
       }
@@ -175,13 +176,14 @@ export function bulk(approvals, context, { titles, began, leave }) {
   }
 
   choose();
-  return { element, focus, close: () => (closed = true) };
+  return { element, focus, close: () => (stopped = true) };
 }
 
 function told(result, body) {
   switch (result.is) {
     case "decided":
-      return [result.approval ? whoDecided(result.approval) : body.approved ? "approved" : "rejected", "is-good"];
+      if (result.approval) return [whoDecided(result.approval), "is-good"];
+      return [body.approved ? "approved" : "rejected", "is-good"];
     case "already":
       return [whoDecided(result.approval, true), "is-bad"];
     case "expired":
@@ -189,7 +191,7 @@ function told(result, body) {
     case "void":
       return [result.approval ? voidReason(result.approval) : "no longer asked", "is-bad"];
     case "unreachable":
-      return ["not arrived yet", "is-wait"];
+      return ["not confirmed yet", "is-wait"];
     default:
       return [`still pending: ${result.text}`, "is-bad"];
   }

@@ -7,6 +7,7 @@ import { h, icon } from "./dom.js";
 import { markdownBox } from "./markdown.js";
 import { reason } from "./conversation_state.js";
 import { unmatched } from "./outbox.js";
+import { visible } from "./text.js";
 import { timeElement } from "./times.js";
 
 const SHOWN = 200; // items; "Show earlier" adds as many
@@ -177,7 +178,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
       element: h(
         "article",
         { class: "message" },
-        h("header", { class: "message-head" }, h("b", {}, context.agent.name), timeElement(item.at)),
+        h("header", { class: "message-head" }, h("b", {}, visible(context.agent.name)), timeElement(item.at)),
         markdownBox(item.text),
       ),
     }),

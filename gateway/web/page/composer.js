@@ -130,7 +130,8 @@ export function composer({ id, log, context, changed }) {
     fit();
   }
 
-  /** Makes the box as high as its text; measured only when the text has changed, because updates are frequent. */
+  /** Makes the box as high as its text; measured only when the text has changed, because updates are
+   * frequent. */
   function fit() {
     const text = box.value || box.placeholder;
     if (fitted === text || !box.isConnected) return;

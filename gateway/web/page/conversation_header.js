@@ -4,7 +4,7 @@ import { post, remove } from "./api.js";
 import { pillOf } from "./conversation_state.js";
 import { took } from "./call_text.js";
 import { h, icon } from "./dom.js";
-import { plural } from "./text.js";
+import { plural, visible } from "./text.js";
 import { count, money } from "./times.js";
 
 /** `element` is the header, `below` a place under it for questions and notes. */
@@ -133,7 +133,7 @@ export function conversationHeader({ id, log, context }) {
           "aria-labelledby": "delete-title",
           onkeydown: (event) => event.key === "Escape" && shut(),
         },
-        h("h2", { id: "delete-title" }, `Delete “${log.title || "this conversation"}”?`),
+        h("h2", { id: "delete-title" }, `Delete “${visible(log.title || "this conversation")}”?`),
         h("p", {}, `${what}${log.run && !log.run.ended ? " The run is stopped first." : ""}`),
         h(
           "div",

@@ -12,7 +12,7 @@ export const RUN_STATES = {
   "run.cancelled": "cancelled",
 };
 const REASONS = {
-  approval_expired: "nobody decided in time",
+  approval_expired: "no decision was made in time",
   context_too_large: "too much context",
   delegation_failed: "another agent failed",
   internal_error: "internal error",

@@ -169,7 +169,8 @@ function conversation(main, id, route, context) {
     );
   }
 
-  /** The agent's name for an agent of one node; null for a tree, whose replies carry the names of its nodes. */
+  /** The agent's name for an agent of one node; null for a tree, whose replies carry the names of its
+   * nodes. */
   function agentName() {
     return log.root?.agents ? null : context.agent.name;
   }

@@ -253,7 +253,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
         text === null
           ? field(
               "Result",
-              h("p", { class: "small muted" }, bar.live ? "The call is still running." : "No result was recorded."),
+              h("p", { class: "small muted" }, bar.live ? "The call still runs." : "No result was recorded."),
             )
           : field(
               bar.failed ? "Error" : "Result",

@@ -2,7 +2,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An HTML element. An attribute that is null, undefined or false is left out; `on*` functions become listeners. */
+/** An HTML element. An attribute that is null, undefined or false is left out; `on*` functions become
+ * listeners. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -17,12 +18,18 @@ export function icon(name, extra = "") {
   return svg("svg", { class: `i ${extra}`, "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
 }
 
+/** Changes a text only if it is another one: what did not change is not laid out again. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  const missing = [null, undefined, false];
+  element.append(...children.flat(Infinity).filter((child) => !missing.includes(child)));
   return element;
 }

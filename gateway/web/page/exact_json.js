@@ -36,7 +36,8 @@ export function parse(text) {
       while (peek() !== "}") {
         const name = JSON.parse(next());
         next(); // the colon
-        Object.defineProperty(made, name, { value: value(next()), enumerable: true, writable: true, configurable: true });
+        const property = { enumerable: true, writable: true, configurable: true };
+        Object.defineProperty(made, name, { ...property, value: value(next()) }); // even of `__proto__`
         if (peek() === ",") next();
       }
       next();
@@ -73,7 +74,9 @@ export function stringify(value, indent = 0, depth = 0) {
   const list = Array.isArray(value);
   const parts = list
     ? value.map((item) => stringify(item, indent, depth + 1))
-    : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${indent ? " " : ""}${stringify(item, indent, depth + 1)}`);
+    : Object.entries(value).map(
+        ([name, item]) => `${JSON.stringify(name)}:${indent ? " " : ""}${stringify(item, indent, depth + 1)}`,
+      );
   const [open, close] = list ? "[]" : "{}";
   if (!parts.length) return open + close;
   if (!indent) return open + parts.join(",") + close;
@@ -87,7 +90,8 @@ export function equal(a, b) {
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b;
   if (Array.isArray(a) !== Array.isArray(b)) return false;
   const names = Object.keys(a);
-  return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]));
+  if (names.length !== Object.keys(b).length) return false;
+  return names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]));
 }
 
 const isNumber = (value) => value instanceof Exact || typeof value === "number";

@@ -3,16 +3,17 @@
 import { get } from "./api.js";
 import { parse } from "./exact_json.js";
 
-const SILENCE = 40_000; // milliseconds without a frame, heartbeats included, after which a connection counts as lost
+const SILENCE = 40_000; // milliseconds without a frame or heartbeat, after which a connection counts as lost
 const PASSING = new Set([429, 502, 503, 504]); // refusals after which it is tried again
 const PROOF = 3_000; // milliseconds in which a new connection shows the last event again
 const LONGEST = 8_000; // milliseconds between two attempts to connect
 
 /** The events of one conversation: all that are stored, then those that follow.
  *
- * `events` has the stored frames in order, each once. Listeners get `{events, deltas}` with the new frames of each
- * kind; `state` is "connecting", "live" or "lost", and in the end perhaps "deleted", "missing" (there was nothing),
- * "broken" (`problem` says why) or "older": an older copy of the data was restored, without what is shown here. */
+ * `events` has the stored frames in order, each once. Listeners get `{events, deltas}` with the new frames
+ * of each kind; `state` is "connecting", "live" or "lost", and in the end perhaps "deleted", "missing"
+ * (there was nothing), "broken" (`problem` says why) or "older": an older copy of the data was restored,
+ * without what is shown here. */
 export class Feed extends EventTarget {
   constructor(id) {
     super();
@@ -71,7 +72,8 @@ export class Feed extends EventTarget {
     return !["connecting", "live", "lost"].includes(this.state);
   }
 
-  /** A page is not told why a websocket was refused, so it asks whether there is something to come back to. */
+  /** A page is not told why a websocket was refused, so it asks whether there is something to
+   * come back to. */
   async #look() {
     if (this.looking || this.#ended) return;
     this.looking = true;

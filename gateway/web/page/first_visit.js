@@ -4,7 +4,7 @@ import { newKey, post } from "./api.js";
 import { sendOnEnter } from "./composer.js";
 import { h, icon, svg } from "./dom.js";
 import * as outbox from "./outbox.js";
-import { plural } from "./text.js";
+import { plural, visible } from "./text.js";
 
 const STEPS = [
   [
@@ -115,7 +115,7 @@ export function firstVisit(main, context) {
         h(
           "div",
           { class: "stack" },
-          h("h2", { class: "hero-title" }, `What should ${agent.name || "the agent"} do?`),
+          h("h2", { class: "hero-title" }, `What should ${visible(agent.name || "the agent")} do?`),
           h("p", { class: "lead" }, lead(agent)),
         ),
         h("div", { class: "stack" }, form, problem),
@@ -155,7 +155,7 @@ function lead(agent) {
   const stops =
     "It works on its own, stops before anything destructive, and asks you here. " +
     "You see what it wants to run, with which arguments, and why it asks.";
-  return what ? `${what}${/[.!?]$/.test(what) ? "" : "."} ${stops}` : stops;
+  return what ? `${visible(what)}${/[.!?]$/.test(what) ? "" : "."} ${stops}` : stops;
 }
 
 /** "3 servers, 9 tools: 4 run, 4 ask, 1 is denied". */

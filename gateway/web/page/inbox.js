@@ -16,7 +16,7 @@ const MOST = 5000; // approvals that are read of the past; older and newer ones 
 const EMPTY = {
   pending: ["Nothing waits for you", "Approvals of all conversations come here."],
   decided: ["Nothing was decided yet", "Each decision is kept with who made it, and when."],
-  expired: ["Nothing has expired", "An approval expires when nobody decides in time."],
+  expired: ["Nothing has expired", "An approval expires if no decision is made in time."],
   void: [
     "Nothing was withdrawn",
     "An approval is void when its run ends first, or another question takes its place.",
@@ -50,14 +50,14 @@ class Inbox {
     this.tabs = stateTabs((state) => this.toState(state));
     this.filters = filterBar((filter) => this.change(filter));
     this.bar = h("div", { class: "bulk-bar", hidden: true });
-    this.list_ = h(
+    const list = h(
       "section",
       { class: "queue", "aria-label": "Approvals" },
       this.filters.element,
       this.queue.element,
       this.bar,
     );
-    this.body = h("div", { class: "inbox", id: "inbox-body", "data-show": "list" }, this.list_, this.pane);
+    this.body = h("div", { class: "inbox", id: "inbox-body", "data-show": "list" }, list, this.pane);
     const keys = ["J", "K"].map((key) => h("kbd", { class: "kbd" }, key));
     const hint = h(
       "span",
@@ -135,7 +135,8 @@ class Inbox {
     this.filter = { ...this.filter, ...filter };
     this.address();
     this.list();
-    this.context.announce(`${plural(this.shown.length, "approval")} shown.`); // not at each that comes or goes
+    // Not at each that comes or goes.
+    this.context.announce(`${plural(this.shown.length, "approval")} shown.`);
   }
 
   /** The address of the present view, so that a reload shows the same. */

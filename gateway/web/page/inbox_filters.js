@@ -1,7 +1,7 @@
 // The filters and the order of the inbox.
 
 import { KINDS } from "./approval_text.js";
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { visible } from "./text.js";
 
 export const SORTS = { oldest: "Oldest first", newest: "Newest first", expiry: "Expiring first" };
@@ -24,7 +24,7 @@ export function filterBar(change) {
     fillSelect(kind, { "": "All kinds", ...KINDS }, filter.kind);
     fillSelect(tool, { "": "All tools", ...tools }, filter.tool);
     fillSelect(sort, SORTS, filter.sort);
-    if (count.textContent !== text) count.textContent = text;
+    setText(count, text);
   };
   return { element: h("div", { class: "inbox-filters" }, kind, tool, count, sort), show };
 }
@@ -32,11 +32,6 @@ export function filterBar(change) {
 /** The approvals that pass a filter, in its order. Pure. */
 export function filtered(all, { kind, tool, sort }) {
   const fits = (each) => (!kind || each.kind === kind) && (!tool || each.tool_name === tool);
-  return sorted(all.filter(fits), sort);
-}
-
-/** Approvals in one of the orders. Pure. */
-export function sorted(items, sort) {
   const time = (text) => (text ? Date.parse(text) : Infinity);
   const oldest = (a, b) => time(a.created_at) - time(b.created_at);
   const orders = {
@@ -44,7 +39,7 @@ export function sorted(items, sort) {
     expiry: (a, b) =>
       a.expires_at === b.expires_at ? oldest(a, b) : time(a.expires_at) < time(b.expires_at) ? -1 : 1,
   };
-  return [...items].sort(orders[sort] ?? oldest);
+  return all.filter(fits).sort(orders[sort] ?? oldest);
 }
 
 function fillSelect(select, values, chosen = "") {

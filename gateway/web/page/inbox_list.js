@@ -3,7 +3,7 @@
 
 import { doneHeading, groupOf, heading, iconOf, decisionText, summary, timeLeft } from "./approval_text.js";
 import { pieces } from "./approval_head.js";
-import { h, icon } from "./dom.js";
+import { h, icon, setText } from "./dom.js";
 import { shorten, visible } from "./text.js";
 import { ago, duration } from "./times.js";
 
@@ -144,15 +144,15 @@ export class Queue {
     const now = Date.now();
     if (item.state === "pending") {
       const rest = item.expires_at ? Date.parse(item.expires_at) - now : null;
-      set(left, rest === null ? "no expiry" : rest > 0 ? `${timeLeft(rest)} left` : "expires now");
+      setText(left, rest === null ? "no expiry" : rest > 0 ? `${timeLeft(rest)} left` : "expires now");
       left.classList.toggle("soon", rest !== null && rest < SOON);
       const waits = Math.max(1, (now - Date.parse(item.created_at)) / 1000);
-      set(since, `waits ${shortDuration(waits)}`);
+      setText(since, `waits ${shortDuration(waits)}`);
     } else {
       const at =
         item.decision?.decided_at ?? (item.state === "expired" ? item.expires_at : null) ?? item.created_at;
-      set(left, item.state === "decided" ? decisionText(item) : item.state);
-      set(
+      setText(left, item.state === "decided" ? decisionText(item) : item.state);
+      setText(
         since,
         [item.decision?.decided_by && visible(shorten(item.decision.decided_by, 24)), ago(at)]
           .filter(Boolean)
@@ -195,10 +195,6 @@ export class Queue {
     row?.title.focus({ preventScroll: true });
     row?.element.scrollIntoView({ block: "nearest" });
   }
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 function shortDuration(seconds) {

@@ -1,7 +1,8 @@
 // Keys of events, taken apart: `1/.0.2@3.1!2:4.0` is the first tool call of a node's fourth reply in turn 1.
 
 /** `execution`: the key of the node's execution; `path`: its place in the tree ("0.2.1"); `call`, `index`:
- * numbers of the model call and of its tool call, or null; `attempt`: whether an attempt of the node failed. */
+ * numbers of the model call and of its tool call, or null; `attempt`: whether an attempt of the node
+ * failed. */
 export function parseKey(key) {
   const plain = key.replace(/~.*$/, "");
   const [, turn, execution, mark, call, index] =

@@ -40,7 +40,7 @@ export function lanesOf(tree) {
 }
 
 /** `{state, word}` of a lane. `chosen` has the choices of routers by path. */
-export function stateOf(lane, { live, paused, chosen, turn }) {
+export function laneState(lane, { live, paused, chosen, turn }) {
   const as = (state, word = WORDS[state]) => ({ state, word });
   if (lane.active && live) {
     const asked = [...lane.open].find((bar) => bar.kind === "wait");

@@ -7,6 +7,7 @@ import { onKeys } from "./shortcuts.js";
 import { Live } from "./live.js";
 import { connectionNotice, notifyOfApprovals } from "./notices.js";
 import { places, sidebar } from "./sidebar.js";
+import { visible } from "./text.js";
 
 const VIEWS = {
   "": () => import("./conversation_view.js"),
@@ -55,7 +56,7 @@ function announce(text) {
 function setTitle(text = title) {
   title = text;
   const waiting = approvals.pending.length;
-  document.title = `${waiting ? `(${waiting}) ` : ""}${title}`;
+  document.title = `${waiting ? `(${waiting}) ` : ""}${visible(title)}`;
 }
 
 /** The path and the query of the address. */
@@ -130,11 +131,11 @@ document.getElementById("skip").addEventListener("click", (event) => {
   main.focus();
 });
 window.addEventListener("hashchange", route);
-document.addEventListener("click", (event) => {
-  const tag = event.target.closest?.("a[href='#']");
-  if (tag) event.preventDefault();
-});
 
+// What follows takes seconds if the agent is away; the frame does not need it.
+context.side.show(parsed());
+bottom.show(parsed());
+main.append(h("div", { class: "skeleton", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
 try {
   context.agent = await get("/page/agent");
 } catch {

@@ -3,16 +3,11 @@
 import { h, icon } from "./dom.js";
 import { browser } from "./storage.js";
 import { plural, visible } from "./text.js";
+import { clock } from "./times.js";
 
 const QUIET = 1500; // milliseconds without a connection before the page says so
 const LONG = 15_000;
 const WANTED = "notify of approvals";
-const CLOCK = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hour12: false,
-});
 
 /** A bar that appears while the connection is lost, with the time since and what to do. */
 export function connectionNotice(place, { live, announce }) {
@@ -29,13 +24,11 @@ export function connectionNotice(place, { live, announce }) {
     if (lost < LONG) timer = setTimeout(draw, (lost < QUIET ? QUIET : LONG) - lost + 10);
   }
   function bar(long) {
-    const since = CLOCK.format(live.since);
+    const since = clock(live.since);
     const words = long
       ? [
-          h("strong", {}, `No agent at ${location.host}`),
-          ` since ${since}. Start it with `,
-          h("code", {}, "stopgo serve"),
-          "; what you typed is kept, and approvals stay as they are.",
+          h("strong", {}, "No connection to the agent"),
+          ` since ${since}. Check that it runs. What you typed is kept, and approvals stay as they are.`,
         ]
       : [
           h("strong", {}, "Reconnecting."),

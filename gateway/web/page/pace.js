@@ -1,5 +1,5 @@
-// The times at which executions of nodes could continue, because the work that they waited for had ended. They
-// tell when model calls began, which have no event at their beginning, and which nodes can be working now.
+// The times at which executions of nodes could continue, because the work that they waited for had ended.
+// They tell when model calls began, which have no event at their beginning, and which nodes can work now.
 
 import { lastStep, parseKey, pathOf, withoutAttempt } from "./keys.js";
 
@@ -40,8 +40,8 @@ export class Pace {
     if (step?.mark === "." && /@\d+$/.test(step.above)) this.iterationEnds.set(step.above, at);
   }
 
-  /** `reply`: `{call, at, open, more}`. `open`: it has tool calls that are not settled; `more`: all are settled,
-   * so the model is called again. */
+  /** `reply`: `{call, at, open, more}`. `open`: it has tool calls that are not settled; `more`: all are
+   * settled, so the model is called again. */
   replied(execution, reply) {
     this.replies.set(execution, reply);
   }

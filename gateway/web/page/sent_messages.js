@@ -1,5 +1,5 @@
-// The messages that a model was sent, rebuilt from the events before its call. Pure. The rebuilt messages are not
-// complete: tool descriptions, values of variables, and cuts to fit the model's context are in no event.
+// The messages that a model was sent, rebuilt from the events before its call. Pure. They are not complete:
+// tool descriptions, values of variables, and cuts to fit the model's context are in no event.
 
 import { parseKey } from "./keys.js";
 

@@ -17,7 +17,7 @@ const HELP = [
 ];
 
 /** Whether typing goes into this element. */
-export function textField(element) {
+function textField(element) {
   if (element?.isContentEditable) return true;
   if (element?.localName === "input")
     return !["checkbox", "radio", "button", "submit"].includes(element.type);

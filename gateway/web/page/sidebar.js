@@ -2,9 +2,9 @@
 
 import { get } from "./api.js";
 import { RUN_STATES, stateOf } from "./conversation_state.js";
-import { h, icon, svg } from "./dom.js";
+import { h, icon, setText, svg } from "./dom.js";
 import { canNotify, notifying, setNotifying } from "./notices.js";
-import { plural } from "./text.js";
+import { plural, visible } from "./text.js";
 import { ago } from "./times.js";
 
 const PAGE = 30;
@@ -65,14 +65,17 @@ export function sidebar(element, context) {
   const state = h("span", { class: "nowrap" }),
     dot = h("span", { class: "dot" });
   const further = h("button", { class: "btn quiet more", type: "button", onclick: loadMore }, "Load more");
+  const note = h("p", { class: "side-note", hidden: true });
   const items = new Map(); // by id, in the order of the agent
   const rows = new Map();
   let cursor = null,
     current = null,
     reading = null,
     again = null,
-    failed = false;
+    failed = false,
+    noted = "";
 
+  list.append(note);
   element.append(
     h(
       "div",
@@ -157,7 +160,8 @@ export function sidebar(element, context) {
       if (error.name === "AbortError") return;
       failed = true;
     }
-    if (!items.size && cursor && !failed) return load(true); // a page of a search may be empty, but not the last
+    // A page of a search may be empty without being the last.
+    if (!items.size && cursor && !failed) return load(true);
     draw();
   }
 
@@ -203,10 +207,12 @@ export function sidebar(element, context) {
       if (place !== row.element) list.insertBefore(row.element, place); // moving would take the focus away
       before = row.element;
     }
-    list.querySelector(":scope > .side-note")?.remove();
+    note.hidden = Boolean(cursor || items.size);
+    const look = JSON.stringify([note.hidden, failed, list.dataset.query, search.value, filter.value]);
+    if (look !== noted) note.replaceChildren(...[note.hidden ? "" : empty()].flat());
+    noted = look; // a note that is remade would lose the focus in it
     if (!cursor) further.remove();
     else if (!further.isConnected) list.append(further); // it stays where it is, and may have the focus
-    if (!cursor && !items.size) list.append(h("p", { class: "side-note" }, empty()));
   }
 
   /** The next conversations; who pressed the button goes on at the first of them. */
@@ -258,8 +264,8 @@ export function sidebar(element, context) {
       draw();
     },
     update() {
-      name.textContent = context.agent.name;
-      name.title = context.agent.description ?? "";
+      name.textContent = visible(context.agent.name);
+      name.title = visible(context.agent.description ?? "");
     },
     search() {
       if (!search.offsetParent) context.navigate("#/conversations");
@@ -288,21 +294,17 @@ function conversationRow(id) {
     draw(item, waiting, current) {
       const state = stateOf(item, waiting);
       dot.className = `dot ${state.dot}`;
-      set(title, item.title || "Untitled");
+      setText(title, item.title || "Untitled");
       title.classList.toggle("untitled", !item.title);
-      set(when, ago(item.updated_at));
+      setText(when, ago(item.updated_at));
       when.dateTime = item.updated_at;
-      set(word, state.word);
+      setText(word, state.word);
       word.hidden = !state.word;
       word.className = `word ellipsis ${state.tone}`;
       if (current) element.setAttribute("aria-current", "page");
       else element.removeAttribute("aria-current");
     },
   };
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 function bell({ announce }) {

@@ -1,7 +1,15 @@
 // Times and amounts as people read them.
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
+
+/** The time of day of a date or of milliseconds: "09:05:00". */
+export const clock = (at) => CLOCK.format(at);
 
 /** A `<time>` in the reader's zone, with UTC on hover. */
 export function timeElement(at) {
@@ -9,7 +17,7 @@ export function timeElement(at) {
   const date = new Date(at);
   made.dateTime = at;
   made.title = `${at.slice(0, 19).replace("T", " ")} UTC`;
-  made.textContent = isToday(date) ? CLOCK.format(date) : `${DAY.format(date)}, ${CLOCK.format(date)}`;
+  made.textContent = isToday(date) ? clock(date) : `${DAY.format(date)}, ${clock(date)}`;
   return made;
 }
 
@@ -41,8 +49,9 @@ const FIGURES = new Intl.NumberFormat();
 
 export const count = (number) => FIGURES.format(Number(number));
 
+/** US dollars in cents, or with two digits of smaller amounts: "$0.50", "$0.0031"; "" if unknown. */
 export function money(dollars) {
   if (dollars === undefined || dollars === null) return "";
   const value = Number(dollars);
-  return `$${value.toFixed(value >= 1 || value === 0 ? 2 : 4)}`;
+  return `$${value.toFixed(value > 0 && value < 0.1 ? 1 - Math.floor(Math.log10(value)) : 2)}`;
 }

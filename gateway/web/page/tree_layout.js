@@ -6,8 +6,8 @@ const TALL = 28,
   INSIDE = 10,
   CAPTION = 20;
 
-/** `{width, height, boxes, groups, edges}` for lanes of `lanesOf`. Sequences and loops run from left to right,
- * parallel nodes are stacked, a router stands before its choices. */
+/** `{width, height, boxes, groups, edges}` for lanes of `lanesOf`. Sequences and loops run from left to
+ * right, parallel nodes are stacked, a router stands before its choices. */
 export function layTree(root, widthOf) {
   const sizes = new Map(),
     out = { boxes: [], groups: [], edges: [] };

@@ -1,7 +1,7 @@
 // One turn of a conversation as lanes of bars. Model calls have no event at their beginning (`pace.js`).
 
 import { parseKey } from "./keys.js";
-import { lanesOf, stateOf } from "./lanes.js";
+import { lanesOf, laneState } from "./lanes.js";
 import { Pace } from "./pace.js";
 
 export class Turn {
@@ -260,7 +260,7 @@ export class Turn {
     const paused = live && this.state !== "working";
     const lanes = this.lanes.map((lane) => ({
       ...lane,
-      ...stateOf(lane, { live, paused, chosen, turn: this }),
+      ...laneState(lane, { live, paused, chosen, turn: this }),
       lane,
       id: lane.path,
       bars: this.#shown(lane, extra.get(lane), to, live),

@@ -27,7 +27,8 @@ export function modelCallsOf(events) {
   return calls;
 }
 
-/** Sums of calls. `cost` is null if no cost is known; `unpriced` counts calls with tokens and no price. Pure. */
+/** Sums of calls. `cost` is null if no cost is known; `unpriced` counts calls with tokens and no price.
+ * Pure. */
 export function sumOf(calls) {
   const sum = { calls: calls.length, failed: 0, input: 0, cached: 0, output: 0, cost: null, unpriced: 0 };
   for (const call of calls) {

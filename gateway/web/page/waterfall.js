@@ -1,8 +1,8 @@
 // The waterfall: a lane per node, bars for model calls, tool calls and waits.
 //
-// A conversation of 10,000 events stays fast, because few elements are drawn: only lanes in and near the scroll
-// window; bars narrower than 2 pixels that touch become one, as do wider ones if more than 1,500 would be drawn
-// (`layout.js`). Bars that did not change keep their elements, and with them the focus.
+// A conversation of 10,000 events stays fast, because few elements are drawn: only lanes in and near the
+// scroll window; bars narrower than 2 pixels that touch become one, as do wider ones if more than 1,500
+// would be drawn (`layout.js`). Bars that did not change keep their elements, and with them the focus.
 
 import { fitted, label, labelOf, neighbour, tellBlock } from "./bar_text.js";
 import { h, svg } from "./dom.js";

@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { stateOf, troubled } from "../../../gateway/web/page/agent_parts.js";
-import { days, dollars, runs, sums, ticks } from "../../../gateway/web/page/agent_runs.js";
+import { partState, troubled } from "../../../gateway/web/page/agent_parts.js";
+import { days, runs, sums, ticks } from "../../../gateway/web/page/agent_runs.js";
 import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent_tools.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
+import { money } from "../../../gateway/web/page/times.js";
 
 const conversation = (id, state, more = {}) => ({
   id,
@@ -80,7 +81,8 @@ test("an axis has round steps and room for the most", () => {
 });
 
 test("dollars are in cents, or as small as they are", () => {
-  assert.deepEqual([0, 12.345, 0.006, 0.0004].map(dollars), ["$0.00", "$12.35", "$0.01", "$0.0004"]);
+  const amounts = [undefined, 0, 12.345, 0.5, 0.0123, 0.00041];
+  assert.deepEqual(amounts.map(money), ["", "$0.00", "$12.35", "$0.50", "$0.012", "$0.00041"]);
 });
 
 test("a reason is the name of the rule, or the hint in words", () => {
@@ -114,5 +116,5 @@ test("tools stand under their servers in the order of the file", () => {
 test("parts that need attention", () => {
   const parts = [{ state: "connected" }, { state: "unknown" }, { state: "disconnected" }, { state: "reached", error: "e" }];
   assert.equal(troubled(parts).length, 2);
-  assert.deepEqual(stateOf("new\u200b"), ["ring", "new\\u{200b}"]);
+  assert.deepEqual(partState("new\u200b"), ["ring", "new\\u{200b}"]);
 });

@@ -135,7 +135,7 @@ test("the accessible name of a bar has all that its colour and size say", () => 
   };
   assert.equal(
     tellBlock({ bars: [one], placed: { lane: lane() } }),
-    "a: model call m, finished, 1.5 s, 1,200 tokens in, 3 out, $0.5000, 2 attempts",
+    "a: model call m, finished, 1.5 s, 1,200 tokens in, 3 out, $0.50, 2 attempts",
   );
 });
 
