@@ -79,6 +79,17 @@ const orders = {
     require("node:fs").writeFileSync(path, Buffer.from(colours));
     return colours.byteLength;
   },
+  /** The seconds of processor time that the page has taken since this was asked for first. */
+  async worked(name) {
+    const tab = tabs.get(name);
+    if (!tab.session) {
+      tab.session = await tab.context.newCDPSession(tab.page);
+      await tab.session.send("Performance.enable", { timeDomain: "threadTicks" });
+    }
+    const { metrics } = await tab.session.send("Performance.getMetrics");
+    const now = metrics.find((each) => each.name === "TaskDuration").value;
+    return now - (tab.worked ??= now);
+  },
   /** What a script says of the page: milliseconds, mostly. */
   measure: (name, script) => tabs.get(name).page.evaluate(script),
 };

@@ -103,7 +103,8 @@ def approval(tab: Tab) -> None:
 
 
 def agent(tab: Tab) -> None:
-    tab.main.text(re.compile("start_rollout")).see()
+    tab.main.link(re.compile("nightly 8841")).see()
+    tab.main.text("connected", exact=True).see()
 
 
 def main(folder: Path) -> None:

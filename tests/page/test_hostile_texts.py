@@ -55,6 +55,34 @@ SPOILT = """async (route) => {
 }"""
 """A route that puts a text into all names that an agent gives in its answers about approvals."""
 
+OVERRIDE = "\u2069\u202e\u05e9\u05dc\u05d5\u05dd abc"
+"""It ends the isolation that it stands in, and would reverse what follows; with a legitimate word."""
+REORDERED = """((text) => {
+  const found = [], range = new Range();
+  const left = (node, at) => (range.setStart(node, at), range.setEnd(node, at + 1),
+    range.getBoundingClientRect());
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode, { data } = node;
+    if (!data.trim() || !node.parentElement.checkVisibility()) continue;
+    if (/[\\u202a-\\u202e\\u2066-\\u2069]/.test(data)) {
+      if (data.trim() !== text) found.push(data);
+      continue;
+    }
+    for (const { index } of data.matchAll(/[a-z]{2}/gi)) {
+      const one = left(node, index), next = left(node, index + 1);
+      if (one.width && next.width && one.top === next.top && one.left > next.left) found.push(data);
+    }
+  }
+  return found;
+})(%s)"""
+"""Texts of the page that are drawn backwards, and texts with marks that have words of the page beside them."""
+NAMED = """async (route) => {
+  const answer = await route.fetch();
+  const json = { ...(await answer.json()), name: %s, description: %s };
+  await route.fulfill({ response: answer, json });
+}"""
+
 
 def stays_text(tab: Tab) -> None:
     assert tab.order("measure", MADE) == []
@@ -120,3 +148,23 @@ def test_hostile_names_stay_texts(
         assert mark not in tab.main.content
     stays_text(tab)
     assert tab.order("measure", "document.documentElement.scrollWidth") <= width, "nothing scrolls sideways"
+
+
+def test_marks_of_direction_reorder_only_their_own_text(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    tab = browser.open(server.run.url, "/page/icon.svg")
+    text = json.dumps(OVERRIDE)
+    tab.call(("route", "**/page/agent", {"function": NAMED % (text, text)}))
+    tab.go("/")
+    tab.main.text(re.compile("^What should .*\u05e9\u05dc\u05d5\u05dd abc do")).see()
+    assert tab.order("measure", REORDERED % text) == []
+    say(tab, OVERRIDE)
+    tab.main.text(re.compile("not a language model")).see()
+    tab.main.button("More").click()
+    tab.main.button("Delete").click()
+    tab.main.text(re.compile("^Delete .*\u05e9\u05dc\u05d5\u05dd abc")).see()
+    assert tab.order("measure", REORDERED % text) == []
+    for place in ("agent", "inbox"):
+        tab.go(f"/#/{place}")
+        tab.main.role("heading").see()
+        assert tab.order("measure", REORDERED % text) == []

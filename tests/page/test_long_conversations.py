@@ -65,11 +65,14 @@ def server(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Serve
 
 def opened(browser: Browser, long: Long) -> tuple[Tab, dict[str, float]]:
     """Its conversation, and the milliseconds until something, and until everything, was drawn."""
-    tab = browser.open(long.server.run.url, f"/#/conversations/{long.id}")
+    tab = browser.open(long.server.run.url, "/page/icon.svg")
+    tab.order("worked")
+    tab.go(f"/#/conversations/{long.id}")
     tab.main.text(LAST).see()
+    worked = 1000 * tab.order("worked")
     shown = tab.order("measure", "performance.now()")
     painted = tab.order("measure", PAINTS)
-    return tab, {"first paint": painted, "last message": shown}
+    return tab, {"first paint": painted, "last message": shown, "work": worked}
 
 
 def interactions(tab: Tab) -> dict[str, float]:

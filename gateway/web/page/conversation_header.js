@@ -118,7 +118,8 @@ export function conversationHeader({ id, log, context }) {
       more.focus();
     };
     const asked = log.approvals ? ` and ${plural(log.approvals, "approval")}` : "";
-    const what = `Its ${plural(log.seq, "event")}${asked} are removed from the store for good.`;
+    const verb = log.seq === 1 && !asked ? "is" : "are";
+    const what = `Its ${plural(log.seq, "event")}${asked} ${verb} removed from the store for good.`;
     const sure = h("button", { class: "btn danger", type: "button", onclick: erase }, "Delete for good");
     async function erase() {
       sure.disabled = true;
