@@ -76,7 +76,7 @@ REORDERED = """((text) => {
   }
   return found;
 })(%s)"""
-"""Texts of the page that are drawn backwards, and texts with marks that have words of the page beside them."""
+"""Texts of the page that are drawn backwards, and texts with marks beside words of the page."""
 NAMED = """async (route) => {
   const answer = await route.fetch();
   const json = { ...(await answer.json()), name: %s, description: %s };
@@ -150,7 +150,7 @@ def test_hostile_names_stay_texts(
     assert tab.order("measure", "document.documentElement.scrollWidth") <= width, "nothing scrolls sideways"
 
 
-def test_marks_of_direction_reorder_only_their_own_text(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+def test_marks_of_direction_reorder_no_other_text(serve: Serve, browser: Browser, tmp_path: Path) -> None:
     server = serve(tmp_path / "data")
     tab = browser.open(server.run.url, "/page/icon.svg")
     text = json.dumps(OVERRIDE)
