@@ -102,7 +102,7 @@ def test_1000_events(browser: Browser, server: Server) -> None:
     took = interactions(tab)
     told(long, drawn, took)
     assert 0 < drawn["first paint"] < 1000 * NOISE
-    assert 0 < drawn["work"] < 1000 * NOISE  # of the page itself: a busy machine delays, but adds little
+    assert 0 < drawn["work"] < 500 * NOISE  # of the page itself: a busy machine delays, but adds little
     assert max(took.values()) < 100 * NOISE
 
 
