@@ -34,7 +34,7 @@ STANDS_ON: dict[str, set[str]] = {
     "actors/mcp": {"actors/tools", "actors/common"},
     "actors/a2a": {"actors/tools", "actors/common"},
     "actors/tools": {"config", "runtime/journal"},
-    "actors/common": {"runtime/journal"},
+    "actors/common": {"runtime/journal", "config"},
     "runtime/journal": {"runtime"},
     "runtime": set(),
     "config": set(),
