@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .actors.approvals.outcome_approval import OutcomeQuestion
     from .actors.approvals.proxy_approval import ProxyQuestion
     from .actors.approvals.tool_approval import ToolQuestion
+    from .actors.bridge.blocking import BlockingAgent, blocking
+    from .actors.bridge.for_asyncio import AsyncioAgent, for_asyncio
     from .actors.common.errors import AgentError, StartError
     from .actors.conversation.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool
     from .actors.conversation.result import AnsweredTurn, Result, Turn
@@ -67,6 +69,8 @@ __all__ = [
     "ApprovalPage",
     "ArgumentsDelta",
     "AssistantMessage",
+    "AsyncioAgent",
+    "BlockingAgent",
     "CallView",
     "CheckpointQuestion",
     "ConfigError",
@@ -113,13 +117,17 @@ __all__ = [
     "UnknownProvider",
     "Usage",
     "UserMessage",
+    "blocking",
     "crash_at_every_step",
+    "for_asyncio",
     "load_config",
     "open_agent",
 ]
 
 _HOMES = {
     "actors.agent": ("Agent",),
+    "actors.bridge.blocking": ("BlockingAgent", "blocking"),
+    "actors.bridge.for_asyncio": ("AsyncioAgent", "for_asyncio"),
     "actors.open_agent": ("open_agent",),
     "actors.approvals.checkpoint_approval": ("CheckpointQuestion",),
     "actors.approvals.elicitation_approval": ("ElicitationQuestion",),

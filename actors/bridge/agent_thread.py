@@ -1,0 +1,277 @@
+"""The thread of an agent: a trio loop of its own, and calls that other threads make there.
+
+A call is a task of the loop, for as long as its caller waits for it, so there is no queue and nothing to
+bound: a caller that gives up cancels its task. Each call comes back as a `concurrent.futures.Future`, for
+which both a thread and an asyncio task know how to wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
+
+import trio
+
+from ...runtime.clock import ProcessClock
+from ..agent import Agent
+from ..common.errors import AgentError, shutting_down
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Source: TypeAlias = Callable[[Agent], AbstractAsyncContextManager[AsyncIterator[T]]]
+"""Opens a stream of the agent's, in its thread."""
+
+AHEAD = 64
+"""Items of a stream that are read before their reader asks for them; the agent's own bounds come behind."""
+NAP = 0.5
+"""Seconds between two looks at whether the program has come to its end without closing the agent."""
+
+logger = logging.getLogger(__name__)
+
+
+class AgentThread:
+    """Runs one agent. Everything but `_run` and what it calls may be used from any thread."""
+
+    def __init__(self, opening: AbstractAsyncContextManager[Agent]) -> None:
+        """
+        Args:
+            opening: what `open_agent` returned, not entered yet.
+        """
+        self._opening = opening
+        self.opened: Future[Agent] = Future()
+        """The agent, once there is one, or why it could not be opened."""
+        self.ended: Future[None] = Future()
+        """Done when the thread has nothing left to do. Never an error."""
+        self.failure: BaseException | None = None
+        """With what the agent ended, if it had been opened and did not end because it was asked to."""
+        # The interpreter waits for it at its exit, so what is in flight then gets the grace period, too.
+        self._thread = threading.Thread(target=self._run, name="stopgo agent", daemon=False)
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._open: set[Future[Any]] = set()
+        self._asked = 0
+        """How often it was asked to stop."""
+        # Of the loop:
+        self._stop = trio.Event()
+        self._scope = trio.CancelScope()
+        self._calls: trio.Nursery | None = None
+        """Where calls run; None when there are to be none."""
+
+    def start(self) -> None:
+        """Start the thread; `opened` and `ended` say how it goes on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the agent to stop within its grace period; asked again, or before it is open, it stops at once.
+
+        Does not wait.
+        """
+        self._asked += 1
+        self._soon(self._heed)
+
+    def join(self) -> None:
+        """Wait for the end of the thread."""
+        self._thread.join()
+
+    def is_alive(self) -> bool:
+        """Whether it runs; not so in a process that was forked off."""
+        return self._thread.is_alive()
+
+    def is_current(self) -> bool:
+        """Whether this is called in the thread itself, which cannot wait for itself."""
+        return threading.current_thread() is self._thread
+
+    def submit(
+        self,
+        function: Callable[Concatenate[Agent, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Future[T]:
+        """Call an async function with the agent, in its thread. Cancelling the future cancels the call.
+
+        The future raises what the function raises, and `AgentError` ``shutting_down`` when the agent has
+        stopped; its cause is then why, if it was not asked to.
+        """
+        future: Future[T] = Future()
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        if not self._soon(self._begin, future, lambda agent: function(agent, *args, **kwargs)):
+            _fail(future, self._refusal())
+        return future
+
+    def _soon(self, function: Callable[..., object], *args: Any) -> bool:
+        """Have the loop call a function; False when there is none to do so, as in a child after a fork."""
+        if self._token is None or not self._thread.is_alive():
+            return False
+        try:
+            self._token.run_sync_soon(function, *args)
+        except trio.RunFinishedError:
+            return False
+        return True
+
+    def _refusal(self) -> AgentError:
+        """Of a call that comes too late."""
+        error = shutting_down(accepted=False)
+        error.__cause__ = self.failure
+        return error
+
+    def _cut_off(self, error: BaseException | None = None) -> AgentError:
+        """Of a call that had begun when the agent ended, perhaps failing with this error because of that."""
+        text = "the agent has stopped; a command goes on at the next start if it was stored by then"
+        cut_off = AgentError("shutting_down", text, hint="Repeat a command with the same key.")
+        cut_off.__cause__ = self.failure or error
+        return cut_off
+
+    # ------------------------------------------------------------- in the thread
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve, clock=ProcessClock())
+        except BaseException as error:
+            # Nothing is above this frame; whoever waits for the thread raises it.
+            self._end_by(error)
+        finally:
+            for call in list(self._open):
+                _fail(call, self._cut_off())
+            _fail(self.opened, self._refusal())
+            _settle(self.ended, None)
+
+    async def _serve(self) -> None:
+        with self._scope:
+            self._token = trio.lowlevel.current_trio_token()
+            self._heed()
+            async with trio.open_nursery() as calls:
+                calls.start_soon(self._watch_program)
+                try:
+                    async with self._opening as agent:
+                        self._calls = calls
+                        _settle(self.opened, agent)
+                        await self._stop.wait()
+                except Exception as error:
+                    self._end_by(error)
+                finally:
+                    # Calls outlive the agent: each learns from it what became of what it asked for.
+                    self._calls = None
+                    calls.cancel_scope.cancel()
+
+    def _end_by(self, error: BaseException) -> None:
+        if not self.opened.done():
+            _fail(self.opened, error)
+        elif self.failure is None:
+            self.failure = error
+            logger.critical("the agent has stopped: %s", error, exc_info=error)
+
+    def _heed(self) -> None:
+        if self._asked:
+            self._stop.set()
+        if self._asked > 1 or (self._asked and self._calls is None):
+            self._scope.cancel()
+
+    async def _watch_program(self) -> None:
+        """Stop when the main thread has ended: the interpreter then waits for this one."""
+        while threading.main_thread().is_alive():  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(NAP)
+        self._asked = max(1, self._asked)
+        self._heed()
+
+    def _begin(self, future: Future[T], function: Callable[[Agent], Awaitable[T]]) -> None:
+        if self._calls is None:
+            _fail(future, self._refusal())
+        elif not future.cancelled():
+            self._calls.start_soon(self._carry_out, future, function)
+
+    async def _carry_out(self, future: Future[T], function: Callable[[Agent], Awaitable[T]]) -> None:
+        with trio.CancelScope() as scope:
+
+            def give_up(done: Future[T]) -> None:
+                if done.cancelled():
+                    self._soon(scope.cancel)
+
+            future.add_done_callback(give_up)
+            try:
+                _settle(future, await function(self.opened.result()))
+            except AgentError as error:
+                _fail(future, error)
+            except Exception as error:
+                over = self._calls is None  # and with it, perhaps, its journal
+                _fail(future, self._cut_off(error) if over else error)
+            except BaseException:
+                _fail(future, self._cut_off())
+                raise
+
+
+class Stream(Generic[T]):
+    """A stream of the agent's, read in another thread a batch at a time. For one reader.
+
+    A task of the agent's thread reads ahead, at most `AHEAD` items, until the stream ends or is closed.
+    """
+
+    def __init__(self, thread: AgentThread, source: Source[T]) -> None:
+        self._thread = thread
+        self._items, self._received = trio.open_memory_channel[T](AHEAD)
+        self._begun = trio.Event()
+        self._reading = thread.submit(partial(self._read, source))
+
+    def begin(self) -> Future[None]:
+        """Done when the stream is open, or has failed to be: then `take` says why."""
+        return self._thread.submit(self._wait_until_begun)
+
+    def take(self) -> Future[list[T]]:
+        """The next items; none when the stream is over, as all are when the agent has been asked to stop.
+
+        Raises what the stream raises, and `AgentError` ``shutting_down`` when the agent failed.
+        """
+        return self._thread.submit(self._take)
+
+    def over(self, error: BaseException | None = None) -> None:
+        """To be called when `take` brought nothing, or this error. Raises what the stream ended with."""
+        if error is None:
+            error = self._reading.exception()
+        if error is not None and not (_is_stopped(error) and self._thread.failure is None):
+            raise error
+
+    def close(self) -> None:
+        """Stop reading. Waits for nothing, so a generator that is dropped may call it."""
+        self._reading.cancel()
+
+    async def _read(self, source: Source[T], agent: Agent) -> None:
+        try:
+            async with self._items, source(agent) as items:
+                self._begun.set()
+                async for item in items:
+                    await self._items.send(item)
+        finally:
+            self._begun.set()
+
+    async def _wait_until_begun(self, agent: Agent) -> None:
+        await self._begun.wait()
+
+    async def _take(self, agent: Agent) -> list[T]:
+        taken: list[T] = []
+        with suppress(trio.EndOfChannel, trio.WouldBlock):
+            taken.append(await self._received.receive())
+            while True:
+                taken.append(self._received.receive_nowait())
+        return taken
+
+
+def _is_stopped(error: BaseException) -> bool:
+    return isinstance(error, AgentError) and error.code == "shutting_down"
+
+
+def _settle(future: Future[T], result: T) -> None:
+    """Unless it is settled or cancelled."""
+    with suppress(InvalidStateError):
+        future.set_result(result)
+
+
+def _fail(future: Future[Any], error: BaseException) -> None:
+    """Unless it is settled or cancelled."""
+    with suppress(InvalidStateError):
+        future.set_exception(error)

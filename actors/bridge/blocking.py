@@ -1,0 +1,206 @@
+"""An agent for programs without an event loop: every call blocks until it is done."""
+
+from __future__ import annotations
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterator,
+)
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar, overload
+
+from ...config.agent_config import AgentConfig
+from ...runtime.journal.protocol import Event
+from ..agent import Agent
+from ..common.errors import AgentError
+from ..conversation.lists import ListedTool
+from ..conversation.watch import Watched
+from ..log.deltas import Passing
+from ..tools.health import Health
+from .agent_thread import AgentThread, Stream
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@contextmanager
+def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAgent]:
+    """Run an agent in a thread of its own for the length of the block, for a program that may block.
+
+        with blocking(open_agent(config)) as agent:
+            turn = agent.start_conversation("list all resources")
+
+    Leaving the block stops the agent within `config.shutdown_grace` seconds; Ctrl-C meanwhile stops it at
+    once. Raises what `open_agent` raises, also what the agent failed with while it ran.
+    """
+    thread = AgentThread(opening)
+    ended = False
+    try:
+        thread.start()
+        yield BlockingAgent(thread, thread.opened.result())
+        ended = True
+    except Exception:
+        ended = True
+        raise
+    finally:
+        _close(thread)
+        if ended and thread.failure is not None:
+            raise thread.failure
+
+
+def _close(thread: AgentThread) -> None:
+    """Wait for the end of the agent; what interrupts the waiting hastens it, and is raised then."""
+    thread.stop()
+    try:
+        thread.join()
+    except BaseException:
+        thread.stop()
+        thread.join()
+        raise
+
+
+def _blocking(
+    method: Callable[Concatenate[Agent, P], Awaitable[T]],
+) -> Callable[Concatenate[BlockingAgent, P], T]:
+    @wraps(method)
+    def call(self: BlockingAgent, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._wait(self._thread.submit(method, *args, **kwargs))
+
+    return call
+
+
+class BlockingAgent:
+    """An agent in a thread of its own, with the methods of `Agent`. May be used from any thread but its own.
+
+    A method returns, or raises, what that of `Agent` does. Ctrl-C ends the waiting, and nothing else. After
+    the end of the agent every method raises `AgentError` ``shutting_down``.
+    """
+
+    def __init__(self, thread: AgentThread, agent: Agent) -> None:
+        self._thread = thread
+        self.config: AgentConfig = agent.config
+        self.id: str = agent.id
+        """The id of this agent for other agents."""
+        self.started: float = agent.started
+        """When this process opened it, in UTC seconds."""
+
+    start_conversation = _blocking(Agent.start_conversation)
+    send = _blocking(Agent.send)
+    decide = _blocking(Agent.decide)
+    look_at = _blocking(Agent.look_at)
+    cancel = _blocking(Agent.cancel)
+    complete = _blocking(Agent.complete)
+    resume = _blocking(Agent.resume)
+    accept_tool = _blocking(Agent.accept_tool)
+    delete = _blocking(Agent.delete)
+    get = _blocking(Agent.get)
+    log_end = _blocking(Agent.log_end)
+    inbox = _blocking(Agent.inbox)
+    conversations = _blocking(Agent.conversations)
+    approvals = _blocking(Agent.approvals)
+    approval = _blocking(Agent.approval)
+    title = _blocking(Agent.title)
+    precedents = _blocking(Agent.precedents)
+
+    def tools(self) -> tuple[ListedTool, ...]:
+        """See `Agent.tools`."""
+        return self._wait(self._thread.submit(tools))
+
+    def health(self) -> Health:
+        """See `Agent.health`."""
+        return self._wait(self._thread.submit(health))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See `Agent.warnings`."""
+        return self._wait(self._thread.submit(warnings))
+
+    @overload
+    def events(self, id: str, after: int = 0) -> Generator[Event, None, None]: ...
+    @overload
+    def events(self, id: str, after: int = 0, *, deltas: bool) -> Generator[Event | Passing, None, None]: ...
+    def events(
+        self, id: str, after: int = 0, *, deltas: bool = False
+    ) -> Generator[Event | Passing, None, None]:
+        """The events of a conversation, see `Agent.events`. Ends with the conversation or the agent."""
+        stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
+        try:
+            yield from self._items(stream)
+        finally:
+            stream.close()
+
+    @contextmanager
+    def all_events(
+        self,
+        *,
+        statuses: Collection[str] = (),
+        types: Collection[str] = (),
+        conversations: Collection[str] = (),
+        deltas: bool = False,
+    ) -> Iterator[Iterator[Watched]]:
+        """The events of all conversations from now on, see `Agent.all_events`. Ends with the agent."""
+        stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
+        try:
+            self._wait(stream.begin())
+            yield self._items(stream)
+        finally:
+            stream.close()
+
+    def _items(self, stream: Stream[T]) -> Iterator[T]:
+        while True:
+            try:
+                taken = self._wait(stream.take())
+            except AgentError as error:
+                return stream.over(error)
+            if not taken:
+                return stream.over()
+            yield from taken
+
+    def _wait(self, future: Future[T]) -> T:
+        try:
+            if self._thread.is_current():
+                raise RuntimeError("the agent would wait for itself: this is its own thread")
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+# ------------------------------------------------- methods of `Agent` in the shape that its thread calls
+
+
+async def tools(agent: Agent) -> tuple[ListedTool, ...]:
+    """See `Agent.tools`."""
+    return agent.tools()
+
+
+async def health(agent: Agent) -> Health:
+    """See `Agent.health`."""
+    return agent.health()
+
+
+async def warnings(agent: Agent) -> tuple[str, ...]:
+    """See `Agent.warnings`."""
+    return agent.warnings
+
+
+def all_events(
+    statuses: Collection[str], types: Collection[str], conversations: Collection[str], deltas: bool
+) -> Callable[[Agent], AbstractAsyncContextManager[AsyncIterator[Watched]]]:
+    """See `Agent.all_events`."""
+
+    @asynccontextmanager
+    async def watching(agent: Agent) -> AsyncGenerator[AsyncIterator[Watched], None]:
+        with agent.all_events(
+            statuses=statuses, types=types, conversations=conversations, deltas=deltas
+        ) as live:
+            yield live
+
+    return watching

@@ -1,0 +1,176 @@
+"""An agent for programs on asyncio: every call is awaited, on whatever loop the caller runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from ...config.agent_config import AgentConfig
+from ...runtime.journal.protocol import Event
+from ..agent import Agent
+from ..common.errors import AgentError
+from ..conversation.lists import ListedTool
+from ..conversation.watch import Watched
+from ..log.deltas import Passing
+from ..tools.health import Health
+from .agent_thread import AgentThread, Stream
+from .blocking import BlockingAgent, all_events, health, tools, warnings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncIterator[AsyncioAgent]:
+    """Run an agent in a thread of its own for the length of the block, for a program on asyncio.
+
+        async with for_asyncio(open_agent(config)) as agent:
+            turn = await agent.start_conversation("list all resources")
+
+    The loop goes on while the agent opens and closes. Leaving the block stops the agent within
+    `config.shutdown_grace` seconds; cancelling that stops it at once. Raises what `open_agent` raises, also
+    what the agent failed with while it ran.
+    """
+    thread = AgentThread(opening)
+    ended = False
+    try:
+        thread.start()
+        yield AsyncioAgent(thread, await _undisturbed(thread.opened))
+        ended = True
+    except Exception:
+        ended = True
+        raise
+    finally:
+        await _close(thread)
+        if ended and thread.failure is not None:
+            raise thread.failure
+
+
+async def _close(thread: AgentThread) -> None:
+    """Wait for the end of the agent; what interrupts the waiting hastens it, and is raised then."""
+    thread.stop()
+    if not thread.is_alive():
+        return
+    try:
+        await _undisturbed(thread.ended)
+    except BaseException:
+        thread.stop()
+        await _undisturbed(thread.ended)
+        raise
+    finally:
+        if thread.ended.done():
+            thread.join()
+
+
+async def _undisturbed(future: Future[T]) -> T:
+    """What a future comes to, which it does whether or not anything waits for it."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+def _awaited(
+    method: Callable[Concatenate[Agent, P], Awaitable[T]],
+) -> Callable[Concatenate[AsyncioAgent, P], Coroutine[Any, Any, T]]:
+    @wraps(method)
+    async def call(self: AsyncioAgent, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.wrap_future(self._thread.submit(method, *args, **kwargs))
+
+    return call
+
+
+class AsyncioAgent:
+    """An agent in a thread of its own, with the methods of `Agent`, for asyncio. For any loop, and several.
+
+    A method returns, or raises, what that of `Agent` does; all are awaited. Cancelling a call cancels the
+    waiting, and nothing else. After the end of the agent every method raises `AgentError` ``shutting_down``.
+    """
+
+    def __init__(self, thread: AgentThread, agent: Agent) -> None:
+        self._thread = thread
+        self.config: AgentConfig = agent.config
+        self.id: str = agent.id
+        """The id of this agent for other agents."""
+        self.started: float = agent.started
+        """When this process opened it, in UTC seconds."""
+        self.blocking = BlockingAgent(thread, agent)
+        """The same agent for functions that a framework runs in threads."""
+
+    start_conversation = _awaited(Agent.start_conversation)
+    send = _awaited(Agent.send)
+    decide = _awaited(Agent.decide)
+    look_at = _awaited(Agent.look_at)
+    cancel = _awaited(Agent.cancel)
+    complete = _awaited(Agent.complete)
+    resume = _awaited(Agent.resume)
+    accept_tool = _awaited(Agent.accept_tool)
+    delete = _awaited(Agent.delete)
+    get = _awaited(Agent.get)
+    log_end = _awaited(Agent.log_end)
+    inbox = _awaited(Agent.inbox)
+    conversations = _awaited(Agent.conversations)
+    approvals = _awaited(Agent.approvals)
+    approval = _awaited(Agent.approval)
+    title = _awaited(Agent.title)
+    precedents = _awaited(Agent.precedents)
+
+    async def tools(self) -> tuple[ListedTool, ...]:
+        """See `Agent.tools`."""
+        return await asyncio.wrap_future(self._thread.submit(tools))
+
+    async def health(self) -> Health:
+        """See `Agent.health`."""
+        return await asyncio.wrap_future(self._thread.submit(health))
+
+    async def warnings(self) -> tuple[str, ...]:
+        """See `Agent.warnings`."""
+        return await asyncio.wrap_future(self._thread.submit(warnings))
+
+    @overload
+    def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...
+    @overload
+    def events(self, id: str, after: int = 0, *, deltas: bool) -> AsyncGenerator[Event | Passing, None]: ...
+    async def events(
+        self, id: str, after: int = 0, *, deltas: bool = False
+    ) -> AsyncGenerator[Event | Passing, None]:
+        """The events of a conversation, see `Agent.events`. Ends with the conversation or the agent."""
+        stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
+        try:
+            async with aclosing(self._items(stream)) as items:
+                async for item in items:
+                    yield item
+        finally:
+            stream.close()
+
+    @asynccontextmanager
+    async def all_events(
+        self,
+        *,
+        statuses: Collection[str] = (),
+        types: Collection[str] = (),
+        conversations: Collection[str] = (),
+        deltas: bool = False,
+    ) -> AsyncIterator[AsyncIterator[Watched]]:
+        """The events of all conversations from now on, see `Agent.all_events`. Ends with the agent."""
+        stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
+        try:
+            await asyncio.wrap_future(stream.begin())
+            async with aclosing(self._items(stream)) as items:
+                yield items
+        finally:
+            stream.close()
+
+    async def _items(self, stream: Stream[T]) -> AsyncGenerator[T, None]:
+        while True:
+            try:
+                taken = await asyncio.wrap_future(stream.take())
+            except AgentError as error:
+                stream.over(error)
+                return
+            if not taken:
+                stream.over()
+                return
+            for item in taken:
+                yield item
