@@ -26,7 +26,7 @@ from .compose import compose
 from .delegates import remote_agents
 from .errors import ConfigError, Problem, in_order
 from .interpolate import escape, parse
-from .mcp import McpServerConfig
+from .mcp import BROUGHT, McpServerConfig
 from .mcp_flag import flag_servers
 from .reader import Reader
 from .secrets import secrets_of_variables, shown_address
@@ -212,7 +212,9 @@ def _command(command: str | None, folder: Path) -> str | None:
 
 def _as_written(entry: Value) -> str:
     assert isinstance(entry, Table)
-    value = entry.entries.get("url") or entry.entries["command"]
+    value = entry.entries.get("url") or entry.entries.get("command")
+    if value is None:
+        return BROUGHT
     assert isinstance(value, Scalar)
     return shown_address(parse(str(value.value))) if "url" in entry.entries else str(value.value)
 

@@ -16,7 +16,9 @@ _DAY = 86_400.0
 CALL_TIMEOUT = 60.0
 MAX_RETRIES = 3
 
-_NAME = "[A-Za-z0-9_-]+"
+NAME = "[A-Za-z0-9_-]+"
+BROUGHT = "an object of the program"
+"""Where a server is that the program brings."""
 
 
 def _seconds(given: float) -> float:
@@ -69,9 +71,9 @@ def _facade(server: McpServerConfig) -> str:
 
 @attrs.frozen
 class McpServerConfig:
-    """One MCP tool server: by `url` (Streamable HTTP or SSE) or by `command` (stdio)."""
+    """One MCP tool server: by `url` (Streamable HTTP or SSE), by `command` (stdio), or brought by a program."""
 
-    EXACTLY_ONE_OF: ClassVar = (("url",), ("command",))
+    EXACTLY_ONE_OF: ClassVar = (("url",), ("command",), ("brought_by",))
     WORD_NEEDS: ClassVar = (
         ("transport", "stdio", "command"),
         ("transport", "http", "url"),
@@ -82,7 +84,7 @@ class McpServerConfig:
         metadata=about(
             "What the server is called in logs and answers; unique in the file.",
             not_empty=True,
-            pattern=_NAME,
+            pattern=NAME,
             meaning="letters, digits, _ and -",
         )
     )
@@ -98,6 +100,13 @@ class McpServerConfig:
             "running interpreter, then on PATH; a relative path is relative to this file.",
             not_empty=True,
             **NO_TILDE,
+        ),
+    )
+    brought_by: Literal["program"] | None = attrs.field(
+        default=None,
+        metadata=about(
+            "`program`: a Python program brings the server, with `open_agent(servers=...)`; other commands "
+            "cannot run this agent."
         ),
     )
     args: tuple[str, ...] = attrs.field(
@@ -250,6 +259,11 @@ class McpServerConfig:
         default=attrs.Factory(_facade, takes_self=True),
         metadata=about("Name of the single tool, with `expose: server`.", derived=True),
     )
+
+    @property
+    def is_brought(self) -> bool:
+        """Whether it is an object of the program that runs the agent."""
+        return self.url is None and self.command is None
 
     @property
     def own_credentials(self) -> str | None:

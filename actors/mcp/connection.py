@@ -38,6 +38,8 @@ from .tool_list import list_tools, listen_for_changes, tells_of_changes
 if TYPE_CHECKING:
     import httpx2
 
+    from .in_process import ServerObject
+
 slow_start = logging.getLogger("stopgo.mcp.slow_start")
 """Of its own, so that commands which keep the log to themselves can show this."""
 SLOW = 10.0
@@ -72,17 +74,20 @@ class Connection:
         auth: httpx2.Auth | None = None,
         *,
         most: int = MAX_STORED_BYTES,
+        brought: ServerObject | None = None,
     ) -> None:
         """
         Args:
             report: called at every change of state or tools; must not wait.
             auth: of every HTTP request; sees refusals, with their headers, before anything else does.
             most: bytes of a message; a longer one is abridged.
+            brought: the server itself, if the program brings it.
         """
         self._config = config
         self._report = report
         self._auth = auth
         self._most = most
+        self._brought = brought
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
         self.secrets = Secrets.of(config)
         """What the server may not be quoted with."""
@@ -265,7 +270,8 @@ class Connection:
         from .tool_calls import ToolCalls
 
         link = Link(Flights(self._log), self.secrets)
-        way = await transport(self._config, self._manner, link, self._log, self._auth, self._most)
+        reach = (self._auth, self._most, self._brought)
+        way = await transport(self._config, self._manner, link, self._log, *reach)
         opened = False
         error: BaseException | None = None
         try:

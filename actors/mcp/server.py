@@ -7,7 +7,7 @@ does not start: that is the starter's error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
@@ -16,6 +16,9 @@ from ..tools.server_status import ServerStatus
 from ..tools.tool import Authenticate, CallTool, ListTools, ServerMessage
 from .caller import Caller
 from .connection import Connection
+
+if TYPE_CHECKING:
+    from .in_process import ServerObject
 
 HANDLERS = 1024
 """Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while
@@ -31,19 +34,21 @@ def mcp_server(
     *,
     report: Callable[[ServerStatus], None] = _nobody,
     max_stored_bytes: int = MAX_STORED_BYTES,
+    brought: ServerObject | None = None,
 ) -> Behaviour[ServerMessage]:
     """Serve the tools of one server.
 
     Args:
         report: called at every change of state or tools; must not wait.
         max_stored_bytes: of a result; of one that is longer, only the beginning of its text is kept.
+        brought: the server itself, if the program brings it.
 
     The behaviour raises `ServerStartFailed`, before it serves, when the first connection cannot be
     made within `config.connect_timeout`. Stopping it takes the child process with it.
     """
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
-        connection = Connection(config, report, most=max_stored_bytes)
+        connection = Connection(config, report, most=max_stored_bytes, brought=brought)
         caller = Caller(config, connection.line, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
         ctx.start_soon(connection.tell_when_slow)

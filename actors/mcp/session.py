@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client._transport import TransportStreams
 
+    from .in_process import ServerObject
     from .requests import Requester
     from .tool_calls import ToolCalls
 
@@ -196,7 +197,7 @@ class Line:
 
 # ----------------------------------------------------------------- opening a connection
 
-Kind: TypeAlias = Literal["stdio", "http", "sse"]
+Kind: TypeAlias = Literal["stdio", "http", "sse", "program"]
 
 NOT_SPOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 """How a server of the older HTTP kind answers a POST (MCP 2025-11-25, "Backwards Compatibility")."""
@@ -243,7 +244,9 @@ class Manner:
     @classmethod
     def first(cls, config: McpServerConfig) -> Manner:
         """What to try as long as nothing is known."""
-        kind = config.transport or ("http" if config.command is None else "stdio")
+        kind: Kind = config.transport or ("http" if config.command is None else "stdio")
+        if config.is_brought:
+            kind = "program"
         return cls(kind, legacy=config.mode == "legacy" or (kind == "sse" and config.mode == "auto"))
 
 
@@ -268,12 +271,21 @@ async def transport(
     log: logging.Logger,
     auth: httpx2.Auth | None,
     most: int,
+    brought: ServerObject | None,
 ) -> Transport:
     """The way to the server for one life of its connection. A message of more than `most` bytes is abridged.
+    `brought` is the server itself, if the program brings it.
 
     Raises:
-        ConnectFailed: the command cannot be run.
+        ConnectFailed: the command cannot be run, or the program brings no server.
     """
+    if config.is_brought:
+        from .in_process import InProcess
+
+        if brought is None:
+            raise ConnectFailed("only a program can bring it: open_agent(config, servers=...)")
+        in_process = InProcess(brought, on_end=link.lose, most=most)
+        return Transport(in_process.open(), in_process)
     if config.url is None:
         return await _child(config, link, log, most)
     from .http import http_client

@@ -125,6 +125,8 @@ def call_tool(args: argparse.Namespace) -> int:
 
 def transport(server: McpServerConfig) -> str:
     """How a server is spoken to, as far as the file says."""
+    if server.is_brought:
+        return "program"
     if server.transport is not None:
         return server.transport
     return "stdio" if server.command is not None else "http or sse"
@@ -172,7 +174,8 @@ def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
     from ...actors.tools.catalogue import one_name
 
     yield "name", server.name
-    yield "command" if server.command is not None else "url", server.as_written
+    brought = "brought by" if server.is_brought else "url"
+    yield "command" if server.command is not None else brought, server.as_written
     yield "transport", transport(server)
     for key in (
         "mode",

@@ -142,10 +142,10 @@ class _Tools:
 
 def _server(server: McpServerConfig, agent: Agent) -> dict[str, Any]:
     shelf = next((each for each in agent.catalogue.shelves if each.server.name == server.name), None)
-    transport = server.transport or ("stdio" if server.command is not None else "http")
+    guessed = "program" if server.is_brought else "stdio" if server.command is not None else "http"
     return {
         "name": server.name,
-        "transport": transport,
+        "transport": server.transport or guessed,
         "where": server.as_written,
         "max_concurrency": server.max_concurrency,
         "required": server.required,

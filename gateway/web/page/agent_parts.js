@@ -34,6 +34,9 @@ export const partState = (state) => STATES[state] ?? ["ring", visible(state)];
 export const troubled = (parts) =>
   parts.filter((part) => !["good", "ring"].includes(partState(part.state)[0]) || part.error);
 
+/** Transports whose name is no abbreviation. */
+const WAYS = { stdio: "stdin and stdout", program: "function calls" };
+
 /** Cards of the servers in the order of the file; `health` has their states. */
 export function serverCards(servers, health) {
   const states = new Map(health.map((part) => [part.name, part]));
@@ -42,7 +45,7 @@ export function serverCards(servers, health) {
     return card(server.name, part, server.where, [
       ["Tools", part.state === "connected" ? server.tools : server.tools || "not listed yet"],
       ["Calls at once", String(server.max_concurrency)],
-      ["Transport", server.transport === "stdio" ? "stdin and stdout" : server.transport.toUpperCase()],
+      ["Transport", WAYS[server.transport] ?? server.transport.toUpperCase()],
     ], server.required ? null : "The agent is ready without it.");
   }));
 }

@@ -1,0 +1,199 @@
+"""The transport to a server that the program brings: an object of this process, over streams in memory.
+
+Its messages become JSON on their way, as those of other servers are. So they are bounded alike, and neither
+side holds on to the values of the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+import attrs
+import trio
+
+from ...config.agent_config import MAX_STORED_BYTES, AgentConfig
+from ...config.errors import ConfigError, Problem
+from ...config.mcp import BROUGHT, NAME, McpServerConfig
+from ...config.values import quoted
+from ...config.wording import nearest
+from .failures import UNREACHABLE
+from .in_flight import note_withdrawal
+from .incoming import parse_message
+from .message_bound import Message
+from .requests import Outgoing, Requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.streams.memory import MemoryObjectSendStream
+    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+    from mcp.server import MCPServer, Server
+    from mcp.shared.message import SessionMessage
+
+    ServerObject: TypeAlias = MCPServer | Server[Any]
+    Item: TypeAlias = tuple[Context, SessionMessage | Exception]
+
+GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+LEFT = "its code called sys.exit"
+CALL_OFF = 5.0
+"""Seconds in which a server takes in that nobody waits for a call any more."""
+
+
+class InProcess:
+    """The way to a server object, which runs for as long as the connection."""
+
+    def __init__(
+        self, server: ServerObject, *, on_end: Callable[[str], None], most: int = MAX_STORED_BYTES
+    ) -> None:
+        """
+        Args:
+            on_end: told why, when no further message can come.
+            most: bytes of a message; a longer one is abridged.
+        """
+        self._server = server
+        self._on_end = on_end
+        self._message = Message(most)
+        self._requests = Requests()
+        self._writes: WriteStream[SessionMessage]
+        self._nursery: trio.Nursery
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[TransportStreams]:
+        """Run the server for the length of a block, and exchange messages with it.
+
+        Raises:
+            RuntimeError: its code called `sys.exit`. What else it lets out is raised in a group.
+        """
+        from mcp.client._memory import InMemoryTransport
+        from mcp.shared._context_streams import ContextReceiveStream
+
+        incoming, merged = anyio.create_memory_object_stream["Item"](0)
+        try:
+            with incoming, merged:
+                async with trio.open_nursery() as self._nursery:
+                    async with InMemoryTransport(self._server) as (reads, self._writes):
+                        self._nursery.start_soon(self._pump, reads, incoming)
+                        try:
+                            yield ContextReceiveStream(merged), self._writes
+                        finally:
+                            self._requests.end()
+                            self._nursery.cancel_scope.cancel()
+        except* SystemExit as left:
+            raise RuntimeError(LEFT) from left
+
+    async def request(self, outgoing: Outgoing) -> dict[str, Any]:
+        """See `Requester`."""
+        with self._requests.one(outgoing) as request:
+            message = _session_message(request.body())
+            try:
+                await self._writes.send(message)
+            except trio.Cancelled:
+                note_withdrawal()
+                raise
+            except GONE as error:
+                from mcp import MCPError
+
+                raise MCPError(UNREACHABLE, "the connection is closed", {"sent": False}) from error
+            try:
+                return await request.result()
+            except trio.Cancelled:
+                self._nursery.start_soon(self._call_off, request.cancellation())
+                raise
+
+    async def _call_off(self, notification: bytes) -> None:
+        with trio.move_on_after(CALL_OFF), suppress(*GONE):
+            await self._writes.send(_session_message(notification))
+
+    async def _pump(
+        self, reads: ReadStream[SessionMessage | Exception], incoming: MemoryObjectSendStream[Item]
+    ) -> None:
+        try:
+            async for item in reads:
+                # The server works in the context of the request at hand, which says whose question is asked.
+                context = getattr(reads, "last_context", None) or copy_context()
+                if (message := item if isinstance(item, Exception) else self._taken(item)) is not None:
+                    await incoming.send((context, message))
+        except GONE:
+            pass  # the session is gone, and with it whoever would read
+        finally:
+            self._on_end("it has ended")
+            self._requests.end()
+            incoming.close()
+
+    def _taken(self, item: SessionMessage) -> SessionMessage | None:
+        """The message as it would have come from another process; None if it is for a request of our own."""
+        from mcp.shared.message import SessionMessage
+
+        self._message.add(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        message = parse_message(self._message.take())
+        return None if message is None or self._requests.take(message) else SessionMessage(message)
+
+
+def _session_message(body: bytes) -> SessionMessage:
+    from mcp.shared.message import SessionMessage
+
+    message = parse_message(body)
+    assert message is not None
+    return SessionMessage(message)
+
+
+# ------------------------------------------------------------- which servers there are
+
+
+def with_servers(
+    config: AgentConfig, servers: Mapping[str, ServerObject], *, all_of_them: bool = True
+) -> AgentConfig:
+    """The configuration with an entry for each server that the program brings.
+
+    Args:
+        all_of_them: whether nothing else can open those that the file leaves to a program.
+
+    Raises:
+        ConfigError: a name is none or means two servers, an object is no server, or one is missing.
+    """
+    if problems := tuple(_problems(config, servers, all_of_them)):
+        raise ConfigError(problems)
+    known = {server.name for server in config.mcp_servers}
+    added = (McpServerConfig(name, as_written=BROUGHT) for name in servers if name not in known)
+    return attrs.evolve(config, mcp_servers=(*config.mcp_servers, *added))
+
+
+def _problems(
+    config: AgentConfig, servers: Mapping[str, ServerObject], all_of_them: bool
+) -> Iterator[Problem]:
+    from mcp.server import MCPServer, Server
+
+    def problem(code: str, message: str, hint: str, name: str = "") -> Problem:
+        return Problem(code, message, "open_agent(servers=...)", key=name, hint=hint)
+
+    if not isinstance(servers, Mapping):
+        hint = 'write servers={"calc": server}'
+        yield problem("wrong_type", f"expected servers by their names, found {_kind(servers)}", hint)
+        return
+    entries = {server.name: server for server in config.mcp_servers}
+    for name, server in servers.items():
+        if not isinstance(name, str) or not re.fullmatch(NAME, name):
+            hint = "letters, digits, _ and - are allowed"
+            yield problem("bad_format", f"{quoted(str(name))} is no name of a server", hint)
+            continue
+        if not isinstance(server, MCPServer | Server):
+            hint = "make it one: server = mcp.server.MCPServer(...), and @server.tool() above each function"
+            message = f"expected a server object of the mcp SDK, found {_kind(server)}"
+            yield problem("wrong_type", message, hint, name)
+        if name in entries and not entries[name].is_brought:
+            hint = "take another name, or write brought_by: program in the file, in place of url and command"
+            yield problem("duplicate_name", "the agent file has a server of this name already", hint, name)
+    for entry in config.enabled_servers:
+        if all_of_them and entry.is_brought and entry.name not in servers:
+            hint = nearest(entry.name, servers) or f'open_agent(config, servers={{"{entry.name}": server}})'
+            message = "the program has to bring this server, and does not"
+            yield problem("missing_server", message, hint, entry.name)
+
+
+def _kind(value: object) -> str:
+    return f"an object of {type(value).__name__}"
