@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -12,6 +12,8 @@ from .address import ADDRESS, AN_AUTHORIZATION, HEADERS, authorizes, has_user
 from .shape import NO_TILDE, About, about
 
 _DAY = 86_400.0
+
+FirstTransport: TypeAlias = Literal["stdio", "http", "sse", "program"]
 
 CALL_TIMEOUT = 60.0
 MAX_RETRIES = 3
@@ -71,7 +73,7 @@ def _facade(server: McpServerConfig) -> str:
 
 @attrs.frozen
 class McpServerConfig:
-    """One MCP tool server: by `url` (Streamable HTTP or SSE), by `command` (stdio), or brought by a program."""
+    """One MCP tool server: by `url` (Streamable HTTP, SSE), by `command` (stdio), or brought by a program."""
 
     EXACTLY_ONE_OF: ClassVar = (("url",), ("command",), ("brought_by",))
     WORD_NEEDS: ClassVar = (
@@ -264,6 +266,13 @@ class McpServerConfig:
     def is_brought(self) -> bool:
         """Whether it is an object of the program that runs the agent."""
         return self.url is None and self.command is None
+
+    @property
+    def first_transport(self) -> FirstTransport:
+        """How it is spoken to, as far as its configuration says: `http` may turn out to be `sse`."""
+        if self.is_brought:
+            return "program"
+        return self.transport or ("http" if self.command is None else "stdio")
 
     @property
     def own_credentials(self) -> str | None:

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from ...config.mcp import McpServerConfig
+from ...config.mcp import FirstTransport, McpServerConfig
 from ...config.secrets import secrets_of_values
 from ..tools.masking import Secrets
 from ..tools.needs import Wanted
@@ -197,8 +197,6 @@ class Line:
 
 # ----------------------------------------------------------------- opening a connection
 
-Kind: TypeAlias = Literal["stdio", "http", "sse", "program"]
-
 NOT_SPOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 """How a server of the older HTTP kind answers a POST (MCP 2025-11-25, "Backwards Compatibility")."""
 
@@ -237,16 +235,14 @@ class NoAnswer(ConnectFailed):
 class Manner:
     """How a server is spoken to: remembered from one life of its connection to the next."""
 
-    kind: Kind
+    kind: FirstTransport
     legacy: bool
     """With a handshake, as up to 2025-11-25."""
 
     @classmethod
     def first(cls, config: McpServerConfig) -> Manner:
         """What to try as long as nothing is known."""
-        kind: Kind = config.transport or ("http" if config.command is None else "stdio")
-        if config.is_brought:
-            kind = "program"
+        kind = config.first_transport
         return cls(kind, legacy=config.mode == "legacy" or (kind == "sse" and config.mode == "auto"))
 
 

@@ -125,11 +125,9 @@ def call_tool(args: argparse.Namespace) -> int:
 
 def transport(server: McpServerConfig) -> str:
     """How a server is spoken to, as far as the file says."""
-    if server.is_brought:
-        return "program"
-    if server.transport is not None:
-        return server.transport
-    return "stdio" if server.command is not None else "http or sse"
+    if server.transport is None and server.url is not None:
+        return "http or sse"
+    return server.first_transport
 
 
 def _config(args: argparse.Namespace) -> AgentConfig | None:

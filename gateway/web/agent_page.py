@@ -142,10 +142,9 @@ class _Tools:
 
 def _server(server: McpServerConfig, agent: Agent) -> dict[str, Any]:
     shelf = next((each for each in agent.catalogue.shelves if each.server.name == server.name), None)
-    guessed = "program" if server.is_brought else "stdio" if server.command is not None else "http"
     return {
         "name": server.name,
-        "transport": server.transport or guessed,
+        "transport": server.first_transport,
         "where": server.as_written,
         "max_concurrency": server.max_concurrency,
         "required": server.required,
