@@ -60,7 +60,8 @@ class InProcess:
         self._message = Message(most)
         self._requests = Requests()
         self._writes: WriteStream[SessionMessage]
-        self._nursery: trio.Nursery
+        self._nursery: trio.Nursery | None = None
+        """As long as the connection lasts."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[TransportStreams]:
@@ -75,14 +76,16 @@ class InProcess:
         incoming, merged = anyio.create_memory_object_stream["Item"](0)
         try:
             with incoming, merged:
-                async with trio.open_nursery() as self._nursery:
+                async with trio.open_nursery() as nursery:
                     async with InMemoryTransport(self._server) as (reads, self._writes):
-                        self._nursery.start_soon(self._pump, reads, incoming)
+                        nursery.start_soon(self._pump, reads, incoming)
+                        self._nursery = nursery
                         try:
                             yield ContextReceiveStream(merged), self._writes
                         finally:
+                            self._nursery = None
                             self._requests.end()
-                            self._nursery.cancel_scope.cancel()
+                    nursery.cancel_scope.cancel()
         except* SystemExit as left:
             raise RuntimeError(LEFT) from left
 
@@ -102,7 +105,8 @@ class InProcess:
             try:
                 return await request.result()
             except trio.Cancelled:
-                self._nursery.start_soon(self._call_off, request.cancellation())
+                if self._nursery is not None:
+                    self._nursery.start_soon(self._call_off, request.cancellation())
                 raise
 
     async def _call_off(self, notification: bytes) -> None:
