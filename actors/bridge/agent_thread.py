@@ -29,6 +29,8 @@ Source: TypeAlias = Callable[[Agent], AbstractAsyncContextManager[AsyncIterator[
 
 AHEAD = 64
 """Items of a stream that are read before their reader asks for them; the agent's own bounds come behind."""
+ENDING = 0.2
+"""Seconds that calls get to learn that the agent has ended."""
 NAP = 0.5
 """Seconds between two looks at whether the program has come to its end without closing the agent."""
 
@@ -59,8 +61,10 @@ class AgentThread:
         # Of the loop:
         self._stop = trio.Event()
         self._scope = trio.CancelScope()
+        self._over = trio.Event()
+        """Set when the agent has ended."""
         self._calls: trio.Nursery | None = None
-        """Where calls run; None when there are to be none."""
+        """Where calls run, while there is an agent."""
 
     def start(self) -> None:
         """Start the thread; `opened` and `ended` say how it goes on."""
@@ -72,7 +76,7 @@ class AgentThread:
         Does not wait.
         """
         self._asked += 1
-        self._soon(self._heed)
+        self.soon(self._heed)
 
     def join(self) -> None:
         """Wait for the end of the thread."""
@@ -101,11 +105,11 @@ class AgentThread:
         future: Future[T] = Future()
         self._open.add(future)
         future.add_done_callback(self._open.discard)
-        if not self._soon(self._begin, future, lambda agent: function(agent, *args, **kwargs)):
+        if not self.soon(self._begin, future, lambda agent: function(agent, *args, **kwargs)):
             _fail(future, self._refusal())
         return future
 
-    def _soon(self, function: Callable[..., object], *args: Any) -> bool:
+    def soon(self, function: Callable[..., object], *args: Any) -> bool:
         """Have the loop call a function; False when there is none to do so, as in a child after a fork."""
         if self._token is None or not self._thread.is_alive():
             return False
@@ -156,9 +160,10 @@ class AgentThread:
                 except Exception as error:
                     self._end_by(error)
                 finally:
-                    # Calls outlive the agent: each learns from it what became of what it asked for.
                     self._calls = None
-                    calls.cancel_scope.cancel()
+                    self._over.set()
+                    # Calls outlive the agent: each learns from it what became of what it asked for.
+                    calls.cancel_scope.deadline = trio.current_time() + ENDING
 
     def _end_by(self, error: BaseException) -> None:
         if not self.opened.done():
@@ -175,8 +180,10 @@ class AgentThread:
 
     async def _watch_program(self) -> None:
         """Stop when the main thread has ended: the interpreter then waits for this one."""
-        while threading.main_thread().is_alive():  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(NAP)
+        while threading.main_thread().is_alive():
+            with trio.move_on_after(NAP):
+                await self._over.wait()
+                return
         self._asked = max(1, self._asked)
         self._heed()
 
@@ -191,7 +198,7 @@ class AgentThread:
 
             def give_up(done: Future[T]) -> None:
                 if done.cancelled():
-                    self._soon(scope.cancel)
+                    self.soon(scope.cancel)
 
             future.add_done_callback(give_up)
             try:
@@ -199,7 +206,7 @@ class AgentThread:
             except AgentError as error:
                 _fail(future, error)
             except Exception as error:
-                over = self._calls is None  # and with it, perhaps, its journal
+                over = self._over.is_set()  # and with the agent its journal
                 _fail(future, self._cut_off(error) if over else error)
             except BaseException:
                 _fail(future, self._cut_off())
@@ -209,31 +216,33 @@ class AgentThread:
 class Stream(Generic[T]):
     """A stream of the agent's, read in another thread a batch at a time. For one reader.
 
-    A task of the agent's thread reads ahead, at most `AHEAD` items, until the stream ends or is closed.
+    A task of the agent's thread reads ahead, at most `AHEAD` items, until the stream ends or is closed. The
+    reader gets what was read also after the end of the agent.
     """
 
     def __init__(self, thread: AgentThread, source: Source[T]) -> None:
+        self.begun: Future[None] = Future()
+        """Done when the stream is open, or has failed to be: then `over` says why."""
         self._thread = thread
-        self._items, self._received = trio.open_memory_channel[T](AHEAD)
-        self._begun = trio.Event()
+        self._lock = threading.Lock()
+        self._items: list[T] = []
+        self._reader: Future[list[T]] | None = None
+        self._freed = trio.Event()
         self._reading = thread.submit(partial(self._read, source))
-
-    def begin(self) -> Future[None]:
-        """Done when the stream is open, or has failed to be: then `take` says why."""
-        return self._thread.submit(self._wait_until_begun)
+        self._reading.add_done_callback(self._hand_over)
 
     def take(self) -> Future[list[T]]:
-        """The next items; none when the stream is over, as all are when the agent has been asked to stop.
+        """The next items; none when the stream is over."""
+        taken: Future[list[T]] = Future()
+        self._reader = taken
+        self._hand_over()
+        return taken
 
-        Raises what the stream raises, and `AgentError` ``shutting_down`` when the agent failed.
-        """
-        return self._thread.submit(self._take)
-
-    def over(self, error: BaseException | None = None) -> None:
-        """To be called when `take` brought nothing, or this error. Raises what the stream ended with."""
-        if error is None:
-            error = self._reading.exception()
-        if error is not None and not (_is_stopped(error) and self._thread.failure is None):
+    def over(self) -> None:
+        """To be called when `take` brought nothing. Raises what the stream failed with, if not by the agent's
+        end."""
+        error = None if self._reading.cancelled() else self._reading.exception()
+        if error is not None and not (isinstance(error, AgentError) and error.code == "shutting_down"):
             raise error
 
     def close(self) -> None:
@@ -241,28 +250,30 @@ class Stream(Generic[T]):
         self._reading.cancel()
 
     async def _read(self, source: Source[T], agent: Agent) -> None:
-        try:
-            async with self._items, source(agent) as items:
-                self._begun.set()
-                async for item in items:
-                    await self._items.send(item)
-        finally:
-            self._begun.set()
+        async with source(agent) as items:
+            _settle(self.begun, None)
+            async for item in items:
+                while len(self._items) >= AHEAD:
+                    self._freed = trio.Event()
+                    await self._freed.wait()
+                with self._lock:
+                    self._items.append(item)
+                self._hand_over()
 
-    async def _wait_until_begun(self, agent: Agent) -> None:
-        await self._begun.wait()
+    def _hand_over(self, _: object = None) -> None:
+        with self._lock:
+            reader, ended = self._reader, self._reading.done()
+            if reader is not None and (self._items or ended):
+                self._reader = None
+                taken, self._items = self._items, []
+                _settle(reader, taken)
+        if ended:
+            _settle(self.begun, None)
+        else:
+            self._thread.soon(self._free)
 
-    async def _take(self, agent: Agent) -> list[T]:
-        taken: list[T] = []
-        with suppress(trio.EndOfChannel, trio.WouldBlock):
-            taken.append(await self._received.receive())
-            while True:
-                taken.append(self._received.receive_nowait())
-        return taken
-
-
-def _is_stopped(error: BaseException) -> bool:
-    return isinstance(error, AgentError) and error.code == "shutting_down"
+    def _free(self) -> None:
+        self._freed.set()
 
 
 def _settle(future: Future[T], result: T) -> None:

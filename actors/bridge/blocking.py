@@ -19,7 +19,6 @@ from typing import Concatenate, ParamSpec, TypeVar, overload
 from ...config.agent_config import AgentConfig
 from ...runtime.journal.protocol import Event
 from ..agent import Agent
-from ..common.errors import AgentError
 from ..conversation.lists import ListedTool
 from ..conversation.watch import Watched
 from ..log.deltas import Passing
@@ -148,20 +147,15 @@ class BlockingAgent:
         """The events of all conversations from now on, see `Agent.all_events`. Ends with the agent."""
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
-            self._wait(stream.begin())
+            self._wait(stream.begun)
             yield self._items(stream)
         finally:
             stream.close()
 
     def _items(self, stream: Stream[T]) -> Iterator[T]:
-        while True:
-            try:
-                taken = self._wait(stream.take())
-            except AgentError as error:
-                return stream.over(error)
-            if not taken:
-                return stream.over()
+        while taken := self._wait(stream.take()):
             yield from taken
+        stream.over()
 
     def _wait(self, future: Future[T]) -> T:
         try:

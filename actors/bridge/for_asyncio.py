@@ -12,7 +12,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from ...config.agent_config import AgentConfig
 from ...runtime.journal.protocol import Event
 from ..agent import Agent
-from ..common.errors import AgentError
 from ..conversation.lists import ListedTool
 from ..conversation.watch import Watched
 from ..log.deltas import Passing
@@ -156,21 +155,14 @@ class AsyncioAgent:
         """The events of all conversations from now on, see `Agent.all_events`. Ends with the agent."""
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
-            await asyncio.wrap_future(stream.begin())
+            await asyncio.wrap_future(stream.begun)
             async with aclosing(self._items(stream)) as items:
                 yield items
         finally:
             stream.close()
 
     async def _items(self, stream: Stream[T]) -> AsyncGenerator[T, None]:
-        while True:
-            try:
-                taken = await asyncio.wrap_future(stream.take())
-            except AgentError as error:
-                stream.over(error)
-                return
-            if not taken:
-                stream.over()
-                return
+        while taken := await asyncio.wrap_future(stream.take()):
             for item in taken:
                 yield item
+        stream.over()

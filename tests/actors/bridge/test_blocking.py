@@ -1,0 +1,231 @@
+"""An agent in a thread of its own, for programs that may block."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, aclosing
+
+import pytest
+
+from stopgo import (
+    Agent,
+    AgentError,
+    AsyncioAgent,
+    BlockingAgent,
+    JournalBusy,
+    StartError,
+    blocking,
+    open_agent,
+)
+from stopgo.actors import agent as agent_module
+from stopgo.actors.bridge import agent_thread
+from stopgo.actors.bridge.agent_thread import AHEAD, Stream
+from stopgo.actors.conversation.watch import Announced, Gap
+from stopgo.runtime.journal.protocol import Event
+from tests.actors.bridge.conftest import Gated
+from tests.waiting import PATIENCE
+
+OF_TRIO = {"catalogue", "drain", "draining", "notes"}
+"""Of `Agent`: for programs that share its loop."""
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("kind", [BlockingAgent, AsyncioAgent])
+def test_it_has_the_methods_of_an_agent_with_their_parameters(kind: type) -> None:
+    names = public(Agent) - OF_TRIO - {"config", "id", "started"}
+    assert names <= public(kind)
+    for name in names - {"warnings"}:
+        ours, theirs = (inspect.signature(getattr(each, name)).parameters for each in (kind, Agent))
+        assert list(ours) == list(theirs), name
+
+
+def test_a_turn_its_events_and_the_errors_of_an_agent(parrot: Gated) -> None:
+    with blocking(parrot.opening()) as agent:
+        turn = agent.start_conversation("hello")
+        assert turn.result is not None
+        assert turn.result.response == "hello!"
+        id = turn.conversation.id
+        types = []
+        for event in agent.events(id):
+            types.append(event.type)
+            if event.type == "run.finished":
+                break
+        assert types[0] == "conversation.created"
+        assert agent.get(id).id == id
+        assert [each.id for each in agent.conversations().conversations] == [id]
+        assert agent.health().ready
+        assert (agent.tools(), agent.warnings) == ((), ())
+        with pytest.raises(AgentError) as caught:
+            agent.send("nowhere", "hi")
+        assert caught.value.code == "conversation_not_found"
+        with pytest.raises(AgentError) as caught:
+            next(agent.events("nowhere"))
+        assert caught.value.code == "conversation_not_found"
+
+
+def test_an_agent_that_cannot_be_opened_raises_what_open_agent_raises(parrot: Gated) -> None:
+    with pytest.raises(StartError, match="unknown provider"):
+        with blocking(open_agent(parrot.config())):
+            pass
+    with blocking(parrot.opening()):
+        with pytest.raises(JournalBusy):
+            with blocking(parrot.opening()):
+                pass
+
+
+def test_several_threads_use_it_at_once(parrot: Gated) -> None:
+    with blocking(parrot.opening()) as agent, ThreadPoolExecutor(8) as pool:
+        turns = list(pool.map(agent.start_conversation, map(str, range(40))))
+        assert [turn.result and turn.result.response for turn in turns] == [f"{n}!" for n in range(40)]
+
+
+def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """Start it, and what came of it."""
+    came: list[object] = []
+
+    def run() -> None:
+        try:
+            came.append(work())
+        except Exception as error:
+            came.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, came
+
+
+def types_of(events: Iterator[Event], begun: threading.Event) -> Iterator[str]:
+    for event in events:
+        yield event.type
+        if event.type == "run.started":
+            begun.set()
+
+
+def test_the_end_of_the_block_is_told_to_all_that_wait(gated: Gated) -> None:
+    gated.grace = 0.0
+    seen: list[str] = []
+    begun = threading.Event()
+    with blocking(gated.opening()) as agent:
+        id = agent.start_conversation().conversation.id
+        sender, sent = in_thread(lambda: agent.send(id, "hi"))
+        reader, read = in_thread(lambda: seen.extend(types_of(agent.events(id), begun)))
+        with agent.all_events() as all_events:
+            watcher, watched = in_thread(lambda: len(list(all_events)))
+            assert begun.wait(PATIENCE)
+    for thread in (sender, reader, watcher):
+        thread.join(PATIENCE)
+    [error] = sent
+    assert isinstance(error, AgentError)
+    assert (error.code, error.details) == ("shutting_down", {"accepted": True})
+    assert read == [None]
+    assert seen == ["conversation.created", "message.added", "run.started"]
+    assert isinstance(watched[0], int)
+    with pytest.raises(AgentError) as caught:
+        agent.get(id)
+    assert (caught.value.code, caught.value.details) == ("shutting_down", {"accepted": False})
+    gated.gate.set()
+    with blocking(gated.opening()) as again:
+        for event in again.events(id):
+            if event.type == "run.finished":
+                break
+
+
+def test_an_error_of_the_program_leaves_the_block_as_it_is(parrot: Gated) -> None:
+    with pytest.raises(ZeroDivisionError):
+        with blocking(parrot.opening()):
+            raise ZeroDivisionError
+    assert not [each for each in threading.enumerate() if each.name == "stopgo agent"]
+
+
+def test_a_reader_that_does_not_read_is_read_ahead_for_only_so_far(parrot: Gated) -> None:
+    with blocking(parrot.opening()) as agent:
+        id = agent.start_conversation().conversation.id
+        for number in range(AHEAD // 2):
+            agent.send(id, str(number))
+        stream = Stream(agent._thread, lambda trio_agent: aclosing(trio_agent.events(id)))
+        stream.begun.result(PATIENCE)
+        first = stream.take().result(PATIENCE)
+        agent.send(id, "one more")
+        assert len(stream._items) <= AHEAD
+        seen = [event.seq for event in first]
+        last = agent.get(id).last_seq
+        assert last > 2 * AHEAD
+        while seen[-1] < last:
+            taken = stream.take().result(PATIENCE)
+            assert 0 < len(taken) <= AHEAD
+            seen += [event.seq for event in taken]
+        assert seen == list(range(1, last + 1))
+        stream.close()
+
+
+def test_a_watcher_that_does_not_read_gets_a_gap(parrot: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_module, "BUFFER", 10)
+    monkeypatch.setattr(agent_thread, "AHEAD", 10)
+    with blocking(parrot.opening()) as agent:
+        with agent.all_events(types=["message.added"]) as events:
+            id = agent.start_conversation().conversation.id
+            for number in range(30):
+                agent.send(id, str(number))
+            assert isinstance(next(events), Announced)
+            assert any(isinstance(next(events), Gap) for _ in range(30))
+
+
+def test_a_stream_that_is_dropped_leaves_nothing_behind(parrot: Gated) -> None:
+    async def tasks(_: Agent) -> int:
+        assert agent._thread._calls is not None
+        return len(agent._thread._calls.child_tasks)
+
+    def running() -> int:
+        return agent._thread.submit(tasks).result(PATIENCE)
+
+    with blocking(parrot.opening()) as agent:
+        id = agent.start_conversation("hi").conversation.id
+        before = running()
+        events = agent.events(id)
+        next(events)
+        assert running() == before + 1
+        del events
+        while running() > before:  # its cancellation is on the way
+            pass
+
+
+def test_the_thread_of_the_agent_does_not_wait_for_itself(parrot: Gated) -> None:
+    async def call(_: Agent) -> None:
+        agent.start_conversation("hi")
+
+    with blocking(parrot.opening()) as agent:
+        with pytest.raises(RuntimeError, match="its own thread"):
+            agent._thread.submit(call).result(PATIENCE)
+        assert agent.conversations().conversations == ()
+
+
+def test_an_agent_that_fails_fails_all_that_wait_and_its_block(
+    gated: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
+    gated.grace = 0.0
+    with ExitStack() as stack:
+        agent = stack.enter_context(blocking(gated.mortal()))
+        id = agent.start_conversation().conversation.id
+        sender, sent = in_thread(lambda: agent.send(id, "hi"))
+        reader, read = in_thread(lambda: len(list(agent.events(id))))
+        assert gated.asked.wait(PATIENCE)
+        agent._thread.soon(gated.dies.set)
+        for thread in (sender, reader):
+            thread.join(PATIENCE)
+        [error] = sent
+        assert isinstance(error, AgentError)
+        assert error.code == "shutting_down"
+        assert isinstance(read[0], int)
+        agent._thread.ended.result(PATIENCE)
+        with pytest.raises(AgentError) as caught:
+            agent.get(id)
+        assert isinstance(caught.value.__cause__, OSError)
+        with pytest.raises(OSError, match="the disk is gone"):
+            stack.close()
+    assert "the agent has stopped: the disk is gone" in caplog.text
