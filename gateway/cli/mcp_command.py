@@ -172,7 +172,7 @@ def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
     from ...actors.tools.catalogue import one_name
 
     yield "name", server.name
-    brought = "brought by" if server.is_brought else "url"
+    brought = "brought_by" if server.is_brought else "url"
     yield "command" if server.command is not None else brought, server.as_written
     yield "transport", transport(server)
     for key in (
