@@ -205,7 +205,7 @@ def by_url(text: str) -> str:
             "mcp_servers.a.name: there is a name already: the key above it",
         ),
         ("mcp_servers: {a: }", "wrong_type", "mcp_servers.a: expected a mapping, found nothing"),
-        ("mcp_servers: {a: {}}", "missing_key", "mcp_servers.a: url or command is required"),
+        ("mcp_servers: {a: {}}", "missing_key", "mcp_servers.a: url, command or brought_by is required"),
         (
             by_command("transport: htpt"),
             "unknown_word",

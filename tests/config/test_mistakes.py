@@ -270,11 +270,25 @@ def said(problem: Problem) -> str:
             "duplicate_name",
             '3:12: mcp_servers: duplicate name "${A}" (first used on line 2)',
         ),
-        ("mcp_servers: [{name: x}]", "missing_key", "1:15: mcp_servers[0]: url or command is required"),
+        (
+            "mcp_servers: [{name: x}]",
+            "missing_key",
+            "1:15: mcp_servers[0]: url, command or brought_by is required",
+        ),
         (
             server("url: 'http://x', command: y"),
             "conflicting_keys",
             "2:5: mcp_servers[0]: url and command exclude each other; give one of them",
+        ),
+        (
+            server("brought_by: program, timeout: 5, env: {}"),
+            "conflicting_keys",
+            "2:48: mcp_servers[0].env: env belongs to command, which is not given",
+        ),
+        (
+            server("brought_by: me"),
+            "unknown_word",
+            '2:27: mcp_servers[0].brought_by: expected program, found "me"',
         ),
         (
             server("url: 'http://x', env: {}"),
