@@ -228,8 +228,9 @@ class Stream(Generic[T]):
         self._items: list[T] = []
         self._reader: Future[list[T]] | None = None
         self._freed = trio.Event()
+        self._ended = False
         self._reading = thread.submit(partial(self._read, source))
-        self._reading.add_done_callback(self._hand_over)
+        self._reading.add_done_callback(self._end)
 
     def take(self) -> Future[list[T]]:
         """The next items; none when the stream is over."""
@@ -260,16 +261,21 @@ class Stream(Generic[T]):
                     self._items.append(item)
                 self._hand_over()
 
-    def _hand_over(self, _: object = None) -> None:
+    def _end(self, _: object) -> None:
+        self._ended = True
+        self._hand_over()
+        _settle(self.begun, None)
+
+    def _hand_over(self) -> None:
+        """Give the reader what is there. In whichever thread something has changed."""
+        reader, taken = None, []
         with self._lock:
-            reader, ended = self._reader, self._reading.done()
-            if reader is not None and (self._items or ended):
-                self._reader = None
+            if self._items or self._ended:
+                reader, self._reader = self._reader, None
+            if reader is not None:
                 taken, self._items = self._items, []
-                _settle(reader, taken)
-        if ended:
-            _settle(self.begun, None)
-        else:
+        if reader is not None:
+            _settle(reader, taken)
             self._thread.soon(self._free)
 
     def _free(self) -> None:

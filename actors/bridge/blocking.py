@@ -56,8 +56,8 @@ def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAg
 
 def _close(thread: AgentThread) -> None:
     """Wait for the end of the agent; what interrupts the waiting hastens it, and is raised then."""
-    thread.stop()
     try:
+        thread.stop()
         thread.join()
     except BaseException:
         thread.stop()

@@ -25,7 +25,7 @@ from tests.actors.bridge.conftest import Gated
 from tests.waiting import PATIENCE
 
 HEAD = """
-import os, sys
+import os, threading
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -62,17 +62,20 @@ def start(folder: Path, program: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(("grace", "signals"), [(1, 1), (10 * PATIENCE, 2)])
 def test_ctrl_c_ends_the_waiting_and_then_the_agent(tmp_path: Path, grace: float, signals: int) -> None:
     program = f"""
+def tell():
+    while not agent._thread._stop.is_set():
+        pass
+    print("stopping", flush=True)
+
 with blocking(opening({grace})) as agent:
-    try:
-        agent.start_conversation("100000")
-    finally:
-        print("interrupted", flush=True)
+    threading.Thread(target=tell).start()
+    agent.start_conversation("100000")
 """
     with start(tmp_path, program) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n"
         process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == "interrupted\n"
+        assert process.stdout.readline() == "stopping\n"
         if signals > 1:
             process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE)
@@ -90,6 +93,37 @@ agent.enter_context(blocking(opening(60))).start_conversation("0.5", wait=False)
         output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, "")
     assert output == "asked\nreplied\n"
+
+
+def test_a_loop_that_breaks_down_leaves_no_call_without_an_end(tmp_path: Path) -> None:
+    program = """
+from stopgo.actors.bridge import agent_thread
+
+class Broken(agent_thread.ProcessClock):
+    def current_time(self):
+        if asked:
+            raise ZeroDivisionError
+        return super().current_time()
+
+class Asked:
+    async def complete(self, request, emit):
+        asked.append(True)
+        await trio.sleep(1)
+
+asked = []
+Slow = Asked
+agent_thread.ProcessClock = Broken
+with blocking(opening(1)) as agent:
+    try:
+        agent.start_conversation("hi")
+    except AgentError as error:
+        print(error.code, type(error.__cause__).__name__, flush=True)
+"""
+    with start(tmp_path, program) as process:
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert output == "shutting_down TrioInternalError\n"
+    assert process.returncode == 1
+    assert "the agent has stopped: internal error in Trio" in errors
 
 
 def test_a_child_after_a_fork_is_refused_and_does_not_hang(tmp_path: Path) -> None:
