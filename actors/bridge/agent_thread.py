@@ -224,7 +224,8 @@ class Stream(Generic[T]):
         self.begun: Future[None] = Future()
         """Done when the stream is open, or has failed to be: then `over` says why."""
         self._thread = thread
-        self._lock = threading.Lock()
+        # The collector may drop a stream, and so close it, wherever it runs: in the middle of handing over, too.
+        self._lock = threading.RLock()
         self._items: list[T] = []
         self._reader: Future[list[T]] | None = None
         self._freed = trio.Event()
