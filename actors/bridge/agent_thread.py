@@ -79,8 +79,10 @@ class AgentThread:
         self.soon(self._heed)
 
     def join(self) -> None:
-        """Wait for the end of the thread."""
-        self._thread.join()
+        """Wait for the end of the thread. May be interrupted, and called again."""
+        if self._thread.is_alive():
+            self.ended.result()  # an interrupted `Thread.join` takes the thread for ended, up to Python 3.12
+            self._thread.join()
 
     def is_alive(self) -> bool:
         """Whether it runs; not so in a process that was forked off."""
@@ -224,7 +226,7 @@ class Stream(Generic[T]):
         self.begun: Future[None] = Future()
         """Done when the stream is open, or has failed to be: then `over` says why."""
         self._thread = thread
-        # The collector may drop a stream, and so close it, wherever it runs: in the middle of handing over, too.
+        # The collector may drop a stream, and so close it, wherever it runs: while it hands over, too.
         self._lock = threading.RLock()
         self._items: list[T] = []
         self._reader: Future[list[T]] | None = None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, asynccontextmanager
 
 import pytest
+import trio
 
 from stopgo import (
     Agent,
@@ -100,6 +102,16 @@ def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object
     return thread, came
 
 
+def running(agent: BlockingAgent) -> int:
+    """Tasks of calls and streams."""
+
+    async def tasks(_: Agent) -> int:
+        assert agent._thread._calls is not None
+        return len(agent._thread._calls.child_tasks)
+
+    return agent._thread.submit(tasks).result(PATIENCE)
+
+
 def types_of(events: Iterator[Event], begun: threading.Event) -> Iterator[str]:
     for event in events:
         yield event.type
@@ -134,6 +146,53 @@ def test_the_end_of_the_block_is_told_to_all_that_wait(gated: Gated) -> None:
         for event in again.events(id):
             if event.type == "run.finished":
                 break
+
+
+def test_what_has_begun_at_the_end_of_the_agent_has_an_end_too(parrot: Gated) -> None:
+    with blocking(parrot.opening()) as agent:
+        thread = agent._thread
+
+        @asynccontextmanager
+        async def late(_: Agent) -> AsyncIterator[AsyncIterator[int]]:
+            yield numbers()
+
+        async def numbers() -> AsyncIterator[int]:
+            await thread._over.wait()
+            await trio.lowlevel.checkpoint()
+            yield 1
+            await trio.sleep_forever()
+
+        async def fail(_: Agent) -> None:
+            await thread._over.wait()
+            raise ZeroDivisionError
+
+        stream = Stream(thread, late)
+        stream.begun.result(PATIENCE)
+        failing = thread.submit(fail)
+    assert stream.take().result(PATIENCE) == [1]
+    assert stream.take().result(PATIENCE) == []
+    stream.over()
+    with pytest.raises(AgentError) as caught:
+        failing.result(PATIENCE)
+    assert caught.value.code == "shutting_down"
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_in_a_call_takes_the_call_back(gated: Gated) -> None:
+    def interrupt() -> None:
+        gated.asked.wait(PATIENCE)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with blocking(gated.opening()) as agent:
+        id = agent.start_conversation().conversation.id
+        before = running(agent)
+        _, _ = in_thread(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            agent.send(id, "hi")
+        assert any(running(agent) == before for _ in range(10_000))
+        gated.gate.set()
+        assert "run.finished" in (event.type for event in agent.events(id))
 
 
 def test_an_error_of_the_program_leaves_the_block_as_it_is(parrot: Gated) -> None:
@@ -177,22 +236,15 @@ def test_a_watcher_that_does_not_read_gets_a_gap(parrot: Gated, monkeypatch: pyt
 
 
 def test_a_stream_that_is_dropped_leaves_nothing_behind(parrot: Gated) -> None:
-    async def tasks(_: Agent) -> int:
-        assert agent._thread._calls is not None
-        return len(agent._thread._calls.child_tasks)
-
-    def running() -> int:
-        return agent._thread.submit(tasks).result(PATIENCE)
-
     with blocking(parrot.opening()) as agent:
         id = agent.start_conversation("hi").conversation.id
-        before = running()
+        before = running(agent)
         events = agent.events(id)
         next(events)
-        assert running() == before + 1
+        assert running(agent) == before + 1
         del events
         # Its cancellation is on the way.
-        assert any(running() == before for _ in range(10_000))
+        assert any(running(agent) == before for _ in range(10_000))
 
 
 def test_the_thread_of_the_agent_does_not_wait_for_itself(parrot: Gated) -> None:
