@@ -88,6 +88,19 @@ def test_list_prints_a_line_for_each_server(stopgo: Stopgo, capsys: pytest.Captu
     ]
 
 
+def test_a_server_that_a_program_brings_is_listed_and_cannot_be_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "brought.yaml"
+    path.write_text("mcp_servers: [{name: calc, brought_by: program}]")
+    assert main.main(["mcp", "list", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "calc  program  an object of the program\n"
+    assert main.main(["mcp", "show", "calc", "--config", str(path)]) == 0
+    assert "brought_by: an object of the program\ntransport: program\n" in capsys.readouterr().out
+    assert main.main(["mcp", "test", "--config", str(path)]) == 1
+    assert "only a program can bring it" in capsys.readouterr().out
+
+
 def test_list_without_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "none.yaml"
     path.write_text("llm: {model: offline:rules}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+from mcp.server import MCPServer
 
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.compose import compose
@@ -47,8 +48,8 @@ def configured(tmp_path: Path) -> Callable[..., Any]:
     return write
 
 
-async def view_of(config: Any) -> Any:
-    async with open_agent(config) as agent:
+async def view_of(config: Any, **options: Any) -> Any:
+    async with open_agent(config, **options) as agent:
         return json.loads(encode(await agent_view(agent)))
 
 
@@ -132,6 +133,16 @@ async def test_the_parts_of_the_agent(configured: Any) -> None:
     (model,) = view["models"]
     assert (model["name"], model["provider"]) == ("script:replies.yaml", "script")
     assert model["prices"]["input"] == 0.0
+
+
+async def test_a_server_that_the_program_brings(configured: Any) -> None:
+    view = await view_of(configured(BEGIN), servers={"calc": MCPServer("calc")})
+    (server,) = view["servers"]
+    assert (server["transport"], server["where"], server["tools"]) == (
+        "program",
+        "an object of the program",
+        0,
+    )
 
 
 async def test_the_tools_of_a_server_that_is_one_tool(configured: Any) -> None:
