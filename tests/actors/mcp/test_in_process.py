@@ -18,6 +18,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 from pydantic import BaseModel
 from trio.testing import MockClock
 
+from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
@@ -295,6 +296,22 @@ async def test_servers_that_do_not_fit_are_mistakes(
             pass
     assert [problem.code for problem in caught.value.problems] == [code]
     assert text in str(caught.value)
+
+
+async def test_what_opens_the_other_servers_leaves_those_of_the_program_alone(
+    tmp_path: Path, calc: MCPServer
+) -> None:
+    opened: list[str] = []
+
+    def open_server(entry: McpServerConfig, *, report: Callable[[ServerStatus], None]) -> Any:
+        opened.append(entry.name)
+        return mcp_server(McpServerConfig(entry.name), report=report, brought=server())
+
+    files = [{"name": "calc", "brought_by": "program"}, {"name": "files", "command": "none"}]
+    mine = config(tmp_path, mcp_servers=files)
+    async with open_agent(mine, servers={"calc": calc}, open_server=open_server) as agent:
+        assert "add" in {each.tool.name for each in agent.tools()}
+    assert opened == ["files"]
 
 
 async def test_a_rule_on_a_tool_that_such_a_server_does_not_have_stops_the_start(
