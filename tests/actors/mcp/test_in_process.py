@@ -303,9 +303,9 @@ async def test_what_opens_the_other_servers_leaves_those_of_the_program_alone(
 ) -> None:
     opened: list[str] = []
 
-    def open_server(entry: McpServerConfig, *, report: Callable[[ServerStatus], None]) -> Any:
-        opened.append(entry.name)
-        return mcp_server(McpServerConfig(entry.name), report=report, brought=server())
+    def open_server(config: McpServerConfig, *, report: Callable[[ServerStatus], None]) -> Any:
+        opened.append(config.name)
+        return mcp_server(McpServerConfig(config.name), report=report, brought=server())
 
     files = [{"name": "calc", "brought_by": "program"}, {"name": "files", "command": "none"}]
     mine = config(tmp_path, mcp_servers=files)
