@@ -17,11 +17,11 @@ from ...runtime.restart import Backoff, Streak
 from ..tools.bearer import forwarding
 from ..tools.masking import Secrets
 from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
+from .admission import Admission
 from .failures import first_line, meaning, wanted
 from .in_flight import Flights
 from .session import (
     NOT_SPOKEN,
-    Admission,
     ConnectFailed,
     Line,
     Link,

@@ -16,9 +16,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stopgo.actors.mcp import connection
+from stopgo.actors.mcp.admission import Admission
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
-from stopgo.actors.mcp.session import Admission
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
