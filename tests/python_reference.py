@@ -20,6 +20,7 @@ import stopgo
 GROUPS = {
     "Open an agent": ("open_agent", "load_config", "AgentConfig", "LlmNode", "ProcessClock"),
     "The agent": ("Agent",),
+    "Without trio": ("blocking", "BlockingAgent", "for_asyncio", "AsyncioAgent"),
     "Conversations": (
         "Turn",
         "AnsweredTurn",

@@ -22,7 +22,7 @@ from stopgo import (
     blocking,
     open_agent,
 )
-from stopgo.actors import agent as agent_module
+from stopgo.actors import agent_reads
 from stopgo.actors.bridge import agent_thread
 from stopgo.actors.bridge.agent_thread import AHEAD, Stream
 from stopgo.actors.conversation.watch import Announced, Gap
@@ -224,7 +224,7 @@ def test_a_reader_that_does_not_read_is_read_ahead_for_only_so_far(parrot: Gated
 
 
 def test_a_watcher_that_does_not_read_gets_a_gap(parrot: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_module, "BUFFER", 10)
+    monkeypatch.setattr(agent_reads, "BUFFER", 10)
     monkeypatch.setattr(agent_thread, "AHEAD", 10)
     with blocking(parrot.opening()) as agent:
         with agent.all_events(types=["message.added"]) as events:
