@@ -169,7 +169,7 @@ def test_rules_and_routes_that_cannot_be_read_are_told_by_line(tmp_path: Path) -
         check=False,
     )
 
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     problems = done.stderr.splitlines()
     assert [int(line.removeprefix(f"{file}:").partition(":")[0]) for line in problems] == [
         *range(3, 9),

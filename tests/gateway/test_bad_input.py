@@ -79,11 +79,16 @@ async def test_who_sends_something_else_is_told_what_to_send(client: httpx2.Asyn
         assert f'{{"{example}": ' in answer.json()["hint"]
 
 
+def changes(agent: Any) -> list[Any]:
+    """The calls of the agent but for the look-up of an approval, whose conversation the log names."""
+    return [call for call in agent.calls if call[0] != "approval"]
+
+
 @pytest.mark.parametrize("path", POSTS)
 async def test_every_post_looks_at_its_body(client: httpx2.AsyncClient, agent: Any, path: str) -> None:
     answer = await client.post(path, content=b"{bad", headers={"Authorization": "Bearer x"})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request_body")
-    assert not agent.calls
+    assert not changes(agent)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +141,7 @@ async def test_a_body_of_2_mib_is_refused(
     answer = await client.post(path, content=content)
     assert answer.status_code == 413
     assert answer.json()["code"] == "body_too_large"
-    assert not agent.calls
+    assert not changes(agent)
     assert (await client.get("/health")).status_code == 200
 
 
