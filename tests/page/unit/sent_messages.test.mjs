@@ -53,7 +53,7 @@ test("of earlier turns, a model is sent its own calls with their results, and ho
       ["user", "more", 0],
       ["assistant", "", 2],
       ["tool", "seen", 0],
-      ["tool", "(no result is on record)", 0],
+      ["tool", "(no result was recorded)", 0],
       ["assistant", "The run was cancelled.", 0],
       ["user", "again", 0],
       ["assistant", "LLM error: down", 0],
