@@ -43,10 +43,10 @@ DEFAULT_FILE = Path("config", "agent.yaml")
 
 
 def load_config(
-    path: Path | None,
+    path: str | os.PathLike[str] | None = None,
     *,
     environ: Mapping[str, str] = os.environ,
-    data_dir: Path | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
     model: str | None = None,
     mcp: Iterable[str] = (),
     own_providers: Collection[str] = (),
@@ -59,11 +59,11 @@ def load_config(
     `[label:]command-or-url` (see `flag_servers`). `own_providers` may stand before the colon in
     names of models that the program brings itself. Raises `ConfigError` with all its problems.
     """
-    source, packaged = locate(path, DEFAULT_FILE)
+    source, packaged = locate(None if path is None else Path(path), DEFAULT_FILE)
     root, problems = read_mapping(source, "name: my-agent")
     has_tree = "agent" in root.entries
     if data_dir is not None:
-        root = root.with_entries({"data_dir": Scalar(escape(str(data_dir)))})
+        root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
     root = fill_in(root, model)
 
     reader = Reader(str(source), environ)

@@ -333,8 +333,9 @@ def test_the_file_in_the_working_directory_is_the_default(
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "agent.yaml").write_text("name: mine")
     monkeypatch.chdir(tmp_path)
-    config = load_config(None)
+    config = load_config()
     assert (config.name, config.source, config.packaged) == ("mine", Path("config/agent.yaml"), False)
+    assert load_config("config/agent.yaml", data_dir="/there").data_dir == Path("/there")
 
 
 def test_else_it_is_the_packaged_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
