@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
 _LINE = 8
 """Bytes that a line of data takes at least, however short it is."""
-_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""A carriage return at the very end may be half of a line end."""
 
 
 class EventTooLarge(Exception):
@@ -39,11 +35,11 @@ class SseParser:
             if pending.startswith(b"\xef\xbb\xbf"):
                 del pending[:3]
         events: list[str] = []
-        start = 0
-        for end in _LINE_END.finditer(pending, self._scanned):
-            self._line(bytes(pending[start : end.start()]), events)
-            start = end.end()
-        del pending[:start]
+        # A carriage return at the very end may be half of a line end.
+        last = max(pending.rfind(b"\n", self._scanned), pending.rfind(b"\r", self._scanned, -1))
+        for line in bytes(pending[: last + 1]).splitlines():
+            self._line(line, events)
+        del pending[: last + 1]
         # What was looked at holds no line end; only a last carriage return may still become one.
         self._scanned = max(0, len(pending) - 1)
         if len(pending) + self._size > MAX_EVENT_BYTES:
