@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import attrs
+import httpx2
 
 from ....config.models import ModelSpec, Provider
 from ..errors import ModelUnusable
@@ -92,9 +93,17 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
     url = spec.base_url or from_environment or place.url
     if url is None:
         raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: where its server is, /v1 included')
-    if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url):
+    if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url) or not _is_url(url):
         source = "base_url" if spec.base_url else f"the environment variable {place.url_env}"
         raise InvalidBaseUrl(
             f'{source} of model "{spec.name}" is not an address: expected http:// or https:// and a host'
         )
     return url.rstrip("/")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        httpx2.URL(text)
+    except httpx2.InvalidURL:
+        return False
+    return True

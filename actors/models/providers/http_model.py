@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+import httpx2
 
 from ....config.models import ModelSpec
 from ...common.wire_json import dump
@@ -20,7 +21,7 @@ from .reading import read_reply, told_as
 @attrs.frozen
 class HttpModel:
     name: str
-    url: str = attrs.field(repr=False)
+    url: httpx2.URL = attrs.field(repr=False)
     headers: Mapping[str, str] = attrs.field(repr=False)
     key: str | None = attrs.field(repr=False)
     """Already in the headers; here so that no error shows it."""
@@ -47,7 +48,8 @@ def google_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     place = endpoint(spec, environ)
     # Not in the URL, which others log.
     headers = {"x-goog-api-key": place.key} if place.key is not None else {}
-    return HttpModel(spec.name, place.base_url + path(spec), headers, place.key, GoogleCodec(spec), client)
+    url = httpx2.URL(place.base_url + path(spec))
+    return HttpModel(spec.name, url, headers, place.key, GoogleCodec(spec), client)
 
 
 _TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}
@@ -61,4 +63,5 @@ def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     if spec.provider == "openrouter":
         headers |= _TITLE
     codec = OpenAICodec(spec, FLAVOURS[spec.provider])
-    return HttpModel(spec.name, f"{place.base_url}/chat/completions", headers, place.key, codec, client)
+    url = httpx2.URL(f"{place.base_url}/chat/completions")
+    return HttpModel(spec.name, url, headers, place.key, codec, client)

@@ -71,18 +71,12 @@ def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
     return from_answer(response.status_code, response.headers, raw, now=time.time())
 
 
-def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
-    if response.is_stream_consumed:
-        # A transport of somebody's own, which had all of it at once.
-        return response.aiter_bytes()
-    return response.aiter_raw()  # compressed it is not: `bound`
-
-
 async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelReply:
     parser = SseParser()
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
     try:
         with trio.CancelScope() as scope:
-            async for chunk in _chunks(response):
+            async for chunk in response.stream:  # compressed it is not: `bound`
                 for event in parser.feed(chunk):
                     if not stream.ended:
                         stream.feed(event)

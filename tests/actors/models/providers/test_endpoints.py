@@ -87,7 +87,17 @@ def test_what_cannot_be_a_key_is_not_shown(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:1", "ftp://x", "http://", "http:// x", "http://x?a=b", "http://x#y"]
+    "url",
+    [
+        "localhost:1",
+        "ftp://x",
+        "http://",
+        "http:// x",
+        "http://x?a=b",
+        "http://x#y",
+        "http://x:port",
+        "http://☃",
+    ],
 )
 def test_what_is_no_address(url: str) -> None:
     environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": url}
