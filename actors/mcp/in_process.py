@@ -6,6 +6,7 @@ side holds on to the values of the other.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams, WriteStream
     from mcp.server import MCPServer, Server
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
     ServerObject: TypeAlias = MCPServer | Server[Any]
     Item: TypeAlias = tuple[Context, SessionMessage | Exception]
@@ -133,9 +135,17 @@ class InProcess:
         """The message as it would have come from another process; None if it is for a request of our own."""
         from mcp.shared.message import SessionMessage
 
-        self._message.add(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        self._message.add(_encoded(item.message))
         message = parse_message(self._message.take())
         return None if message is None or self._requests.take(message) else SessionMessage(message)
+
+
+def _encoded(message: JSONRPCMessage) -> bytes:
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except ValueError:
+        # Half of a surrogate pair, as in names of files that are not UTF-8: the parser replaces it.
+        return json.dumps(message.model_dump(by_alias=True, exclude_unset=True)).encode()
 
 
 def _session_message(body: bytes) -> SessionMessage:
@@ -194,7 +204,8 @@ def _problems(
             yield problem("duplicate_name", "the agent file has a server of this name already", hint, name)
     for entry in config.enabled_servers:
         if all_of_them and entry.is_brought and entry.name not in servers:
-            hint = nearest(entry.name, servers) or f'open_agent(config, servers={{"{entry.name}": server}})'
+            names = filter(lambda name: isinstance(name, str), servers)
+            hint = nearest(entry.name, names) or f'open_agent(config, servers={{"{entry.name}": server}})'
             message = "the program has to bring this server, and does not"
             yield problem("missing_server", message, hint, entry.name)
 

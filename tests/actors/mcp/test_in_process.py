@@ -161,6 +161,38 @@ async def test_a_question_and_progress_belong_to_their_call_though_others_are_un
     assert [each.message for each in told] == ["half", "half"]
 
 
+async def test_a_text_that_is_not_utf_8_is_mended_and_disturbs_no_other_call(serving: Open) -> None:
+    """Names of files may hold what UTF-8 does not."""
+    calc, began, release = server(), trio.Event(), trio.Event()
+    calls = 0
+
+    @calc.tool()
+    async def slow() -> str:
+        nonlocal calls
+        calls += 1
+        began.set()
+        await release.wait()
+        return "done"
+
+    @calc.tool(structured_output=False)
+    async def name() -> str:
+        await trio.lowlevel.checkpoint()
+        return "a\udc80"
+
+    async with serving(ENTRY, brought=calc) as actor:
+        said: list[str] = []
+
+        async def wait() -> None:
+            said.append((await call(actor, "slow")).content)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await began.wait()
+            assert (await call(actor, "name")).content == "a\N{REPLACEMENT CHARACTER}"
+            release.set()
+    assert (said, calls) == (["done"], 1)
+
+
 async def test_sys_exit_in_a_tool_ends_the_connection_and_not_the_program(
     calc: MCPServer, serving: Open, statuses: list[ServerStatus]
 ) -> None:
@@ -277,24 +309,25 @@ async def test_rules_and_settings_of_the_file_hold_for_a_server_of_the_program(
 
 
 @pytest.mark.parametrize(
-    ("servers", "code", "text"),
+    ("servers", "codes", "text"),
     [
         ({}, "missing_server", 'open_agent(config, servers={"calc": server})'),
         ({"clac": server()}, "missing_server", 'did you mean "clac"?'),
         ({"calc": server(), "files": server()}, "duplicate_name", "brought_by: program"),
         ({"calc": server(), "my tools": server()}, "bad_format", "letters, digits"),
         ({"calc": server(), 7: server()}, "bad_format", "letters, digits"),
+        ({7: server()}, "bad_format missing_server", "is no name of a server"),
         ({"calc": lambda: 1}, "wrong_type", "found an object of function"),
         ([server()], "wrong_type", 'servers={"calc": server}'),
     ],
 )
 async def test_servers_that_do_not_fit_are_mistakes(
-    tmp_path: Path, servers: Any, code: str, text: str
+    tmp_path: Path, servers: Any, codes: str, text: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         async with open_agent(config(tmp_path), servers=servers):
             pass
-    assert [problem.code for problem in caught.value.problems] == [code]
+    assert [problem.code for problem in caught.value.problems] == codes.split()
     assert text in str(caught.value)
 
 
