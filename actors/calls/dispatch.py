@@ -7,6 +7,7 @@ what follows.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from functools import partial
@@ -147,6 +148,7 @@ class Dispatch:
                     on_sent=on_sent,
                     on_progress=partial(self._tell, asks, tool),
                     on_elicitation=asks.ask,
+                    on_anonymous_question=partial(_one_at_a_time, server),
                     answers=asks.replies.answers,
                     state=asks.replies.state,
                     since=asks.held.since,
@@ -177,3 +179,12 @@ class Dispatch:
         log = self.scope.log
         where = (log.state.id, log.state.last_seq, asks.key, asks.attempt)
         log.tell(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
+
+
+def _one_at_a_time(server: Server) -> None:
+    """Send the server one call at a time from now on: of several, its questions could not be told apart."""
+    if server.slots.narrow():
+        logging.getLogger(f"stopgo.mcp.{server.name}").info(
+            "asks a question in the middle of a call, and MCP does not tell of which: from now on,"
+            " its calls go one at a time"
+        )

@@ -122,6 +122,9 @@ class Flights:
         flight = _current.get()
         if flight is not None:
             return flight if flight in self._flights else None
+        for flight in self._flights:
+            if flight.request.on_anonymous_question is not None:
+                flight.request.on_anonymous_question()
         if len(self._flights) == 1 and not self._abandoned:
             return next(iter(self._flights))
         # Said once: what asks on and on would fill the log.

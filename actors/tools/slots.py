@@ -23,8 +23,16 @@ class Slots:
     """So many places."""
 
     free: int
+    """Below 0 while more are taken than there are."""
+    _size: int = attrs.field(init=False, default=attrs.Factory(lambda slots: slots.free, takes_self=True))
     _queue: dict[_Waiter, None] = attrs.field(factory=dict)
     """Oldest first."""
+
+    def narrow(self) -> bool:
+        """Have one place from now on; whether there were more. Those that are taken stay taken."""
+        surplus, self._size = self._size - 1, 1
+        self.free -= surplus
+        return surplus > 0
 
 
 @attrs.frozen(eq=False)

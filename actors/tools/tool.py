@@ -278,6 +278,8 @@ class CallTool(Request["ServerMessage", ToolResult]):
         default=None, eq=False, repr=False
     )
     """Puts a server's question to a human and waits for the answer. None: questions are declined."""
+    on_anonymous_question: Callable[[], None] | None = attrs.field(default=None, eq=False, repr=False)
+    """Told of a question of which the protocol does not say to which call it belongs; must return at once."""
     answers: Mapping[str, ElicitationAnswer] | None = attrs.field(default=None, repr=False)
     """To what an earlier attempt raised as `ToolInputRequired`."""
     state: str | None = attrs.field(default=None, repr=False)

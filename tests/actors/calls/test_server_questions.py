@@ -282,6 +282,36 @@ async def test_questions_of_two_branches_reach_their_own(asking: Asking, autojum
         assert told == {"a": "accept {'name': 'Ada', 'colour': 'blue'}", "b": "decline {}"}
 
 
+async def test_after_a_question_of_no_known_call_calls_go_one_at_a_time(
+    asking: Asking, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "stopgo.mcp.tools")
+    under_way, most = 0, 0
+
+    async def work(message: CallTool) -> str:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await trio.sleep(1)
+        if under_way == 4:
+            assert message.on_anonymous_question is not None
+            message.on_anonymous_question()
+        under_way -= 1
+        return "done"
+
+    asking.offer("work", work)
+    four = use(*[call("work")] * 4)
+    asking.plan("agent", four, say("1"))
+    asking.plan("agent", four, say("2"), turn=2)
+    async with asking.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert (under_way, most) == (0, 4)
+        most = 0
+        await agent.send(turn.conversation.id, "again")
+        assert (under_way, most, asking.called("work")) == (0, 1, 8)
+    assert caplog.text.count("one at a time") == 1
+
+
 async def test_cancelling_the_run_tells_the_server(asking: Asking, autojump_clock: MockClock) -> None:
     async def insist(message: CallTool) -> str:
         said = await ask_who(message)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
@@ -158,7 +159,7 @@ async def test_time_does_not_run_while_a_human_thinks(
 async def test_over_http_each_question_reaches_its_own_call(serving: Open, config: Config) -> None:
     """Also those of one connection, all at the same time."""
     told: dict[str, str] = {}
-    everybody = trio.Event()
+    everybody, anonymous = trio.Event(), trio.Event()
     asked: list[str] = []
 
     async with serving(config("http", mode="legacy", max_concurrency=20)) as server:
@@ -172,13 +173,15 @@ async def test_over_http_each_question_reaches_its_own_call(serving: Open, confi
                 await everybody.wait()
                 return ElicitationAnswer("accept", {"name": name})
 
-            told[name] = (await server.ask(CallTool("ask", {"text": name}, on_elicitation=say))).content
+            call = CallTool("ask", {"text": name}, on_elicitation=say, on_anonymous_question=anonymous.set)
+            told[name] = (await server.ask(call)).content
 
         with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 for number in range(20):
                     nursery.start_soon(one, f"nr{number}")
     assert told == {f"nr{number}": f"nr{number} likes blue" for number in range(20)}
+    assert not anonymous.is_set()
 
 
 @pytest.mark.parametrize("kind", ["stdio", "sse"])
@@ -187,6 +190,7 @@ async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
 ) -> None:
     first, second = trio.Event(), trio.Event()
     results: dict[str, str] = {}
+    anonymous: list[str] = []
 
     async def hold(_: Elicitation) -> ElicitationAnswer:
         first.set()
@@ -199,12 +203,16 @@ async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
     async with serving(config(kind, mode="legacy", max_concurrency=2)) as server:
 
         async def one(name: str, say: OnElicitation) -> None:
-            results[name] = (await server.ask(CallTool("ask", {"text": name}, on_elicitation=say))).content
+            told = partial(anonymous.append, name)
+            call = CallTool("ask", {"text": name}, on_elicitation=say, on_anonymous_question=told)
+            results[name] = (await server.ask(call)).content
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one, "first", hold)
             await first.wait()
+            assert anonymous == ["first"]
             await one("second", never)
+            assert anonymous == ["first", "first", "second"]
             second.set()
     assert results == {"first": "Ada likes red", "second": "decline"}
     assert "asks a question while 2 calls are under way" in caplog.text

@@ -119,6 +119,20 @@ async def test_who_is_cancelled_outside_does_not_wait_for_its_place(
     assert slots.free == 1
 
 
+async def test_narrow_leaves_one_place_once_those_that_are_taken_are_given_back() -> None:
+    slots = Slots(3)
+    first, second = await place_in(slots), await place_in(slots)
+    assert slots.narrow()
+    second.give_back()
+    with trio.move_on_after(0) as scope:
+        await place_in(slots)
+    assert scope.cancelled_caught
+    first.give_back()
+    assert slots.free == 1
+    assert not slots.narrow()
+    assert slots.free == 1
+
+
 Plan = list[tuple[int, int, int]]
 
 
