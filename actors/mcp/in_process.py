@@ -22,6 +22,7 @@ from ...config.errors import ConfigError, Problem
 from ...config.mcp import BROUGHT, NAME, McpServerConfig
 from ...config.values import quoted
 from ...config.wording import nearest
+from ...runtime.errors import leaf
 from .failures import UNREACHABLE
 from .in_flight import note_withdrawal
 from .incoming import parse_message
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
-LEFT = "its code called sys.exit"
 CALL_OFF = 5.0
 """Seconds in which a server takes in that nobody waits for a call any more."""
 
@@ -70,7 +70,8 @@ class InProcess:
         """Run the server for the length of a block, and exchange messages with it.
 
         Raises:
-            RuntimeError: its code called `sys.exit`. What else it lets out is raised in a group.
+            RuntimeError: its code raised `SystemExit`, or another exception that is no `Exception`, such as
+                the `CancelledError` of asyncio. Whatever else it lets out is raised in a group.
         """
         from mcp.client._memory import InMemoryTransport
         from mcp.shared._context_streams import ContextReceiveStream
@@ -88,8 +89,13 @@ class InProcess:
                             self._nursery = None
                             self._requests.end()
                     nursery.cancel_scope.cancel()
-        except* SystemExit as left:
-            raise RuntimeError(LEFT) from left
+        except BaseExceptionGroup as group:
+            rest, strays = group.split(_may_pass)
+            if strays is None:
+                raise
+            error = leaf(strays)
+            ended = RuntimeError(f"its code raised {type(error).__name__}")
+            raise (ended if rest is None else BaseExceptionGroup("it has ended", (rest, ended))) from error
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
@@ -138,6 +144,11 @@ class InProcess:
         self._message.add(_encoded(item.message))
         message = parse_message(self._message.take())
         return None if message is None or self._requests.take(message) else SessionMessage(message)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether an exception out of a server's code is no reason to end the program, or is meant to."""
+    return isinstance(error, Exception | trio.Cancelled | KeyboardInterrupt)
 
 
 def _encoded(message: JSONRPCMessage) -> bytes:

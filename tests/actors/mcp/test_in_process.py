@@ -42,6 +42,10 @@ Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 ENTRY = McpServerConfig("calc")
 
 
+class Stray(BaseException):
+    """Like the `CancelledError` of asyncio."""
+
+
 class Answer(BaseModel):
     really: bool
 
@@ -76,6 +80,10 @@ def calc() -> MCPServer:
     @calc.tool()
     def leave() -> str:
         sys.exit(3)
+
+    @calc.tool()
+    def give_up() -> str:
+        raise Stray
 
     @calc.tool()
     def long(characters: int) -> str:
@@ -193,12 +201,13 @@ async def test_a_text_that_is_not_utf_8_is_mended_and_disturbs_no_other_call(ser
     assert (said, calls) == (["done"], 1)
 
 
-async def test_sys_exit_in_a_tool_ends_the_connection_and_not_the_program(
-    calc: MCPServer, serving: Open, statuses: list[ServerStatus]
+@pytest.mark.parametrize("tool", ["leave", "give_up"])
+async def test_an_exception_that_ends_programs_ends_the_connection_alone(
+    calc: MCPServer, serving: Open, statuses: list[ServerStatus], tool: str
 ) -> None:
     async with serving(ENTRY, brought=calc) as actor:
         with pytest.raises(ToolOutcomeUnknown):
-            await call(actor, "leave")
+            await call(actor, tool)
         assert (await call(actor, "add", a=1, b=1)).content == "2"
     states = [(status.state, status.error) for status in statuses]
     assert ("disconnected", "it has ended") in states
