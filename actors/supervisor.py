@@ -1,7 +1,8 @@
 """Starts everything an agent is made of, all or nothing, and stops it in reverse.
 
-Order: registry, models, tool servers (side by side, and so they stop), other agents, tool lists, flusher,
-conversations, timers, remote questions. So at the end conversations stop while what they call is still there.
+Order: registry, models, tool servers (started and stopped side by side), other agents, tool lists, flusher,
+conversations, timers, remote questions. So at the end conversations stop while the servers that they call
+still run.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOKUPS = 256
-"""Calls that may wait for the registry: all those of a reply, of some conversations at the same moment."""
+LOOKUPS = 1024
+"""Calls in line at the registry: those of two replies, however many calls these have. Further ones wait."""
 
 
 @attrs.frozen(eq=False)

@@ -65,10 +65,9 @@ class Supervisor:
         """Start an actor and wait until it serves.
 
         Its `mailbox` holds that many messages; further senders wait. All actors of a `group` are stopped
-        side by side, when it is the turn of its last. What it fails with
-        before it has ever served is raised here, and it is not started again. Raises
-        ActorUnavailable if it ended without serving or the supervisor is closing, and
-        ValueError if the name is taken.
+        side by side, when it is the turn of the one that was started last. An error before the actor has ever
+        served is raised here, and it is not started again. Raises ActorUnavailable if it ended without
+        serving or the supervisor is closing, and ValueError if the name is taken.
         """
         child = _Child(name, behaviour=behaviour, mailbox_size=mailbox, streak=Streak(self._backoff))
         self._add(name, child, group or name)
@@ -84,7 +83,7 @@ class Supervisor:
         self._closing = True
         deadline = trio.current_time() + self._grace
         while self._members:
-            # They may end while the tasks below begin; then it would be lost that this was cancelled.
+            # The nursery below does not raise Cancelled when its tasks end without having been cancelled.
             await trio.lowlevel.checkpoint_if_cancelled()
             _, last = next(reversed(self._members.values()))
             stopped = [name for name, (_, group) in self._members.items() if group == last]

@@ -11,8 +11,8 @@ from ..tools.facade import wrapped
 from .outcomes import Replied
 from .record import CallRecord, CallView, Message, Run
 
-NOT_SENT = "The call was not sent: what it belonged to was stopped before. Nothing was done."
-NO_RESULT = "The call has no result: what it belonged to was stopped before."
+NOT_SENT = "The call was not sent: its run, or its branch of the run, was stopped before. Nothing was done."
+NO_RESULT = "The call has no result: its run, or its branch of the run, was stopped before."
 
 
 def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMessage]:

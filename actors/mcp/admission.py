@@ -16,8 +16,9 @@ class _Offer:
 class Admission:
     """The bearer token of a connection's own requests: connecting, listing, and the server's stream to us.
 
-    A server that admits no one without a token gets that of the first run which has one. It is kept in
-    memory, so that a lost connection can be repaired, until the server wants another. Calls have their own.
+    A server that admits no connection without a token gets that of the first run which has one. The token is
+    kept in memory, so that a lost connection can be repaired, until the server wants another. Calls have
+    tokens of their own.
     """
 
     bearer: str | None = attrs.field(default=None, repr=False)
@@ -29,7 +30,7 @@ class Admission:
     _closed: bool = False
 
     async def offer(self, bearer: str) -> None:
-        """Have a bearer tried, and return when it was. For whoever has the `turn`."""
+        """Have a bearer tried, and return when it was. The caller holds `turn`."""
         if self._closed:
             return
         self._next = _Offer(bearer)
@@ -37,7 +38,7 @@ class Admission:
         await self._next.judged.wait()
 
     async def take(self) -> None:
-        """For the connection's owner: return with another bearer to try, or when there will be none."""
+        """For the connection's owner: return when there is another bearer to try, or there will be none."""
         while self._next is None and not self._closed:
             self._offered = trio.Event()
             await self._offered.wait()
@@ -46,8 +47,8 @@ class Admission:
             self.bearer = self._tried.bearer
 
     def judge(self, *, admitted: bool) -> None:
-        """What came of connecting with the present bearer, or without any. What is offered meanwhile is only
-        of interest to a server that admits nobody."""
+        """Take note of how an attempt to connect ended, with the present bearer or without any. A bearer that
+        was offered meanwhile is only tried at a server that did not admit us."""
         if not admitted:
             self.bearer = None
         elif self._next is not None:

@@ -54,7 +54,7 @@ bridge the restart of a server; one that dies as soon as it is up is not started
 call cuts the pause short, to the `first` one."""
 
 ADMISSIONS = Backoff(first=30.0, limit=300.0, jitter=0.5)
-"""While a server wants a token and nobody brings one: what it refused may have been none of its own doing."""
+"""While a server wants a token and no run brings one: the cause of its refusal may have passed."""
 LISTINGS = Backoff(first=1.0, limit=300.0, healthy=1.0)
 """Between one listing of changed tools and the next: some servers say that they have changed whenever they
 are listed, and some cannot list them at that moment."""

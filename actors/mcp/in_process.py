@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 CALL_OFF = 5.0
-"""Seconds in which a server takes in that nobody waits for a call any more."""
+"""Seconds in which a server has to take the notice that a call was given up."""
 
 
 class InProcess:
@@ -176,10 +176,12 @@ def with_servers(
     """The configuration with an entry for each server that the program brings.
 
     Args:
-        all_of_them: whether nothing else can open those that the file leaves to a program.
+        all_of_them: whether each server that the file leaves to the program has to be among `servers`; if
+            not, other code opens the rest.
 
     Raises:
-        ConfigError: a name is none or means two servers, an object is no server, or one is missing.
+        ConfigError: a name is not valid or is that of another server, an object is no server, or a server is
+            missing.
     """
     if problems := tuple(_problems(config, servers, all_of_them)):
         raise ConfigError(problems)

@@ -116,10 +116,11 @@ class Line:
         self._tell()
 
     async def wait(self, since: float, patience: float, attempts: int) -> Link | None:
-        """The link that takes a call which is ready `since` then; None after `patience` seconds, or after
-        `attempts` of which the last began later, or when there is no link without another token.
+        """Wait for a link, for a call that has been ready since `since`.
 
-        So a call has an attempt of its own, and a queue of calls is refused together, not one by one.
+        None: `patience` seconds have passed; or `attempts` attempts to connect have failed, the last of which
+        began after `since`; or the server wants another token. So each call has an attempt that began after
+        it, and the calls of a queue are refused together, not one by one.
         """
         with trio.CancelScope(deadline=max(since, self.down_since) + patience):
             while self.link is None and self.wanted is None:

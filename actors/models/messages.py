@@ -126,10 +126,11 @@ class ModelRequest:
     earlier: int = 0
     """How many of the messages, at the beginning, are of earlier turns."""
     before: int = 0
-    """How many, at the beginning, are of the time before this execution of the node: the model replied to
-    the others with exactly these messages before it."""
+    """How many of the messages, at the beginning, are older than this execution of the node. Each reply after
+    them was given to exactly the messages before it."""
     trimmed: bool = False
-    """Something was left out of the messages, so that of no reply the same messages are before it as then."""
+    """Whether something was left out of the messages. Then a reply may have been given to others than those
+    before it."""
     iteration: int = 1
     """Of the nearest loop, from 1."""
     attempt: int = 1

@@ -1,4 +1,4 @@
-"""What a node's model is told of the past: made of the record alone, so a replay tells it the same."""
+"""The past as a node's model is told of it: made of the record alone, so a replay tells it the same."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .node import Execute, RunScope
 
 
 def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
-    """Their user messages, what the node itself called and got, and their final answers; never what other
-    nodes did (FR-004)."""
+    """Their user messages, the node's own calls with their results, and their final answers; nothing of other
+    nodes (FR-004)."""
     messages: list[ChatMessage] = []
     if spec.history == "conversation":
         for turn in scope.earlier:
@@ -26,7 +26,7 @@ def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
 
 
 def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:
-    """What was said of it before the node's first model call of this execution.
+    """The messages of this turn before the node's first model call of this execution.
 
     In a loop the node remembers its own earlier iterations.
     """

@@ -356,8 +356,8 @@ class Journal(Notes, Protocol):
         self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page:
         """Streams with at least one event, newest (`created`) first. `q` is found anywhere in the title,
-        ignoring case; it is text, not a pattern. A page of a search may have less than `limit`, and a cursor.
-        Raises `BadCursor`."""
+        ignoring case; it is text, not a pattern. A page of a search may have fewer than `limit`, or
+        none, and yet a cursor. Raises `BadCursor`."""
         ...
 
     async def question(self, id: str) -> Question | None: ...

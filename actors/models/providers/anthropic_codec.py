@@ -145,7 +145,7 @@ def _with_valid_thoughts(request: ModelRequest, manual: bool) -> list[ChatMessag
 
     A signature is bound to all that was sent before its thought: to tools and prompt, which change from one
     turn to the next, and to the messages, of which some may be left out today. The API wants to see thoughts
-    again while their turn lasts; models that are told to think (`manual`) do not check what came before.
+    again while their turn lasts; models that are told to think (`manual`) do not check the messages before.
     """
     end = len(request.messages) if request.trimmed and not manual else request.before
     return [
