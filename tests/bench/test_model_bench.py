@@ -155,7 +155,10 @@ async def measure(
     body = dump(codec.body(REQUEST))
     model = open_model(spec, folder=Path(), client=client)
     found = []
-    async with asked(model) as ours, asked(HttpModel("plain", url, {}, None, codec, client)) as plain:
+    async with (
+        asked(model) as ours,
+        asked(HttpModel("plain", httpx2.URL(url), {}, None, codec, client)) as plain,
+    ):
         for at_a_time in CALLS:
             calls = {"bare": bare(client.get(), url, body), "ours": ours}
             if provider == "anthropic":
