@@ -238,7 +238,7 @@ ANSWERS: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize(("words", "says"), ANSWERS.values(), ids=ANSWERS)
 def test_a_question_of_a_tool_server_is_answered_at_the_first(four: Chain, words: Json, says: str) -> None:
-    [asked] = begin(four.first, "asker ask she")["result"]["approvals"]
+    asked = begin(four.first, "asker ask she")["result"]["approval"]
     assert (asked["kind"], asked["path"]) == ("proxy", list(NAMES))
     assert "Who is she?" in asked["description"]
     assert asked["input_schema"]["required"] == ["name"]
