@@ -22,7 +22,7 @@ from ..http.request import Request
 from ..http.responses import Reply, View
 from ..http.web_socket import Socket
 from ..operations import OPERATIONS
-from ..web.page_files import PageFiles, read_page
+from ..web.page_files import read_page
 from .older_routes import OlderRoutes
 from .open_request import OpenRequest
 from .upstream import Upstream
@@ -56,7 +56,7 @@ def passed_routes() -> Iterator[Route]:
 
 def make_proxy(config: WebConfig, upstream: Upstream) -> Application:
     app = ProxyApplication(__name__, attrs.evolve(allowed_by(config.server), how="web file: `{}`"))
-    _add_page(app, read_page())
+    read_page().add_to(app)
     for method, path, view in OlderRoutes(upstream).views():
         app.add(path, f"{method} {path}", view, [method])
     for route in passed_routes():
@@ -78,23 +78,6 @@ class ProxyApplication(Application):
             async with AsyncExitStack() as resources:
                 OpenRequest(resources, task).begin(scope["state"])
                 await super().asgi_app(scope, receive, send)
-
-
-def _add_page(app: Application, page: PageFiles) -> None:
-    async def first(request: Request) -> Reply:
-        return page.first.reply(request.headers)
-
-    async def other(request: Request, name: str) -> Reply:
-        if name not in page.others:
-            raise NotFound
-        return page.others[name].reply(request.headers)
-
-    async def icon(request: Request) -> Reply:
-        return await other(request, "icon.svg")
-
-    app.add("/", "page", first, ["GET"])
-    app.add("/favicon.ico", "icon", icon, ["GET"])  # browsers ask for it on their own
-    app.add("/page/{name}", "page file", other, ["GET"])
 
 
 def _passed(route: Route, upstream: Upstream) -> View:
