@@ -79,7 +79,7 @@ class RemoteAgentConfig:
         converter=_seconds,
         metadata=about(
             "Seconds that an exchange with it may take, from a message or an answer until its task is done "
-            "or waits for somebody; 0 is the default.",
+            "or waits for a person; 0 is the default.",
             minimum=0,
             maximum=_DAY,
         ),

@@ -106,7 +106,7 @@ def _check_model(
 
 
 def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` a limit in dollars on models of which nobody knows what they cost."""
+    """Report to `reader` a limit in dollars on models without prices."""
     unpriced = [
         name
         for name in dict.fromkeys(reachable_models(config.agent, config.llm, config.models))
@@ -119,7 +119,7 @@ def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
     for section, path in ((limits, ("limits",)), (conversation, ("limits", "conversation"))):
         limit = section.entries.get("max_cost_usd") if isinstance(section, Table) else None
         if limit is not None:
-            message = f"nobody knows what {', '.join(map(quoted, unpriced))} costs"
+            message = f"there are no prices for {', '.join(map(quoted, unpriced))}"
             hint = "name the model under `models` and give its prices"
             reader.report("prices_missing", message, limit.mark, (*path, "max_cost_usd"), hint=hint)
 

@@ -43,7 +43,7 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
 def _overshadowed(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
     if node.output_key in (USER_MESSAGE, ITERATION):
         where = dotted((*path, "output_key"))
-        yield f"{where}: {{{node.output_key}}} always stands for something else, so nobody sees this answer"
+        yield f"{where}: {{{node.output_key}}} is a reserved placeholder, so no prompt can show this answer"
 
 
 def _clashes(node: Node, written: Value, path: KeyPath) -> Iterator[str]:

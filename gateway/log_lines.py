@@ -80,7 +80,7 @@ class Unblocked(logging.StreamHandler[TextIO]):
 
 
 def _left_out(lines: int) -> logging.LogRecord:
-    text = "%d lines were left out, for nobody read the log"
+    text = "%d log lines were dropped because stdout was not being read"
     return logging.LogRecord("stopgo.log", logging.WARNING, "", 0, text, (lines,), None)
 
 

@@ -102,7 +102,7 @@ class Settler:
         assert end is not None
         self.turn.leave()  # an error instead stops the other calls, too
         if end.expired and self._is_failure(key):
-            text = f'nobody approved the call of "{call.name}" in time'
+            text = f'the call of "{call.name}" was not approved in time'
             raise NodeFailed("approval_expired", text, fatal=True)
         return end
 

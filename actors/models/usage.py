@@ -43,7 +43,7 @@ class Spent(NamedTuple):
     cost_usd: float | None = None
     """US dollars: of the calls of which it is known; None when there were none."""
     unpriced: bool = False
-    """Whether there were calls of which nobody knows what they cost."""
+    """Whether there were calls whose price is not known."""
 
     def plus(self, usage: StepUsage) -> Spent:
         """With one more call."""
@@ -79,7 +79,7 @@ NOTHING = Spent()
 
 
 def spent_by(usage: Usage, prices: Prices | None) -> Spent:
-    """One call of a model with these prices; None: nobody knows them."""
+    """One call of a model with these prices; None: they are not known."""
     tokens = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
     if not any(tokens):
         return NOTHING

@@ -147,7 +147,7 @@ class _Asking:
             ("the conversation", head.usage, limits.conversation, "limits.conversation"),
         ):
             if bounds.max_cost_usd is not None and prices is None:
-                text = f'nobody knows what model "{name}" costs ({section}.max_cost_usd)'
+                text = f'there are no prices for model "{name}" ({section}.max_cost_usd)'
                 raise NodeFailed("limit_reached", text, fatal=True)
             found = reached(used if self.spent == NOTHING else used.plus(self.spent.usage), bounds)
             if found is not None:

@@ -30,7 +30,7 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
             ask = partial(_question, spec, scope, execute)
             decision = await scope.log.decision(f"{execute.key}~0", ask, execute.meters)
             if isinstance(decision, Expired) and decision.fails:
-                text = f'nobody answered the checkpoint "{spec.name}" in time'
+                text = f'the checkpoint "{spec.name}" was not answered in time'
                 raise NodeFailed("approval_expired", text, fatal=True)
             place = descend(execute.place, spec)
             no = not isinstance(decision, Approved)

@@ -39,8 +39,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "call",
         help="call a tool of a server",
         description="Calls a tool past the gate, as a node at the root would. What asks is asked at the "
-        "terminal. Exit code: 1 when the call fails, 2 when it makes no sense, 3 when it asks and nobody is "
-        "there, or when the answer is no, 4 when it is denied.",
+        "terminal. Exit code: 1 when the call fails, 2 when it makes no sense, 3 when it asks and there "
+        "is no terminal, or when the answer is no, 4 when it is denied.",
     )
     for command, run in (
         (listing, list_servers),

@@ -258,7 +258,7 @@ class _Caller:
         self.terminal.tell(f"The gate asks: {verdict.rule}", "question")
         self.terminal.tell(describe(tool.own_name, arguments))
         if not self.terminal.can_ask:
-            self.terminal.tell("nobody is here to answer; --yes makes the call", "bad")
+            self.terminal.tell("there is no terminal to answer at; --yes makes the call", "bad")
             return UNANSWERED
         said = await self.terminal.ask("Call it? y: yes, anything else: no >")
         return None if said is not None and said.lower() in ("y", "yes") else UNANSWERED

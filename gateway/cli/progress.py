@@ -49,7 +49,7 @@ class Progress:
                 return f"{node}: {tool} {'failed:' if result.is_error else '->'} {shortened(result.content)}"
             case e.ToolUnknown(key=key, reason=reason):
                 node, tool = self._calls[key]
-                return f"{node}: {tool}: nobody knows what came of it: {shortened(reason)}"
+                return f"{node}: {tool}: its outcome is not known: {shortened(reason)}"
             case e.ApprovalRequested(asked=asked):
                 self._asked[asked.id] = asked
                 return f"{asked.node}: asks {asked.id}: {asked.line}"
@@ -65,7 +65,7 @@ class Progress:
             case e.ApprovalResolved(decision=decision):
                 return f"{asked.node}: {asked.original.decision_line(decision)}"
             case e.ApprovalExpired():
-                return f"{asked.node}: nobody answered in time"
+                return f"{asked.node}: not answered in time"
             case e.ApprovalVoid(reason=reason):
                 return f"{asked.node}: takes {asked.id} back: {shortened(reason)}"
             case _:

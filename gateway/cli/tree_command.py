@@ -220,4 +220,4 @@ def _expiry(policy: ApprovalConfig) -> str:
     if policy.expires_after is None:
         return ""
     what = {"reject": "counts as rejected", "fail": "fails the run"}[policy.on_expiry]
-    return f"an approval that nobody answers for {policy.expires_after:.12g} s {what}"
+    return f"an approval without an answer for {policy.expires_after:.12g} s {what}"

@@ -211,13 +211,13 @@ def test_a_model_given_on_the_command_line_stands_in_for_fallbacks_too(load: Loa
         (
             "llm: {model: 'openai:x', fallbacks: [offline:rules, y]}\nlimits: {max_cost_usd: 1}",
             "prices_missing",
-            '2:24: limits.max_cost_usd: nobody knows what "openai:x", "y" costs (name the model under '
+            '2:24: limits.max_cost_usd: there are no prices for "openai:x", "y" (name the model under '
             "`models` and give its prices)",
         ),
         (
             "llm: {model: 'openai:x'}\nlimits: {conversation: {max_cost_usd: 1}}",
             "prices_missing",
-            '2:39: limits.conversation.max_cost_usd: nobody knows what "openai:x" costs (name the model '
+            '2:39: limits.conversation.max_cost_usd: there are no prices for "openai:x" (name the model '
             "under `models` and give its prices)",
         ),
     ],

@@ -29,7 +29,7 @@ def rules(*texts: str) -> str:
         # Keys
         (
             "agent: " + llm("a", "output_key: user_message"),
-            "agent.output_key: {user_message} always stands for something else, so nobody sees this answer",
+            "agent.output_key: {user_message} is a reserved placeholder, so no prompt can show this answer",
         ),
         (
             tree("parallel", llm("a", "output_key: x"), llm("b"), llm("c", "output_key: x")),

@@ -190,7 +190,7 @@ def test_a_reader_that_stalls_holds_up_nothing_and_is_told_what_it_missed(
     assert rest == ([""] if len(before[-1]) < length else []), "the line that was cut is ended"
     whole = before.count(b"x" * length)
     assert len(before) - whole == len(rest)
-    assert notice == f"{300 - whole} lines were left out, for nobody read the log"
+    assert notice == f"{300 - whole} log lines were dropped because stdout was not being read"
     assert last == "there you are"
 
 

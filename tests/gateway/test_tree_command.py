@@ -49,7 +49,7 @@ desk ({file})
   servers: files, db
   limits: max_turns: 20; timeout: 60 s
   approval.rules[0] "no production" (server: db; arguments: target): deny
-  an approval that nobody answers for 3600 s counts as rejected
+  an approval without an answer for 3600 s counts as rejected
 
 root  [sequential]
 ├─ analyzer  [llm]  offline:rules
@@ -61,7 +61,7 @@ root  [sequential]
 │  │     tools: a_*, b; timeout: 30 s; max_turns: 10
 │  │     destructive tools ask, unannotated tools run
 │  │     node "left" approval.rules[0] (tool: a_x): ask
-│  │     an approval that nobody answers for 3600 s fails the run
+│  │     an approval without an answer for 3600 s fails the run
 │  └─ again  [loop]
 │     │  max_iterations: 10
 │     └─ worker  [llm]  offline:rules

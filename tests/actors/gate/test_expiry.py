@@ -56,7 +56,7 @@ async def test_a_call_nobody_approves_in_time_fails_the_run_if_it_is_to(
     world.settings["approval"] = {"on_expiry": "fail"}
     found = await outcome(world, seconds, restart=restart)
     assert (found.state, found.code) == ("failed", "approval_expired")
-    assert found.response == 'nobody approved the call of "wipe" in time'
+    assert found.response == 'the call of "wipe" was not approved in time'
     assert (world.ledger, len(world.requests)) == ([], 1)
 
 

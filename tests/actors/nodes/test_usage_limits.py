@@ -115,7 +115,7 @@ async def test_a_limit_in_dollars_is_not_spent_on_a_model_without_prices(
     async with world.agent() as agent:
         turn = await agent.decide(asked, {"approved": True})
     assert answer(turn).code == "limit_reached"
-    assert answer(turn).response == 'nobody knows what model "test:unpriced" costs (limits.max_cost_usd)'
+    assert answer(turn).response == 'there are no prices for model "test:unpriced" (limits.max_cost_usd)'
 
 
 @pytest.mark.parametrize(
