@@ -163,7 +163,9 @@ def misspelled(root: Table) -> Iterator[str]:
         if not isinstance(name, str) or "${" in name or ":" in name or name in named:
             continue
         if parse_model(name)[0] == "google" and not name.startswith("gem"):
-            hint = nearest(name, named) or f"write {quoted(f'google:{name}')} if it is one"
+            is_provider = name in PROVIDERS
+            other = f"write {name}:NAME" if is_provider else f"write {quoted(f'google:{name}')} if it is one"
+            hint = nearest(name, named) or other
             yield f"{dotted(path)}: {quoted(name)} is taken for a model of Google's ({hint})"
 
 

@@ -261,8 +261,11 @@ def test_a_name_that_is_nearly_one_of_the_file_is_warned_of(load: Load) -> None:
 
 
 def test_a_name_without_a_provider_that_is_hardly_googles_is_warned_of(load: Load) -> None:
-    assert load("llm: {model: grok-3, fallbacks: [gemma-3, gpt-5, 'openrouter:x', '${X:-x}']}").warnings == (
+    assert load(
+        "llm: {model: grok-3, fallbacks: [gemma-3, gpt-5, 'openrouter:x', '${X:-x}', offline]}"
+    ).warnings == (
         'llm.model: "grok-3" is taken for a model of Google\'s (write "google:grok-3" if it is one)',
+        'llm.fallbacks[4]: "offline" is taken for a model of Google\'s (write offline:NAME)',
     )
 
 
