@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
+from ...config.values import quoted
 from ...config.wording import nearest
 from ...runtime.errors import Refused
 from ...runtime.journal.errors import StreamDamaged
@@ -145,11 +146,11 @@ def check_fields(given: Iterable[str], known: Sequence[str], owner: str) -> None
     """
     for name in given:
         if name not in known:
-            valid = f"The valid fields are {', '.join(known)}." if known else "There are none."
+            valid = f"Valid fields: {', '.join(known)}." if known else "No field is valid here."
             near = nearest(name, known)
             raise AgentError(
                 "unknown_field",
-                f"{owner} has no field {name[:50]!r}",
+                f"{owner} has no field {quoted(name)}",
                 hint=valid if near is None else f"{near[0].upper()}{near[1:]} {valid}",
                 details={"field": name[:200]},
             )

@@ -169,8 +169,8 @@ class OneTurn:
             approval for each in approvals if (approval := await self.agent.approval(each)).asked.in_flight
         ]
         for approval in passing:
-            who, why = f'the MCP server "{approval.asked.server}"', "asks in the middle of a call"
-            self.terminal.tell(f"{who} {why}, which cannot wait: it is told cancel", "bad")
+            question = f'a question of the MCP server "{approval.asked.server}" in the middle of a call'
+            self.terminal.tell(f"{question} cannot wait for an answer, so it is cancelled", "bad")
             with suppress(AgentError):  # it is over already
                 await self.agent.decide(approval.id, {"action": "cancel"}, wait=False)
         return bool(passing)

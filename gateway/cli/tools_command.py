@@ -72,25 +72,22 @@ def _lines(tool: Mapping[str, Any], url: str) -> Iterator[str]:
 
 
 def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
-    """The answer; None when there is none, which has been said."""
+    """The answer; None: there is none, and the terminal shows why."""
     import httpx2
 
+    from .agent_client import ServerError, answer_of, unreached
     from .terminal import Terminal
 
-    terminal = Terminal.of_this_process()
     # Proxy settings rarely exclude loopback addresses.
     direct = is_loopback(urlsplit(url).hostname or "")
     try:
         with httpx2.Client(trust_env=not direct, timeout=SECONDS) as client:
             answer = client.request(method, url, json=body)
-        told = answer.json()
-        if not isinstance(told, dict):
-            raise ValueError("that is no object")
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        terminal.tell(f"stopgo tools: no agent answers at {url}: {error}", "bad")
-        return None
-    if answer.is_success:
-        return told
-    hint = f" ({told['hint']})" if "hint" in told else ""
-    terminal.tell(f"stopgo tools: {told.get('error', answer.status_code)}{hint}", "bad")
+        return answer_of(answer.status_code, answer.content, url)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        refusal = unreached(url, error)
+    except ServerError as error:
+        refusal = error
+    hint = f" ({refusal.hint})" if refusal.hint else ""
+    Terminal.of_this_process().tell(f"stopgo tools: {refusal.message}{hint}", "bad")
     return None

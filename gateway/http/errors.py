@@ -158,7 +158,7 @@ def _routing_reply(error: HTTPException, path: str) -> Reply:
             status, code, message = 426, "upgrade_required", f"{path} is a websocket"
             headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
         case MethodNotAllowed():
-            status, code, message = 405, "method_not_allowed", f"{path} does not know this method"
+            status, code, message = 405, "method_not_allowed", f"{path} does not support this method"
             if error.valid_methods:
                 headers["Allow"] = ", ".join(sorted(error.valid_methods))
         case HTTPException(code=404):

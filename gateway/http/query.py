@@ -23,7 +23,7 @@ def known(query: Query, names: Sequence[str]) -> None:
         if len(values) > 1:
             raise invalid(name, f'query parameter "{name[:50]}" is given more than once')
         if name not in names:
-            hint = f"This route knows {', '.join(names)}." if names else "This route knows none."
+            hint = f"Valid parameters: {', '.join(names)}." if names else "This route has no parameters."
             raise invalid(name, f'unknown query parameter "{name[:50]}"', hint)
 
 

@@ -50,13 +50,13 @@ async def test_a_message_is_required(agent: Any, client: httpx2.AsyncClient, bod
 @pytest.mark.parametrize(
     ("path", "body", "field", "hint"),
     [
-        ("/conversations", {"msg": "hi"}, "msg", 'Did you mean "message"? The valid fields are message.'),
-        (MESSAGES, {"message": "hi", "": 1}, "", "The valid fields are message."),
-        (f"/conversations/{ID}/cancel", {"reason": "x"}, "reason", "There are none."),
-        (f"/conversations/{ID}/complete", {"reason": "x"}, "reason", "There are none."),
-        (f"/conversations/{ID}/resume", {"token": "x"}, "token", "There are none."),
-        ("/tools/a/accept", {"hsh": "x"}, "hsh", 'Did you mean "hash"? The valid fields are hash.'),
-        ("/page/markdown", {"text": "x"}, "text", 'Did you mean "texts"? The valid fields are texts.'),
+        ("/conversations", {"msg": "hi"}, "msg", 'Did you mean "message"? Valid fields: message.'),
+        (MESSAGES, {"message": "hi", "": 1}, "", "Valid fields: message."),
+        (f"/conversations/{ID}/cancel", {"reason": "x"}, "reason", "No field is valid here."),
+        (f"/conversations/{ID}/complete", {"reason": "x"}, "reason", "No field is valid here."),
+        (f"/conversations/{ID}/resume", {"token": "x"}, "token", "No field is valid here."),
+        ("/tools/a/accept", {"hsh": "x"}, "hsh", 'Did you mean "hash"? Valid fields: hash.'),
+        ("/page/markdown", {"text": "x"}, "text", 'Did you mean "texts"? Valid fields: texts.'),
     ],
 )
 async def test_an_unknown_field_is_refused(

@@ -346,7 +346,7 @@ def test_a_question_that_cannot_wait_is_cancelled_when_nobody_answers(
         done = unattended("--config", asking, "ask", cwd=tmp_path)
         code, out, told = done.returncode, done.stdout, done.stderr
     assert (code, out) == (0, "told: cancel\n")
-    assert 'the MCP server "asker" asks in the middle of a call, which cannot wait: it is told cancel' in told
+    assert 'a question of the MCP server "asker" in the middle of a call cannot wait for an answer' in told
     assert "It waits for a decision" not in told
 
 
