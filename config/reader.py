@@ -79,6 +79,7 @@ class Reader:
         self._file = file
         self._environ = environ
         self._reported: set[tuple[str, str, Mark]] = set()
+        self._top: type | None = None
         self._form_only = False
         """Inside of what is switched off: a variable may be unset, and its place is then not looked at."""
 
@@ -106,6 +107,7 @@ class Reader:
 
     def section(self, cls: type[T], value: Value, path: KeyPath) -> T | None:
         """An instance of `cls`; None when there was a problem."""
+        self._top = self._top or cls
         read = self.read(value, Section(cls), path)
         return read if isinstance(read, cls) else None
 
@@ -375,7 +377,7 @@ class Reader:
         if name in RENAMED_KEYS:
             self.report("renamed_key", f"the key {name} is no more; use {RENAMED_KEYS[name]}", mark, at)
         else:
-            hint = invisible(name) or section_with(name, cls) or nearest(name, known)
+            hint = invisible(name) or section_with(name, cls, self._top or cls) or nearest(name, known)
             hint = hint or f"valid keys: {', '.join(known)}"
             self.report(
                 "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint

@@ -49,8 +49,10 @@ def meant(word: str, words: tuple[str, ...]) -> str | None:
     return nearest(word, words)
 
 
-def section_with(key: str, cls: type) -> str | None:
-    """A hint at the sections of this section that have a key."""
+def section_with(key: str, cls: type, top: type) -> str | None:
+    """A hint at the sections of this section that have a key, or at the top level of the file."""
+    if cls is not top and key in keys_of(top):
+        return f"{key} belongs at the top level of the file"
     keys = keys_of(cls).values()
     sections = [each for each in keys if isinstance(each.shape, Section) and key in keys_of(each.shape.cls)]
     return f"write {' or '.join(f'{each.name}: {{{key}: ...}}' for each in sections)}" if sections else None

@@ -40,6 +40,11 @@ def said(problem: Problem) -> str:
         ("name: a\nPort: 1", "unknown_key", '2:1: Port: unknown key "Port" (did you mean "port"?)'),
         ("model: x", "unknown_key", '1:1: model: unknown key "model" (write llm: {model: ...})'),
         (
+            "server: {port: 1}",
+            "unknown_key",
+            '1:10: server.port: unknown key "port" (port belongs at the top level of the file)',
+        ),
+        (
             "timeout: 1",
             "unknown_key",
             '1:1: timeout: unknown key "timeout" (write llm: {timeout: ...} or limits: {timeout: ...})',

@@ -56,7 +56,7 @@ def test_every_way_to_say_no(kind: str, words: dict[str, Any]) -> None:
 def test_a_decision_with_an_unknown_field_decides_nothing(approved: bool, field: str) -> None:
     error = refused("tool", {"approved": approved, field: {"name": "edited"}})
     assert (error.code, error.details) == ("unknown_field", {"field": field})
-    assert repr(field) in error.message
+    assert f'"{field}"' in error.message
     assert "arguments" in (error.hint or "")
 
 
