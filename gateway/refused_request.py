@@ -1,4 +1,4 @@
-"""A refused request in the access log: with the conversation that it was about, and the session of that."""
+"""Names the conversation of a refused request, and its session, in the access log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ R = TypeVar("R", Request, Socket)
 
 
 def naming(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """The view of a route. When it raises, the log and the reply name the conversation that the `id` in the
-    path is of, or the approval that the `uuid` is of; a view that answers names it itself."""
+    """The view of a route. When it raises, the log and the reply name the conversation with the `id` in the
+    path, or that of the approval with the `uuid`. A view that returns a reply names it itself."""
 
     async def named(to: R, **variables: str) -> T:
         try:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if address is not None and not is_loopback(address[0]):
         print(
             f"stopgo mcp-resources: warning: {address[0]} can be reached from other machines, and there is "
-            "no authentication: whoever reaches it can change what is stored",
+            "no authentication: any client that reaches it can change the stored values",
             file=sys.stderr,
         )
     return _serve(db, address)

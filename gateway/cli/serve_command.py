@@ -80,7 +80,7 @@ def _say_what_is_served(config: AgentConfig, host: str) -> None:
     if not is_loopback(host):
         print(
             f"stopgo serve: warning: {host} can be reached from other machines, and there is no "
-            "authentication: whoever reaches it can talk to the agent and approve what it asks for",
+            "authentication: any client that reaches it can talk to the agent and approve what it asks for",
             file=sys.stderr,
         )
         if not config.server.allowed_hosts and config.server.public_url is None:

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if not is_loopback(host):
         print(
             f"stopgo web: warning: {host} can be reached from other machines, and there is no "
-            "authentication: whoever reaches it can talk to the agent and approve what it asks for",
+            "authentication: any client that reaches it can talk to the agent and approve what it asks for",
             file=sys.stderr,
         )
     code, failures = run_web(config, host, port)

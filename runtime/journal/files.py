@@ -22,9 +22,9 @@ from .errors import JournalBusy, JournalError
 MAX_HOLDER = 20
 """Characters of the number of a process."""
 MAX_NOTICE = 300
-"""Characters of what a process says of itself."""
+"""Characters of a notice."""
 NOTICE = "journal.notice"
-"""The file with what the process says of itself. It is not in the lock, of which people take the number."""
+"""The file of the notice. The lock holds only the number of the process, because scripts read it."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def locked(directory: Path) -> Iterator[Path]:
         try:
             yield path
         finally:
-            # People end the process that it names; the number will be somebody else's.
+            # People end the process that it names; the number will be that of another process.
             file.truncate(0)
             (directory / NOTICE).unlink(missing_ok=True)
 
@@ -98,16 +98,16 @@ def _holder(file: TextIO) -> str | None:
 
 
 def announce(directory: Path, notice: str) -> None:
-    """Let others who find the directory kept for this process know something of it, such as where it listens.
+    """Leave a notice, such as the address of this process, for processes that find the directory locked.
 
-    One printable line of ASCII; for the process that keeps the directory.
+    One printable line of ASCII, written by the process that holds the lock.
     """
     with open(directory / NOTICE, "w", encoding="ascii", errors="replace", opener=_own_file) as file:
         file.write(f"{os.getpid()}\n{notice}")
 
 
 def _notice(directory: Path, holder: str | None) -> str:
-    """What the holder says of itself, in brackets; empty for what another process has left."""
+    """The notice of the holder, in brackets; empty if there is none, or another process has left it."""
     try:
         with open(directory / NOTICE, encoding="ascii", errors="replace", opener=_own_file) as file:
             pid, _, notice = file.read(MAX_HOLDER + MAX_NOTICE).partition("\n")
