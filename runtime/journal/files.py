@@ -75,8 +75,9 @@ def locked(directory: Path) -> Iterator[Path]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _holder(file)
-            who = f"process {holder}" if holder else "another process"
-            raise JournalBusy(f"{who} keeps the journal in {directory}{_notice(directory, holder)}") from None
+            user = f"process {holder}" if holder else "another process"
+            notice = _notice(directory, holder)
+            raise JournalBusy(f"{user} is using the journal in {directory}{notice}") from None
         if _holder(file) is None:
             raise JournalError(f"{path} is the file of another program")
         file.truncate(0)

@@ -244,7 +244,7 @@ def test_a_data_directory_has_one_process(shipped: Server) -> None:
 
     assert done.returncode == 1
     assert done.stderr == (
-        f"stopgo serve: process {shipped.run.process.pid} keeps the journal in {shipped.data_dir} "
+        f"stopgo serve: process {shipped.run.process.pid} is using the journal in {shipped.data_dir} "
         f"(listening on {shipped.run.url})\n"
     )
     assert shipped.get("/health") == {"status": "ok"}

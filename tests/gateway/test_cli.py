@@ -316,7 +316,7 @@ def test_a_data_directory_has_one_process(serve: Callable[..., Served]) -> None:
     url = serve().url()
     second = serve()
     assert second.end() == 1
-    assert re.search(rf"process \d+ keeps the journal in \S+ \(listening on {url}\)\n", second.stderr())
+    assert re.search(rf"process \d+ is using the journal in \S+ \(listening on {url}\)\n", second.stderr())
     assert "Traceback" not in second.stderr()
 
 

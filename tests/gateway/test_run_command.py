@@ -471,7 +471,7 @@ def test_a_data_directory_in_use_is_refused(start: Start, scripted: Path, tmp_pa
     second = unattended("--config", scripted, "--data-dir", tmp_path / "data", "hi", cwd=tmp_path)
 
     assert second.returncode == 1
-    assert re.search(r"stopgo run: process \d+ keeps the journal", second.stderr), second.stderr
+    assert re.search(r"stopgo run: process \d+ is using the journal", second.stderr), second.stderr
     run.process.send_signal(signal.SIGTERM)
     assert run.end() == (143, "")
 

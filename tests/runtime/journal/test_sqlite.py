@@ -225,7 +225,7 @@ async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
 async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path):
         for notice in ("", r" \(in the cellar\)", r" \(in the attic\)"):
-            told = rf"process {os.getpid()} keeps the journal in \S+{notice}$"
+            told = rf"process {os.getpid()} is using the journal in \S+{notice}$"
             with pytest.raises(JournalBusy, match=told):
                 async with open_sqlite(tmp_path):
                     pass
@@ -238,7 +238,7 @@ async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
 async def test_what_another_process_has_left_is_not_said(tmp_path: Path, left: str) -> None:
     (tmp_path / "journal.notice").write_text(left)
     async with open_sqlite(tmp_path):
-        with pytest.raises(JournalBusy, match=r"keeps the journal in \S+$"):
+        with pytest.raises(JournalBusy, match=r"is using the journal in \S+$"):
             async with open_sqlite(tmp_path):
                 pass
     assert not (tmp_path / "journal.notice").exists()
