@@ -38,26 +38,26 @@ logger = logging.getLogger(__name__)
 
 
 class AgentThread:
-    """Runs one agent. Everything but `_run` and what it calls may be used from any thread."""
+    """Runs one agent. Its public methods may be called from any thread."""
 
     def __init__(self, opening: AbstractAsyncContextManager[Agent]) -> None:
         """
         Args:
-            opening: what `open_agent` returned, not entered yet.
+            opening: the result of `open_agent(...)`, not entered yet.
         """
         self._opening = opening
         self.opened: Future[Agent] = Future()
-        """The agent, once there is one, or why it could not be opened."""
+        """The agent, once it is open; fails with the error that kept it from opening."""
         self.ended: Future[None] = Future()
-        """Done when the thread has nothing left to do. Never an error."""
+        """Done when the thread has nothing left to do. Never fails."""
         self.failure: BaseException | None = None
-        """With what the agent ended, if it had been opened and did not end because it was asked to."""
-        # The interpreter waits for it at its exit, so what is in flight then gets the grace period, too.
+        """The error that an open agent ended with."""
+        # The interpreter waits for the thread at its exit, so work in flight then gets the grace period, too.
         self._thread = threading.Thread(target=self._run, name="stopgo agent", daemon=False)
         self._token: trio.lowlevel.TrioToken | None = None
         self._open: set[Future[Any]] = set()
         self._asked = 0
-        """How often it was asked to stop."""
+        """How often `stop` was called."""
         # Of the loop:
         self._stop = trio.Event()
         self._scope = trio.CancelScope()
@@ -85,7 +85,7 @@ class AgentThread:
             self._thread.join()
 
     def is_alive(self) -> bool:
-        """Whether it runs; not so in a process that was forked off."""
+        """Whether the thread runs; false in a forked process."""
         return self._thread.is_alive()
 
     def is_current(self) -> bool:
@@ -102,7 +102,7 @@ class AgentThread:
         """Call an async function with the agent, in its thread. Cancelling the future cancels the call.
 
         The future raises what the function raises, and `AgentError` ``shutting_down`` when the agent has
-        stopped; its cause is then why, if it was not asked to.
+        stopped; the failure of the agent, if there was one, is the cause of that error.
         """
         future: Future[T] = Future()
         self._open.add(future)
@@ -112,7 +112,7 @@ class AgentThread:
         return future
 
     def soon(self, function: Callable[..., object], *args: Any) -> bool:
-        """Have the loop call a function; False when there is none to do so, as in a child after a fork."""
+        """Have the loop call a function. False when no loop runs, as in a child after a fork."""
         if self._token is None or not self._thread.is_alive():
             return False
         try:
@@ -122,13 +122,13 @@ class AgentThread:
         return True
 
     def _refusal(self) -> AgentError:
-        """Of a call that comes too late."""
+        """The error of a call that comes too late."""
         error = shutting_down(accepted=False)
         error.__cause__ = self.failure
         return error
 
     def _cut_off(self, error: BaseException | None = None) -> AgentError:
-        """Of a call that had begun when the agent ended, perhaps failing with this error because of that."""
+        """The error of a call that had begun when the agent ended. That end may have caused `error`."""
         text = "the agent has stopped; a command goes on at the next start if it was stored by then"
         cut_off = AgentError("shutting_down", text, hint="Repeat a command with the same key.")
         cut_off.__cause__ = self.failure or error
@@ -140,7 +140,7 @@ class AgentThread:
         try:
             trio.run(self._serve, clock=ProcessClock())
         except BaseException as error:
-            # Nothing is above this frame; whoever waits for the thread raises it.
+            # No frame is above this one; the end of the block raises the error in the program's thread.
             self._end_by(error)
         finally:
             for call in list(self._open):
@@ -164,7 +164,7 @@ class AgentThread:
                 finally:
                     self._calls = None
                     self._over.set()
-                    # Calls outlive the agent: each learns from it what became of what it asked for.
+                    # Calls outlive the agent: it tells each of them what became of its command.
                     calls.cancel_scope.deadline = trio.current_time() + ENDING
 
     def _end_by(self, error: BaseException) -> None:
@@ -224,7 +224,7 @@ class Stream(Generic[T]):
 
     def __init__(self, thread: AgentThread, source: Source[T]) -> None:
         self.begun: Future[None] = Future()
-        """Done when the stream is open, or has failed to be: then `over` says why."""
+        """Done when the stream is open; fails with the error that kept it from opening."""
         self._thread = thread
         # The collector may drop a stream, and so close it, wherever it runs: while it hands over, too.
         self._lock = threading.RLock()
@@ -238,15 +238,17 @@ class Stream(Generic[T]):
     def take(self) -> Future[list[T]]:
         """The next items; none when the stream is over."""
         taken: Future[list[T]] = Future()
-        self._reader = taken
+        with self._lock:
+            self._reader = taken
         self._hand_over()
         return taken
 
     def over(self) -> None:
-        """To be called when `take` brought nothing. Raises what the stream failed with, if not by the agent's
-        end."""
+        """To be called when `take` brought nothing. Raises the error of the stream: that the agent has ended
+        only if the stream had not begun."""
         error = None if self._reading.cancelled() else self._reading.exception()
-        if error is not None and not (isinstance(error, AgentError) and error.code == "shutting_down"):
+        is_end = isinstance(error, AgentError) and error.code == "shutting_down"
+        if error is not None and not (is_end and self.begun.exception() is None):
             raise error
 
     def close(self) -> None:
@@ -264,13 +266,15 @@ class Stream(Generic[T]):
                     self._items.append(item)
                 self._hand_over()
 
-    def _end(self, _: object) -> None:
+    def _end(self, reading: Future[None]) -> None:
+        if not reading.cancelled() and (error := reading.exception()) is not None:
+            _fail(self.begun, error)
+        _settle(self.begun, None)
         self._ended = True
         self._hand_over()
-        _settle(self.begun, None)
 
     def _hand_over(self) -> None:
-        """Give the reader what is there. In whichever thread something has changed."""
+        """Give the reader the items that are there. Called in the thread that changed something."""
         reader, taken = None, []
         with self._lock:
             if self._items or self._ended:

@@ -55,7 +55,7 @@ def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAg
 
 
 def _close(thread: AgentThread) -> None:
-    """Wait for the end of the agent; what interrupts the waiting hastens it, and is raised then."""
+    """Wait for the end of the agent. An interruption hastens that end, and is raised after it."""
     try:
         thread.stop()
         thread.join()
@@ -85,6 +85,7 @@ class BlockingAgent:
     def __init__(self, thread: AgentThread, agent: Agent) -> None:
         self._thread = thread
         self.config: AgentConfig = agent.config
+        """The configuration that it was opened with."""
         self.id: str = agent.id
         """The id of this agent for other agents."""
         self.started: float = agent.started

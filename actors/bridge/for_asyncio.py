@@ -50,7 +50,7 @@ async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncItera
 
 
 async def _close(thread: AgentThread) -> None:
-    """Wait for the end of the agent; what interrupts the waiting hastens it, and is raised then."""
+    """Wait for the end of the agent. An interruption hastens that end, and is raised after it."""
     thread.stop()
     if not thread.is_alive():
         return
@@ -66,7 +66,7 @@ async def _close(thread: AgentThread) -> None:
 
 
 async def _undisturbed(future: Future[T]) -> T:
-    """What a future comes to, which it does whether or not anything waits for it."""
+    """The result of a future that goes on when the waiting is cancelled."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
@@ -90,6 +90,7 @@ class AsyncioAgent:
     def __init__(self, thread: AgentThread, agent: Agent) -> None:
         self._thread = thread
         self.config: AgentConfig = agent.config
+        """The configuration that it was opened with."""
         self.id: str = agent.id
         """The id of this agent for other agents."""
         self.started: float = agent.started
@@ -156,8 +157,8 @@ class AsyncioAgent:
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
             await asyncio.wrap_future(stream.begun)
-            async with aclosing(self._items(stream)) as items:
-                yield items
+            # Not closed here: another task may be reading it, and then gets its end.
+            yield self._items(stream)
         finally:
             stream.close()
 

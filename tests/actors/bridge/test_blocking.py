@@ -138,9 +138,15 @@ def test_the_end_of_the_block_is_told_to_all_that_wait(gated: Gated) -> None:
     assert read == [None]
     assert seen == ["conversation.created", "message.added", "run.started"]
     assert isinstance(watched[0], int)
-    with pytest.raises(AgentError) as caught:
-        agent.get(id)
-    assert (caught.value.code, caught.value.details) == ("shutting_down", {"accepted": False})
+    late: tuple[Callable[[], object], ...] = (
+        lambda: agent.get(id),
+        lambda: next(agent.events(id)),
+        lambda: agent.all_events().__enter__(),
+    )
+    for call in late:
+        with pytest.raises(AgentError) as caught:
+            call()
+        assert (caught.value.code, caught.value.details) == ("shutting_down", {"accepted": False})
     gated.gate.set()
     with blocking(gated.opening()) as again:
         for event in again.events(id):
@@ -265,8 +271,10 @@ def test_an_agent_that_fails_fails_all_that_wait_and_its_block(
         agent = stack.enter_context(blocking(gated.mortal()))
         id = agent.start_conversation().conversation.id
         sender, sent = in_thread(lambda: agent.send(id, "hi"))
-        reader, read = in_thread(lambda: len(list(agent.events(id))))
+        begun = threading.Event()
+        reader, read = in_thread(lambda: len(list(types_of(agent.events(id), begun))))
         assert gated.asked.wait(PATIENCE)
+        assert begun.wait(PATIENCE)
         agent._thread.soon(gated.dies.set)
         for thread in (sender, reader):
             thread.join(PATIENCE)

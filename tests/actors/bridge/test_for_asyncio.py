@@ -89,6 +89,24 @@ def test_a_stream_that_times_out_goes_on_where_it_was(gated: Gated) -> None:
     asyncio.run(main())
 
 
+def test_a_reader_in_another_task_gets_the_end_of_the_block(parrot: Gated) -> None:
+    async def main() -> None:
+        async with for_asyncio(parrot.opening()) as agent:
+            heard = asyncio.Event()
+
+            async def read(events: AsyncIterator[object]) -> None:
+                async for _ in events:
+                    heard.set()
+
+            async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+                async with agent.all_events(types=["conversation.created"]) as events:
+                    tasks.create_task(read(events))
+                    await agent.start_conversation()
+                    await heard.wait()
+
+    asyncio.run(main())
+
+
 def test_several_loops_use_it_at_once(parrot: Gated) -> None:
     async def talk(agent: AsyncioAgent) -> list[str | None]:
         turns = await asyncio.gather(*(agent.start_conversation(str(n)) for n in range(10)))
