@@ -8,13 +8,26 @@ from typing import Any, Literal, TypeAlias
 import attrs
 import trio
 
-from ...runtime.journal.protocol import Accepted, Journal, NewEvent, Won
+from ...runtime.journal.protocol import Journal, NewEvent
 
 Edge: TypeAlias = Literal["before", "after"]
 EDGES: tuple[Edge, ...] = ("before", "after")
 
-READS = frozenset({"inbox", "events_since", "row", "list", "question", "questions", "due", "open_work"})
-"""Whatever else a journal can do counts as a write: what it learns one day is covered by itself."""
+READS = frozenset(
+    {
+        "decided",
+        "due",
+        "events_since",
+        "inbox",
+        "list",
+        "notes",
+        "open_work",
+        "question",
+        "questions",
+        "row",
+    }
+)
+"""All other methods of a journal count as writes, so a new one needs no entry here."""
 
 MAX_WRITES = 5_000
 """Of one process; a story that does not come to rest is stopped here."""
@@ -25,7 +38,7 @@ class Killed(BaseException):
 
 
 def only_killed(error: BaseException) -> bool:
-    """Whether that is all that happened."""
+    """Whether the error holds nothing but `Killed`."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(Killed)[1] is None
     return isinstance(error, Killed)
@@ -44,8 +57,6 @@ class KillingJournal:
 
     _journal: Journal
     _kill: Kill | None
-    commands: set[tuple[str, str]] = attrs.field(factory=set)
-    """Stream and key of what was accepted, in this process or before: somebody has to answer it."""
     writes: int = 0
     dead: bool = False
     point: str = ""
@@ -72,7 +83,6 @@ class KillingJournal:
             if self._kill == Kill(number, "before"):
                 await self._die(number, "before", name, args)
             outcome = await method(*args, **kwargs)
-            await self._note(name, outcome, *args)
             if self._kill == Kill(number, "after"):
                 await self._die(number, "after", name, args)
             self._die_if_dead()
@@ -80,28 +90,17 @@ class KillingJournal:
 
         return write
 
-    async def _note(self, name: str, outcome: object, first: str, *rest: Any) -> None:
-        if name == "deliver" and isinstance(outcome, Accepted):
-            key, kind, *_ = rest
-            if kind != "expire":  # the agent's own: nobody waits for an answer
-                self.commands.add((first, key))
-        if name == "decide" and isinstance(outcome, Won):
-            self.commands.add((outcome.question.stream, rest[1]))
-
     async def _die(self, number: int, edge: Edge, name: str, args: Sequence[Any]) -> None:
-        # What was told too early is heard: whoever listens gets a turn before the lights go out.
+        # Other tasks get a turn before the process dies, so they hear whatever was published too early.
         with trio.CancelScope(shield=True):
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
         self.dead = True
-        events = [each.type for arg in args if isinstance(arg, list | tuple) for each in arg if _is_new(each)]
+        saved = (each for arg in args if isinstance(arg, list | tuple) for each in arg)
+        events = [each.type for each in saved if isinstance(each, NewEvent)]
         self.point = f"{edge} write {number}, {name}{' of ' if events else ''}{', '.join(events)}"
         raise Killed
 
     def _die_if_dead(self) -> None:
         if self.dead:
             raise Killed
-
-
-def _is_new(value: object) -> bool:
-    return isinstance(value, NewEvent)

@@ -30,6 +30,7 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.runtime.journal.kept import intents_of, reply_of
 
 from .client import Client, Policy, Script, from_the_ledger
+from .noting_journal import NotingJournal
 from .world import Outside, World
 
 
@@ -148,7 +149,8 @@ def _live(
             async with open_journal(world) as shared:
                 await client.look_back(shared)
                 await world.look_back(shared)
-                journal = world.journal = KillingJournal(shared, kill, commands)
+                noting = cast(Journal, NotingJournal(shared, commands))
+                journal = world.journal = KillingJournal(noting, kill)
                 async with open_agent(
                     scenario.config(world.life),
                     journal=cast(Journal, journal),

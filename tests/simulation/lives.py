@@ -30,6 +30,7 @@ from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.crash.noting_journal import NotingJournal
 from tests.crash.verify_agents import check_agents
 from tests.runtime.journal.kept import intents_of, reply_of
 
@@ -101,7 +102,8 @@ class Simulation:
                 kept = store
                 if self.plan.saves_fail:
                     kept = cast(Journal, FailingJournal(store, self.plan.rng("saves", world.number)))
-                journal = world.journal = KillingJournal(kept, life.kill, self.commands)
+                noting = cast(Journal, NotingJournal(kept, self.commands))
+                journal = world.journal = KillingJournal(noting, life.kill)
                 async with open_agent(
                     self.plan.config(life),
                     journal=cast(Journal, journal),

@@ -1,0 +1,31 @@
+"""A journal that notes which commands it accepted, so that a test can ask for the answer to each of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from stopgo.runtime.journal.protocol import Accepted, Journal, Json, Won
+
+
+@attrs.frozen
+class NotingJournal:
+    _journal: Journal
+    _commands: set[tuple[str, str]]
+    """Stream and key of each."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def deliver(self, stream: str, key: str, kind: str, *args: Any, **kwargs: Any) -> Any:
+        outcome = await self._journal.deliver(stream, key, kind, *args, **kwargs)
+        if isinstance(outcome, Accepted) and kind != "expire":  # the agent's own: no sender waits for it
+            self._commands.add((stream, key))
+        return outcome
+
+    async def decide(self, question: str, decision: Json, key: str, now: float) -> Any:
+        outcome = await self._journal.decide(question, decision, key, now)
+        if isinstance(outcome, Won):
+            self._commands.add((outcome.question.stream, key))
+        return outcome
