@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
@@ -43,7 +44,7 @@ async def open_agent(
     open_remote_agent: OpenRemoteAgent | None = None,
     open_model: OpenModel | None = None,
     model_transport: httpx2.AsyncBaseTransport | None = None,
-    record: Path | None = None,
+    record: str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Agent]:
     """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
 
@@ -68,7 +69,8 @@ async def open_agent(
     async with kept as store:
         opens = (open_server, open_remote_agent, open_model)
         cast = open_cast(config, store, wall, *opens, model_transport)
-        async with _run(config, store, cast, record, wall()) as agent:
+        folder = None if record is None else Path(record)
+        async with _run(config, store, cast, folder, wall()) as agent:
             yield agent
 
 

@@ -142,7 +142,7 @@ async def test_a_run_that_waits_is_recorded_as_far_as_it_is(tmp_path: Path, reco
     world = World(tmp_path)
     world.tool("remove", DESTRUCTIVE, "removed")
     world.plans[("agent", None)] = [use(call("remove")), say("gone")]
-    async with life(world, MemoryJournal(wall), record=recordings) as agent:
+    async with life(world, MemoryJournal(wall), record=str(recordings)) as agent:
         turn = await agent.start_conversation("go", token="canary-token")
         await trio.testing.wait_all_tasks_blocked(0.1)
         file = recordings / f"{turn.conversation.id}.yaml"
