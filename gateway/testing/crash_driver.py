@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from difflib import unified_diff
 from functools import partial
-from pathlib import Path
 from pprint import pformat
 from typing import Any, TypeAlias, cast
 
@@ -37,7 +37,6 @@ RESTART = 1.0
 _OVER = ("finished", "failed", "cancelled")
 _SETTLED_BEFORE = frozenset({"already_decided", "expired", "void"})
 
-Decide: TypeAlias = Callable[[Approval], Mapping[str, Any]]
 Outcome: TypeAlias = Mapping[str, Sequence[Any]]
 
 
@@ -51,37 +50,40 @@ class CrashReport:
     """Each crash point in words, such as ``before write 5, save of approval.requested``."""
     lost: tuple[str, ...]
     """Those of `crashes` after which the model was told that the outcome of a call is unknown, as no person
-    is asked about it. What came of the conversation then was not compared."""
+    is asked about it. The rest of such a conversation was not compared."""
 
 
 def approve(approval: Approval) -> Mapping[str, Any]:
-    """Say yes to everything."""
+    """Approve every call."""
     return {"approved": True}
 
 
 def crash_at_every_step(
     config: AgentConfig,
-    script: Path | str,
+    script: str | os.PathLike[str],
     messages: Sequence[str],
     *,
-    tools: Stubs,
-    decide: Decide = approve,
+    tools: Mapping[str, Sequence[ToolStub]],
+    decide: Callable[[Approval], Mapping[str, Any]] = approve,
 ) -> CrashReport:
     """Prove that an agent survives a crash at any moment of a conversation. Not to be called inside trio.
 
-    The conversation is held once undisturbed, then once for every write to its journal and once more, with a
-    crash before and after that write; a new process carries on, and whoever had no answer asks again. The
-    journal is in memory, and time is virtual.
+    The conversation is held once undisturbed, and then twice for every write to its journal: with a crash
+    before that write, and with a crash after it. After a crash a new process carries on, and the user repeats
+    each message and decision that has no answer. The journal is in memory, and time is virtual.
 
-    `script` stands for all models: a file, or its text. `messages` are what the user says, one when the
-    answer to the one before is there. `tools` are the stubs of each server of the file. `decide` gives the
-    decision about an approval, for instance ``{"approved": False}``. What became of a call whose outcome is
-    unknown the stubs know: the driver says ``done`` with their result, or ``retry``.
+    `script` stands for all models: the path of a file, or the text of a script, which has a colon. `messages`
+    are those of the user; each is sent after the answer to the one before. `tools` are the stubs of each
+    server in the agent file. `decide` returns the decision about an approval, for instance
+    ``{"approved": False}``; by default every approval is approved. When the agent asks for the outcome of a
+    call that a crash cut off, the driver finds the outcome in the stub's `calls`: it decides ``done`` with
+    the stub's result, or ``retry``.
 
     Raises:
         AssertionError: after a crash the messages or the answers differ, or a tool that is neither read-only
             nor idempotent ran more often than without one. A note says where the crash was.
-        StartError: the agent does not start, or the stubs are not those of its servers.
+        StartError: the script cannot be read or has mistakes, the stubs are not those of the servers, or the
+            agent does not start.
     """
     check_stubs(config, tools)
     tell = partial(_Story, config, read_script(script), tuple(messages), tools, decide)
@@ -120,7 +122,7 @@ class _Story:
     _script: Script
     _messages: Sequence[str]
     _tools: Stubs
-    _decide: Decide
+    _decide: Callable[[Approval], Mapping[str, Any]]
     conversation: Conversation = attrs.field(factory=lambda: Conversation(""))
     point: str = ""
     """The write that it was killed at."""
@@ -161,7 +163,7 @@ class _Story:
         return through
 
     async def _talk(self, agent: Agent) -> None:
-        """Say everything, also what an earlier process has heard: a repeat of its key does nothing."""
+        """Send all messages, also those that an earlier process accepted: a repeated key does nothing."""
         for number, text in enumerate(self._messages):
             if number == 0:
                 turn = await agent.start_conversation(text, key="message 0")
@@ -171,7 +173,7 @@ class _Story:
             await self._until_over(agent)
 
     async def _until_over(self, agent: Agent) -> None:
-        """Decide whatever is asked until the run is over."""
+        """Decide the approvals until the run is over."""
         while True:
             now = self.conversation = await agent.get(self.conversation.id)
             if now.pending_approvals:
@@ -193,7 +195,7 @@ class _Story:
                 raise
 
     def _look(self, approval: Approval) -> Mapping[str, Any]:
-        """Whether the call has happened that is asked about: its stub had more like it than have finished."""
+        """The outcome of a call. It has happened if its stub had more equal calls than have finished."""
         stub = self._stub(approval)
         name, arguments = approval.tool_name, approval.tool_args
         calls = [message.call for message in self.conversation.messages if message.call is not None]
@@ -218,8 +220,8 @@ class _Story:
         return [[json.dumps(call, sort_keys=True) for call in stub.calls] for stub in all_of(self._tools)]
 
     def check(self, outcome: Outcome, calls: Sequence[Sequence[str]]) -> bool:
-        """Hold it to what came of an undisturbed one. False: only to how often tools ran, for the outcome of
-        a call was lost.
+        """Compare it with the undisturbed conversation. False: only the numbers of calls were compared,
+        because the outcome of a call was lost.
 
         Raises AssertionError.
         """
@@ -237,7 +239,7 @@ class _Story:
 
 
 def outcome_of(conversation: Conversation) -> Outcome:
-    """What people see of it: without ids and times, and without the order in which branches came."""
+    """The visible part of a conversation: without ids, times and the order of parallel branches."""
     found: dict[str, list[Any]] = {"answers": [exchange.answer for exchange in conversation.turns]}
     for message in conversation.messages:
         call = message.call

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ...actors.agent import Agent
+from ...actors.common.errors import StartError
+from ...actors.models.errors import InvalidScript, UnreadableScript
 from ...actors.models.script import Script, ScriptModel
 from ...actors.models.script_reader import load_script, parse_script
 from ...actors.open_agent import open_agent
@@ -19,9 +22,14 @@ MORNING = 1_700_000_000.0
 """UTC seconds at which the virtual time of a test begins."""
 
 
-def read_script(script: Path | str) -> Script:
-    """The script in a file, or in a text. Raises `InvalidScript`."""
-    return load_script(script) if isinstance(script, Path) else parse_script(script, "the script")
+def read_script(script: str | os.PathLike[str]) -> Script:
+    """The script in a file, or in a text. Raises `StartError`."""
+    try:
+        if isinstance(script, str) and ":" in script:  # as in every script
+            return parse_script(script, "the script")
+        return load_script(Path(os.path.abspath(script)))
+    except (InvalidScript, UnreadableScript) as error:
+        raise StartError(str(error)) from error
 
 
 @asynccontextmanager
@@ -34,7 +42,7 @@ async def open_tested(
     *,
     is_dead: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Agent]:
-    """As `open_agent`: all models of the file go by the script, its servers are stubs.
+    """As `open_agent`, with the script for all models of the file, and stubs for its servers.
 
     Raises:
         StartError: a server has no stubs, or stubs have no server.

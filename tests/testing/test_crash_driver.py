@@ -57,6 +57,22 @@ def crash(tmp_path: Path, tools: Mapping[str, Sequence[ToolStub]], **more: Any) 
     return crash_at_every_step(load_config(path), SCRIPT, ["go", "again"], tools=tools, **more)
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_the_script_is_read_from_a_path_of_any_kind(tmp_path: Path, kind: type) -> None:
+    (tmp_path / "agent.yaml").write_text("llm: {model: openai:some-model}\n", encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text("replies: [{text: hello}]\n", encoding="utf-8")
+    config = load_config(kind(tmp_path / "agent.yaml"))
+    report = crash_at_every_step(config, kind(tmp_path / "replies.yaml"), ["hi"], tools={})
+    assert report.conversation.turns[-1].answer == "hello"
+
+
+@pytest.mark.parametrize(("script", "said"), [("nowhere.yaml", "nowhere.yaml"), ("replies: 7", "replies")])
+def test_a_script_of_no_use_is_a_start_error(tmp_path: Path, script: str, said: str) -> None:
+    (tmp_path / "agent.yaml").write_text("llm: {model: openai:some-model}\n", encoding="utf-8")
+    with pytest.raises(StartError, match=said):
+        crash_at_every_step(load_config(tmp_path / "agent.yaml"), script, ["hi"], tools={})
+
+
 ASK_ALL = "approval: {rules: [{tool: post, then: ask}]}\n"
 
 

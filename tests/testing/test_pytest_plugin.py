@@ -75,11 +75,15 @@ def run_pytest(folder: Path, *options: str) -> str:
     return f"{run.returncode} {run.stdout}{run.stderr}"
 
 
+def write_agent(folder: Path) -> None:
+    (folder / "agent.yaml").write_text("llm: {model: openai:some-model}\n", encoding="utf-8")
+    (folder / "replies.yaml").write_text("replies: [{text: hello}]\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("mode", ["", "trio_mode = true\n"])
 def test_files_beside_the_test_are_the_default(tmp_path: Path, mode: str) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers\n{mode}", encoding="utf-8")
-    (tmp_path / "agent.yaml").write_text("llm: {model: openai:some-model}\n", encoding="utf-8")
-    (tmp_path / "replies.yaml").write_text("replies: [{text: hello}]\n", encoding="utf-8")
+    write_agent(tmp_path)
     (tmp_path / "test_it.py").write_text(
         "async def test_it(agent):\n"
         "    turn = await agent.start_conversation('hi')\n"
@@ -99,6 +103,21 @@ def test_an_agent_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert "async def functions are not natively supported" in run_pytest(tmp_path)
+
+
+def test_an_agent_made_of_this_one_is_run_by_trio_too(tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "async def agent(agent):\n"
+        "    await agent.start_conversation('hi')\n"
+        "    return agent\n"
+        "async def test_it(agent):\n"
+        "    assert len((await agent.conversations()).conversations) == 1\n",
+        encoding="utf-8",
+    )
+    assert "1 passed" in run_pytest(tmp_path)
 
 
 def test_it_is_there_without_pytest_trio_too(tmp_path: Path) -> None:
