@@ -43,7 +43,7 @@ class AgentReads:
     """The reading half of `Agent`."""
 
     config: AgentConfig
-    """What it was opened with."""
+    """The configuration that it was opened with."""
     _cast: Cast
     _journal: Journal
 
@@ -195,9 +195,9 @@ class AgentReads:
     ) -> AsyncGenerator[Event | Passing, None]:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
-        With `deltas`, in between, what models say while they say it and how far calls are; some of it may be
-        missed. Ends with the conversation or the agent. Raises `AgentError` ``conversation_not_found`` or
-        ``conversation_broken``.
+        With `deltas`, in between, a `ModelDelta` for each piece of a reply, and a `ToolProgress` for each
+        progress of a call; some may be missed. Ends with the conversation or the agent. Raises `AgentError`
+        ``conversation_not_found`` or ``conversation_broken``.
         """
         # Who saw more saw it before an older copy took the journal's place.
         after = min(after, (await self.log_end(id)).last_seq)

@@ -160,7 +160,8 @@ def attributes(cls: type[Any]) -> Iterator[str]:
         ]
         found += initialised(node)
         for name, kind, text in found:
-            if text and not is_hidden(base, name) and name not in seen and kind is not None:
+            if text and not is_hidden(base, name) and name not in seen:
+                assert kind is not None, f"{base.__name__}.{name} has no type"
                 seen.add(name)
                 shown = shown_type(kind, base.__module__)
                 if not shown.startswith("ClassVar"):

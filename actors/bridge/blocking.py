@@ -37,7 +37,7 @@ def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAg
             turn = agent.start_conversation("list all resources")
 
     Leaving the block stops the agent within `config.shutdown_grace` seconds; Ctrl-C meanwhile stops it at
-    once. Raises what `open_agent` raises, also what the agent failed with while it ran.
+    once. Raises the errors of `open_agent`, also that of an agent that failed while it ran.
     """
     thread = AgentThread(opening)
     ended = False
@@ -76,9 +76,9 @@ def _blocking(
 
 
 class BlockingAgent:
-    """An agent in a thread of its own, with the methods of `Agent`. May be used from any thread but its own.
+    """An agent in a thread of its own, with the methods of `Agent`. All other threads may use it.
 
-    A method returns, or raises, what that of `Agent` does. Ctrl-C ends the waiting, and nothing else. After
+    A method returns and raises the same as that of `Agent`. Ctrl-C ends the waiting, and nothing else. After
     the end of the agent every method raises `AgentError` ``shutting_down``.
     """
 

@@ -31,8 +31,8 @@ async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncItera
             turn = await agent.start_conversation("list all resources")
 
     The loop goes on while the agent opens and closes. Leaving the block stops the agent within
-    `config.shutdown_grace` seconds; cancelling that stops it at once. Raises what `open_agent` raises, also
-    what the agent failed with while it ran.
+    `config.shutdown_grace` seconds; cancelling that stops it at once. Raises the errors of `open_agent`, also
+    that of an agent that failed while it ran.
     """
     thread = AgentThread(opening)
     ended = False
@@ -81,10 +81,11 @@ def _awaited(
 
 
 class AsyncioAgent:
-    """An agent in a thread of its own, with the methods of `Agent`, for asyncio. For any loop, and several.
+    """An agent in a thread of its own, with the methods of `Agent`, for asyncio. Several loops may use it.
 
-    A method returns, or raises, what that of `Agent` does; all are awaited. Cancelling a call cancels the
-    waiting, and nothing else. After the end of the agent every method raises `AgentError` ``shutting_down``.
+    A method returns and raises the same as that of `Agent`. All are awaited, also `tools`, `health` and
+    `warnings`, but for `events` and `all_events`. Cancelling a call cancels the waiting, and nothing else.
+    After the end of the agent every method raises `AgentError` ``shutting_down``.
     """
 
     def __init__(self, thread: AgentThread, agent: Agent) -> None:
@@ -95,7 +96,7 @@ class AsyncioAgent:
         """The id of this agent for other agents."""
         self.started: float = agent.started
         """When this process opened it, in UTC seconds."""
-        self.blocking = BlockingAgent(thread, agent)
+        self.blocking: BlockingAgent = BlockingAgent(thread, agent)
         """The same agent for functions that a framework runs in threads."""
 
     start_conversation = _awaited(Agent.start_conversation)

@@ -63,7 +63,8 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         body = attrs.asdict(self, recurse=False)
         body["approvals"] = list(body.pop("approval_ids"))
-        return body | {"used": list(body.pop("usage"))}
+        body["used"] = list(body.pop("usage"))
+        return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Result:
