@@ -5,7 +5,7 @@
         print(turn.result.response)
 
 Every command is durable before it is acknowledged and carried out whether or not its sender waits:
-cancelling any of these calls cancels only the waiting. What is read is in `agent_reads.py`.
+cancelling any of these calls cancels only the waiting. The reads are in `agent_reads.py`.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class AgentReads:
         progress of a call; some may be missed. Ends with the conversation or the agent. Raises `AgentError`
         ``conversation_not_found`` or ``conversation_broken``.
         """
-        # Who saw more saw it before an older copy took the journal's place.
+        # A client that has seen more did so before an older copy replaced the journal.
         after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)

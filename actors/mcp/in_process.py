@@ -71,7 +71,7 @@ class InProcess:
 
         Raises:
             RuntimeError: its code raised `SystemExit`, or another exception that is no `Exception`, such as
-                the `CancelledError` of asyncio. Whatever else it lets out is raised in a group.
+                the `CancelledError` of asyncio. Any other exception is raised in a group.
         """
         from mcp.client._memory import InMemoryTransport
         from mcp.shared._context_streams import ContextReceiveStream
