@@ -5,30 +5,40 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+import attrs
 import yaml
 
 from .errors import ConfigError, Problem
 from .values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dotted, quoted
 
-MAX_DEPTH = 32
-MAX_VALUES = 10_000
-"""Values in a file, with every alias counted as what it stands for."""
+
+@attrs.frozen
+class Bounds:
+    """What a file may hold. Depth and number count every alias as the value that it stands for."""
+
+    depth: int = 32
+    values: int = 10_000
+    nul: bool = False
+    """Whether texts may hold NUL characters."""
+
+
+AGENT_FILE = Bounds()
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def compose(text: str, file: str) -> tuple[Value, tuple[Problem, ...]]:
+def compose(text: str, file: str, bounds: Bounds = AGENT_FILE) -> tuple[Value, tuple[Problem, ...]]:
     """Read one YAML document.
 
-    Returns the value and what is wrong in it that does not stop the reading, such as duplicate keys.
-    Raises `ConfigError` for a text that is no YAML, is empty, or breaks a bound.
+    Returns the value, and the problems that do not stop the reading, such as duplicate keys. Raises
+    `ConfigError` if the text is not YAML, is empty or exceeds a bound.
     """
     if control := yaml.reader.Reader.NON_PRINTABLE.search(text):
         before = text[: control.start()]
         line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
         message = "not valid YAML: a control character"
         raise ConfigError((Problem("yaml_syntax", message, file, line, column),))
-    loader = _Loader(text, file)
+    loader = _Loader(text, file, bounds)
     try:
         root = loader.get_single_node()
         if root is None:
@@ -38,10 +48,8 @@ def compose(text: str, file: str) -> tuple[Value, tuple[Problem, ...]]:
         at = error.problem_mark or error.context_mark
         loader.refuse("yaml_syntax", _syntax_message(error), at, _syntax_hint(error, at, text))
     except (ValueError, OverflowError):
-        # PyYAML turns an escape such as "\UFFFFFFFF" into a character without looking.
-        loader.refuse(
-            "yaml_syntax", "not valid YAML: an escape that stands for no character", loader.get_mark()
-        )
+        # PyYAML does not check that an escape such as "\UFFFFFFFF" names a character.
+        loader.refuse("yaml_syntax", "not valid YAML: an escape that names no character", loader.get_mark())
     finally:
         loader.dispose()
 
@@ -49,8 +57,9 @@ def compose(text: str, file: str) -> tuple[Value, tuple[Problem, ...]]:
 class _Loader(yaml.SafeLoader):
     """Composes nodes under bounds and turns them into values."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, bounds: Bounds) -> None:
         self._file = file
+        self._bounds = bounds
         self._depth = 0
         self._composed = 0
         self._count = 0
@@ -58,24 +67,23 @@ class _Loader(yaml.SafeLoader):
         super().__init__(text)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        # The composer recurses and is slow, so the bounds have to hold before it is done. A key is a
-        # node, too.
+        # The composer recurses and is slow, so check the bounds before it is done. A key is a node, too.
         self._depth += 1
         self._composed += 1
-        if self._depth > MAX_DEPTH:
+        if self._depth > self._bounds.depth:
             self._refuse_depth(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
-        if self._composed > 2 * MAX_VALUES:
+        if self._composed > 2 * self._bounds.values:
             self._refuse_size(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
 
     def value(self, node: yaml.Node, path: KeyPath) -> Value:
-        # Aliases are followed here, so depth and number have to be looked at once more.
+        # Aliases are followed here, so depth and number are checked again.
         self._count += 1
-        if self._count > MAX_VALUES:
+        if self._count > self._bounds.values:
             self._refuse_size(node.start_mark)
-        if len(path) >= MAX_DEPTH:
+        if len(path) >= self._bounds.depth:
             self._refuse_depth(node.start_mark)
         match node:
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
@@ -100,7 +108,7 @@ class _Loader(yaml.SafeLoader):
                 message = "merge keys (<<) are not supported; write the keys out"
                 self._report("yaml_tag", message, mark, path)
                 continue
-            # The text as it stands: a variable may be called NO, which is a boolean in YAML 1.1.
+            # The text as written, because a variable may be called NO, which is a boolean in YAML 1.1.
             key = str(key_node.value)
             if self._is_unusable(key_node, path):
                 continue
@@ -119,19 +127,19 @@ class _Loader(yaml.SafeLoader):
         if self._is_unusable(node, path):
             return Invalid(mark)
         if kind in ("str", "timestamp", "value"):
-            # A date is text to us: nothing in a configuration is a date.
+            # A date is text, because no configuration value is a date.
             return Scalar(str(node.value), mark)
         if kind not in _KINDS:
             return self._unsupported_tag(node, path)
         try:
             return Scalar(self.construct_object(node), mark, str(node.value) if kind == "bool" else None)
         except (ValueError, KeyError, IndexError):
-            self._report("wrong_type", f"this is no valid {_KINDS[kind]}", node.start_mark, path)
+            self._report("wrong_type", f"not a valid {_KINDS[kind]}", node.start_mark, path)
             return Invalid(mark)
 
     def _is_unusable(self, node: yaml.ScalarNode, path: KeyPath) -> bool:
-        """Report what would only surface much later, in a path, an argument or an answer."""
-        if "\0" in node.value:
+        """Report characters that would fail only much later, in a path, an argument or an answer."""
+        if "\0" in node.value and not self._bounds.nul:
             self._report("control_character", "a NUL character", node.start_mark, path)
         elif _SURROGATE.search(node.value):
             message = "half of a surrogate pair; write the character itself, or \\U and eight digits"
@@ -145,10 +153,10 @@ class _Loader(yaml.SafeLoader):
         return Invalid(_mark(node.start_mark))
 
     def _refuse_depth(self, mark: yaml.Mark | None) -> NoReturn:
-        self.refuse("too_deep", f"nested deeper than {MAX_DEPTH} levels", mark)
+        self.refuse("too_deep", f"nested deeper than {self._bounds.depth} levels", mark)
 
     def _refuse_size(self, mark: yaml.Mark | None) -> NoReturn:
-        self.refuse("too_large", f"more than {MAX_VALUES} values, aliases included", mark)
+        self.refuse("too_large", f"more than {self._bounds.values} values, aliases included", mark)
 
     def refuse(self, code: str, message: str, mark: yaml.Mark | None, hint: str | None = None) -> NoReturn:
         self._report(code, message, mark, (), hint)
@@ -170,28 +178,27 @@ def _mark(mark: yaml.Mark) -> Mark:
 
 
 def _syntax_message(error: yaml.MarkedYAMLError) -> str:
-    said = ", ".join(part for part in (error.context, error.problem) if part)
-    return f"not valid YAML: {said}"
+    return f"not valid YAML: {', '.join(part for part in (error.context, error.problem) if part)}"
 
 
 _HINTS = {
     r"'\\t' that cannot start any token": "indent with spaces, never with tabs",
     "that cannot start any token|scanning an alias|scanning an anchor": "put the text in quotes",
     "mapping values are not allowed|expected <block end>|could not find expected ':'": (
-        "is it indented as its neighbours are? A key ends with a colon and a space, and a text that has "
-        "these in it stands in quotes"
+        "is it indented like its neighbours? A key ends with a colon and a space; a text that contains "
+        "these needs quotes"
     ),
 }
-"""What may help, by a pattern of PyYAML's words."""
+"""Hints, by a pattern that PyYAML's message matches."""
 
 
 def _syntax_hint(error: yaml.MarkedYAMLError, at: yaml.Mark | None, text: str) -> str | None:
-    # A reference ends with a brace, and so does the mapping around it.
+    # The brace of an unquoted reference ends the mapping around it.
     if at is not None and "flow" in (error.context or ""):
         if any("${" in line for line in text.splitlines()[at.line : at.line + 1]):
             return "within { } and [ ] a value with ${NAME} in it needs quotes"
         return None
     if error.context_mark and "quoted scalar" in (error.context or ""):
-        return f"the quote that line {error.context_mark.line + 1} opens is closed nowhere"
-    said = _syntax_message(error)
-    return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, said)), None)
+        return f"the quote opened on line {error.context_mark.line + 1} is never closed"
+    message = _syntax_message(error)
+    return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, message)), None)

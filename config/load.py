@@ -137,30 +137,37 @@ def read_mapping(source: Path, example: str) -> tuple[Table, tuple[Problem, ...]
     Args:
         example: a key and its value, for who wrote something else.
     """
-    root, problems = compose(_read_text(source), str(source))
+    root, problems = compose(read_text(source), str(source))
     if not isinstance(root, Table):
         message = f"the file must be a mapping of keys, such as `{example}`"
         raise ConfigError(problems or (Problem("not_a_mapping", message, str(source), 1, 1),))
     return root, problems
 
 
-def _read_text(source: Path) -> str:
-    """Raises `ConfigError`."""
+def read_text(source: Path, max_bytes: int = MAX_BYTES, *, relative_to: str = "the working directory") -> str:
+    """The text of a YAML file.
+
+    Args:
+        relative_to: where the path starts if it is relative, for the error.
+
+    Raises:
+        ConfigError: with one problem.
+    """
 
     def refusal(code: str, message: str, hint: str | None = None) -> ConfigError:
         return ConfigError((Problem(code, message, str(source), hint=hint),))
 
     try:
         with source.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(max_bytes + 1)
     except FileNotFoundError:
-        hint = "relative paths are relative to the working directory"
+        hint = f"relative paths are relative to {relative_to}"
         raise refusal("file_missing", "there is no such file", hint) from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise refusal("file_unreadable", f"the file cannot be read: {why}") from None
-    if len(data) > MAX_BYTES:
-        raise refusal("too_large", "the file is larger than 1 MiB")
+    if len(data) > max_bytes:
+        raise refusal("too_large", f"the file is larger than {max_bytes >> 20} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,14 +13,7 @@ import regex
 from .agent_config import RENAMED_KEYS
 from .errors import Problem
 from .fit import misfits
-from .interpolate import (
-    MalformedReference,
-    Reference,
-    UnsetVariable,
-    fill,
-    parse,
-    whole_reference,
-)
+from .interpolate import MalformedReference, Reference, UnsetVariable, fill, parse, whole_reference
 from .shape import (
     PAIR,
     AnyScalar,
@@ -40,19 +34,7 @@ from .shape import (
     type_word,
     typed,
 )
-from .values import (
-    Invalid,
-    KeyPath,
-    Mark,
-    Scalar,
-    Sequence,
-    Table,
-    Value,
-    as_list,
-    dotted,
-    is_blank,
-    quoted,
-)
+from .values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, as_list, dotted, is_blank, quoted
 from .wording import correction, describe, invisible, kind, meant, nearest, one_of, section_with, shown
 
 T = TypeVar("T")
@@ -72,12 +54,21 @@ Read: TypeAlias = object
 class Reader:
     """Reads one file. `problems` grows as it goes; what it returns counts only while that is empty."""
 
-    def __init__(self, file: str, environ: Mapping[str, str], data_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        file: str,
+        environ: Mapping[str, str],
+        data_dir: Path | None = None,
+        *,
+        references: bool = True,
+    ) -> None:
+        """`references`: whether `${NAME}` in texts stands for an environment variable."""
         self.data_dir = data_dir
-        """What `${data_dir}` stands for; None while that is not known."""
+        """The value of `${data_dir}`; None until it is known."""
         self.problems: list[Problem] = []
         self._file = file
         self._environ = environ
+        self._references = references
         self._reported: set[tuple[str, str, Mark]] = set()
         self._top: type | None = None
         self._form_only = False
@@ -122,7 +113,8 @@ class Reader:
                     case ListOf():
                         return self._list(value, shape, path)
                     case Anything():
-                        return self._list(value, ListOf(shape), path)
+                        read = self._list(value, ListOf(shape), path)
+                        return list(read) if isinstance(read, tuple) else read
                     case MapOf(pairs=True):
                         return self._pairs(value, shape, path)
                     case _:
@@ -160,7 +152,7 @@ class Reader:
         if isinstance(shape, Section) and value.value is not None and (short := short_for(shape.cls)):
             read = self._scalar(value, short.shape, path)
             return _BAD if read is _BAD else shape.cls(**{short.field: read})
-        if not isinstance(value.value, str):
+        if not isinstance(value.value, str) or not self._references:
             return self._checked(value.value, shape, value, path, None)
         try:
             parts = parse(value.value)
@@ -201,7 +193,7 @@ class Reader:
                 return found
             case AnyScalar() if found is not None:
                 return found
-            case Anything():
+            case Anything() if not isinstance(found, float) or math.isfinite(found):
                 return found
             case Choice() if isinstance(found, str):
                 if found in shape.words:

@@ -6,9 +6,10 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import assert_never
 
-from .interpolate import Reference, parse
+from .interpolate import MalformedReference, Reference, parse
 from .shape import (
     AnyScalar,
     Anything,
@@ -77,7 +78,7 @@ def describe(shape: Shape) -> str:
         case AnyScalar():
             return "text, a number, or true or false"
         case Anything():
-            return "anything"
+            return "a JSON value"
         case Section() if short := short_for(shape.cls):
             return f"a mapping, {describe(short.shape)}"
         case MapOf(pairs=True):
@@ -158,7 +159,9 @@ def shown(value: Scalar) -> str:
     """A number or a word; of a value with references only the variables' names."""
     if not isinstance(value.value, str):
         return shortened(str(value.value))
-    names = [part.name for part in parse(value.value) if isinstance(part, Reference)]
+    names: list[str] = []
+    with suppress(MalformedReference):  # of a file without references
+        names = [part.name for part in parse(value.value) if isinstance(part, Reference)]
     if names:
         return "something else in " + ", ".join(f"${{{name}}}" for name in names)
     return quoted(value.value)

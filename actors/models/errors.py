@@ -31,4 +31,4 @@ class InvalidScript(ModelUnusable):
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-        """One `file:line: sentence` each, in the order of the file."""
+        """One `file:line:column: key: sentence` each, in the order of the file."""

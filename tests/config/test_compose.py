@@ -2,9 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.config.compose import MAX_DEPTH, MAX_VALUES, compose
+from stopgo.config.compose import AGENT_FILE, compose
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.values import Invalid, Mark, Scalar, Sequence, Table, dotted, from_plain, plain
+
+MAX_DEPTH, MAX_VALUES = AGENT_FILE.depth, AGENT_FILE.values
 
 
 def refused(text: str) -> Problem:
@@ -69,10 +71,10 @@ def test_aliases_stand_for_what_they_name() -> None:
         ("a: !!set {b}", 1, 4, "a", "yaml_tag", 'the tag "tag:yaml.org,2002:set" is not supported'),
         ("b: {<<: {a: 1}}", 1, 5, "b", "yaml_tag", "merge keys (<<) are not supported; write the keys out"),
         ("[a]: 1", 1, 1, "", "wrong_type", "a key must be text"),
-        ("a: [0b_]", 1, 5, "a[0]", "wrong_type", "this is no valid whole number"),
-        ("a: !!int ''", 1, 4, "a", "wrong_type", "this is no valid whole number"),
-        ("a: !!bool x", 1, 4, "a", "wrong_type", "this is no valid boolean"),
-        (f"a: {'9' * 5000}", 1, 4, "a", "wrong_type", "this is no valid whole number"),
+        ("a: [0b_]", 1, 5, "a[0]", "wrong_type", "not a valid whole number"),
+        ("a: !!int ''", 1, 4, "a", "wrong_type", "not a valid whole number"),
+        ("a: !!bool x", 1, 4, "a", "wrong_type", "not a valid boolean"),
+        (f"a: {'9' * 5000}", 1, 4, "a", "wrong_type", "not a valid whole number"),
         (r'a: "\0"', 1, 4, "a", "control_character", "a NUL character"),
         (r'a: {"b\0": 1}', 1, 5, "a", "control_character", "a NUL character"),
         (
@@ -124,16 +126,16 @@ def test_reading_stops_at(text: str, code: str, line: int | None, words: str) ->
     ("text", "hint"),
     [
         ("llm:\n\tmodel: x", "indent with spaces"),
-        ("llm:\n  model: x\n   timeout: 5", "indented as its neighbours"),
-        ("llm:\n    model: x\n  timeout: 5", "indented as its neighbours"),
-        ("prompt: You: are nice", "stands in quotes"),
+        ("llm:\n  model: x\n   timeout: 5", "indented like its neighbours"),
+        ("llm:\n    model: x\n  timeout: 5", "indented like its neighbours"),
+        ("prompt: You: are nice", "needs quotes"),
         ("name:a\nllm: {}", "a colon and a space"),
         ("name\nllm: {}", "a colon and a space"),
         ("args: [-y, @scope/server]", "put the text in quotes"),
         ("name: `x`", "put the text in quotes"),
         ("tool: *", "put the text in quotes"),
-        ('name: a\nprompt: "x\nllm: {}\n', "the quote that line 2 opens is closed nowhere"),
-        ("name: 'x\n", "the quote that line 1 opens is closed nowhere"),
+        ('name: a\nprompt: "x\nllm: {}\n', "the quote opened on line 2 is never closed"),
+        ("name: 'x\n", "the quote opened on line 1 is never closed"),
     ],
 )
 def test_what_is_no_yaml_comes_with_a_hint(text: str, hint: str) -> None:

@@ -76,7 +76,7 @@ def config(load: Load) -> AgentConfig:
 
 
 def test_a_named_model_says_what_it_says_and_the_rest_is_the_default(config: AgentConfig) -> None:
-    options = {"seed": 7, "metadata": {"user": "me", "tags": ("a", 1, None)}}
+    options = {"seed": 7, "metadata": {"user": "me", "tags": ["a", 1, None]}}
     assert resolve(config, "fast") == ModelSpec(
         name="fast",
         provider="openai",

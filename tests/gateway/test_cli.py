@@ -282,7 +282,7 @@ def test_a_rule_about_a_tool_that_does_not_exist(agent_dir: Path, command: tuple
             BARE.replace("replies", "nothing"),
             (),
             2,
-            "serve: agent.yaml:3:14: llm.model: there is no script nothing.yaml",
+            "serve: agent.yaml:3:14: llm.model: script nothing.yaml: there is no such file",
         ),
         (BARE, ("--model", "mistral:x"), 2, 'serve: --model: model "mistral:x" needs an API key'),
         ("models: {m: {provider: openai_compatible, model: x}}\nllm: {model: m}", (), 2, "1:10: models.m: "),

@@ -151,10 +151,10 @@ def test_scripts_are_read_as_at_the_start(tmp_path: Path, capsys: pytest.Capture
     assert run("check", str(path)) == 2
     assert capsys.readouterr() == (
         "",
-        "replies.yaml:2: a reply has no key `txt`; did you mean `text`?\n"
-        "replies.yaml:2: a reply needs `text`, `tool_calls`, `error` or `a2a`\n"
-        f"{path}:2:49: llm.fallbacks[0]: there is no script {spare}; "
-        "a relative path is relative to the agent file\n",
+        'replies.yaml:2:5: replies[0].txt: unknown key "txt" (did you mean "text"?)\n'
+        "replies.yaml:2:5: replies[0]: text, tool_calls, a2a or error is required\n"
+        f"{path}:2:49: llm.fallbacks[0]: script {spare}: there is no such file "
+        "(relative paths are relative to the agent file)\n",
     )
     spare.parent.mkdir()
     for script in (tmp_path / "replies.yaml", spare):

@@ -442,7 +442,12 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
     [
         ("llm: {model: script:replies.yaml}", " ", 2, "stopgo run: message is required\n"),
         ("nmae: x", "hi", 2, 'unknown key "nmae"'),
-        ("llm: {model: script:none.yaml}", "hi", 2, "agent.yaml:1:14: llm.model: there is no script"),
+        (
+            "llm: {model: script:none.yaml}",
+            "hi",
+            2,
+            "agent.yaml:1:14: llm.model: script none.yaml: there is no such file",
+        ),
         ("llm: {model: nobody:knows}", "hi", 2, 'there is no model "nobody:knows"'),
         (
             "llm: {model: offline:rules}\nmcp_servers: {one: {command: no-such}, two: {command: no-such}}",

@@ -42,7 +42,7 @@ def test_an_offline_model_that_is_not_there(name: str, tmp_path: Path) -> None:
 
 def test_a_broken_script_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("replies:\n- text: '${x}'\n")
-    with pytest.raises(InvalidScript, match=r"^bad\.yaml:2: ") as invalid:
+    with pytest.raises(InvalidScript, match=r"^bad\.yaml:2:9: ") as invalid:
         open_named("script:bad.yaml", tmp_path)
     assert isinstance(invalid.value, ModelUnusable)
 

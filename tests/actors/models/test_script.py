@@ -317,6 +317,6 @@ def test_a_reply_is_a_pure_function_of_its_request(pair: tuple[Any, Any]) -> Non
 
 async def test_a_pattern_that_takes_for_ever_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stopgo.actors.models.script.PATIENCE", 0.01)
-    script = ScriptModel(parse_script(b"replies: [{when: {user: '^(a|aa)+$'}, text: x}]", "s.yaml"))
+    script = ScriptModel(parse_script("replies: [{when: {user: '^(a|aa)+$'}, text: x}]", "s.yaml"))
     with pytest.raises(ModelFailed, match=r"a pattern in s\.yaml takes too long"):
         await script.complete(request("a" * 100 + "!"), lambda _: None)
