@@ -29,7 +29,7 @@ from .tools.tool import ServerMessage
 if TYPE_CHECKING:
     import httpx2
 
-    from .mcp.in_process import ServerObject
+    from .mcp.sdk import ServerObject
 
 
 @asynccontextmanager

@@ -57,6 +57,10 @@ RUNTIME_LIBRARIES = {"attrs", "trio"}
 JOURNAL_LIBRARIES = {"orjson"}
 # Each takes longer to import than everything else that a start needs.
 HEAVY = {"anthropic", "mcp"}
+MCP_NAMES = {"mcp", "mcp_types"}
+MCP_SDK = ROOT / "actors/mcp/sdk.py"
+# Other rooms import these at any time.
+MCP_WITHOUT_SDK = ("__init__.py", "server.py", "environment.py", "lines.py")
 
 
 def files(*folders: str) -> list[Path]:
@@ -210,8 +214,30 @@ def test_heavy_libraries_are_imported_where_they_are_first_needed() -> None:
         f"{path.relative_to(ROOT)} imports {name}"
         for path in files(*PARTS)
         for name in imports(at_import_time(ast.parse(path.read_text())), path)
-        if first(name) in HEAVY
+        if first(name) in HEAVY and path != MCP_SDK
     ] == []
+
+
+def test_one_file_imports_the_mcp_sdk() -> None:
+    assert {path for path in PRODUCT for name in all_imports(path) if first(name) in MCP_NAMES} == {MCP_SDK}
+
+
+def test_mcp_sdk_is_loaded_with_the_first_server() -> None:
+    """Only files that a server needs import `actors/mcp/sdk.py` when they are imported, even indirectly."""
+    loads = {path: _loaded_with(path) for path in PRODUCT}
+    needing, more = set[Path](), {MCP_SDK}
+    while more:
+        needing |= more
+        more = {path for path in PRODUCT if loads[path] & more} - needing
+    allowed = {path for path in PRODUCT if room_of(path) in ("actors/mcp", "gateway/servers")}
+    assert needing - allowed == set()
+    assert needing & {ROOT / "actors/mcp" / name for name in MCP_WITHOUT_SDK} == set()
+
+
+def _loaded_with(path: Path) -> set[Path]:
+    names = imports(at_import_time(ast.parse(path.read_text())), path)
+    found = {MODULES.get(name) or MODULES.get(name.rpartition(".")[0]) for name in names}
+    return {each for each in found if each is not None}
 
 
 def loaded(tmp_path: Path, code: str) -> set[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
+from pydantic import ValidationError
 
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import Refused
@@ -35,13 +35,10 @@ from .failures import (
     wanted,
 )
 from .in_flight import Flight
+from .sdk import HEADER_MISMATCH, MODERN_PROTOCOL_VERSIONS, MCPError, types
 from .session import Line, Link
 from .tool_list import list_tools
 from .wire import NotOffered, addresses_required, error_result, input_required
-
-if TYPE_CHECKING:
-    import mcp_types as types
-    from mcp import MCPError
 
 URL_ELICITATION_REQUIRED = -32042
 """The code of MCP 2025-11-25, "URL Elicitation Required Error"."""
@@ -121,7 +118,6 @@ class Caller:
         raise self._unavailable() if line.wanted is None else self._refused(line.wanted)
 
     async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
-        from mcp import MCPError
 
         if request.shown is not None:
             self._check_unchanged(request.tool, request.shown, self._line.tools)
@@ -170,7 +166,6 @@ class Caller:
         raise NotOffered("the server does not come to an end: it wants to be asked again and again")
 
     async def _send_once(self, link: Link, request: CallTool) -> ToolResult | types.InputRequiredResult:
-        from mcp import MCPError
 
         try:
             return await link.tool_calls.call(request)
@@ -188,10 +183,6 @@ class Caller:
         Raises:
             MCPError: the given one, when it is about something else, or that was of no use.
         """
-        from mcp import MCPError
-        from mcp_types import HEADER_MISMATCH
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-        from pydantic import ValidationError
 
         if mismatch.code != HEADER_MISMATCH or link.version not in MODERN_PROTOCOL_VERSIONS:
             raise mismatch

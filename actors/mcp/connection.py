@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING
 
+import httpx2
 import trio
+from pydantic import ValidationError
 
 from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
@@ -20,6 +20,8 @@ from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
 from .admission import Admission
 from .failures import first_line, meaning, wanted
 from .in_flight import Flights
+from .oauth import client_credentials
+from .sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
 from .session import (
     NOT_SPOKEN,
     ConnectFailed,
@@ -33,17 +35,9 @@ from .session import (
     settle_era,
     transport,
 )
+from .tool_calls import ToolCalls
 from .tool_list import list_tools, listen_for_changes, tells_of_changes
 
-if TYPE_CHECKING:
-    import httpx2
-
-    from .in_process import ServerObject
-
-slow_start = logging.getLogger("stopgo.mcp.slow_start")
-"""Of its own, so that commands which keep the log to themselves can show this."""
-SLOW = 10.0
-"""Seconds without a first connection after which people are told."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
 START_RETRIES = Backoff(limit=0.5)
@@ -99,7 +93,8 @@ class Connection:
         self._admission = Admission()
         self._protocol: str | None = None
         """The revision that was last spoken."""
-        self._first = trio.Event()
+        self.first_attempt = trio.Event()
+        """Set when the first connection is made, or `started` need not wait for it any longer."""
         self._failure: ServerStartFailed | None = None
         self._stopping = trio.Event()
         self._closed = trio.Event()
@@ -110,23 +105,9 @@ class Connection:
         Raises:
             ServerStartFailed: it could not be made within `connect_timeout`.
         """
-        await self._first.wait()
+        await self.first_attempt.wait()
         if self._failure is not None:
             raise self._failure
-
-    async def tell_when_slow(self) -> None:
-        """Tell people what is waited for when the first connection takes long; return at the latest then."""
-        with trio.move_on_after(SLOW):
-            await self._first.wait()
-            return
-        first = " (the first start of npx or uvx downloads the server)" if self._config.command else ""
-        slow_start.warning(
-            'MCP server "%s": no answer from %s yet; waiting up to %g s, its connect_timeout%s',
-            self._config.name,
-            self._config.as_written or "it",
-            self._config.connect_timeout,
-            first,
-        )
 
     async def stop(self) -> None:
         """Close the connection, and wait until nothing of it is left."""
@@ -151,17 +132,13 @@ class Connection:
         """
         self._log.addFilter(self.secrets.in_log)
         try:
-            # Seconds, on a busy machine: neither the event loop nor the server should pay for it.
-            await trio.to_thread.run_sync(_import_sdk)
             if self._config.oauth is not None and self._config.url is not None:
-                from .oauth import client_credentials
-
                 self._auth = client_credentials(self._config.url, self._config.oauth, self.secrets)
             if await self._connect_first():
                 await self._keep_connected()
         finally:
             self._admission.close()
-            self._first.set()
+            self.first_attempt.set()
             self._closed.set()
             self._log.removeFilter(self.secrets.in_log)
 
@@ -178,14 +155,14 @@ class Connection:
             except ConnectFailed as failure:
                 delay = streak.fail(served=0)
                 if self._refused(failure, began):
-                    self._first.set()
+                    self.first_attempt.set()
                     return True
                 if reason is None or not isinstance(failure, NoAnswer):
                     reason = self.secrets.mask(str(failure))
                 self.line.fail(began)
                 self._tell("disconnected", reason)
                 if not self._config.required:
-                    self._first.set()
+                    self.first_attempt.set()
                     return True
                 if not failure.retry or trio.current_time() + delay >= deadline:
                     self._failure = ServerStartFailed(self._config.name, reason, mistake=failure.mistake)
@@ -267,8 +244,6 @@ class Connection:
                 raise ConnectFailed(f"{first} (as an older SSE server: {older})") from older
 
     async def _live_once(self, deadline: float) -> None:
-        from .tool_calls import ToolCalls
-
         link = Link(Flights(self._log), self.secrets)
         reach = (self._auth, self._most, self._brought)
         way = await transport(self._config, self._manner, link, self._log, *reach)
@@ -304,7 +279,6 @@ class Connection:
 
     async def _tend(self, link: Link) -> None:
         """Let calls through until the connection is lost or not wanted, and those in flight end."""
-        from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
         # Next time an older server is not asked again how modern it is: some take seconds to not
         # answer that.
@@ -313,7 +287,7 @@ class Connection:
         self._manner = Manner(self._manner.kind, legacy=older)
         self.line.open(link)
         self._admission.judge(admitted=True)
-        self._first.set()
+        self.first_attempt.set()
         self._tell("connected")
         async with trio.open_nursery() as nursery:
             if link.announces and not older:
@@ -336,8 +310,6 @@ class Connection:
 
     async def _list_again(self, link: Link) -> bool:
         """Whether the tools are known as they are now."""
-        from mcp import MCPError
-        from pydantic import ValidationError
 
         try:
             with trio.fail_after(self._config.timeout):
@@ -372,8 +344,3 @@ class Connection:
                 self._config.name, state, error, line.tools, self._protocol, line.wanted, line.left_out
             )
         )
-
-
-def _import_sdk() -> None:
-    """Load what every connection needs, and what a configuration without servers does without."""
-    import_module("mcp")

@@ -35,6 +35,7 @@ from .failures import (
 )
 from .message_bound import MAX_LISTING, Message
 from .oauth import FAILED, AuthFailed
+from .sdk import redirect_location
 from .sdk_shims import Bounded, Reply, Unbroken
 
 # This logs the address of every request, and an address may carry a key.
@@ -335,7 +336,6 @@ def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Res
 
 def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tuple[int, str, object]:
     """Code, text and data of what is wrong, by a response that is no success."""
-    from mcp.shared._httpx_utils import redirect_location
 
     status = response.status_code
     if (location := redirect_location(response)) is not None:

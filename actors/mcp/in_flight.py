@@ -7,18 +7,14 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
 from ..tools.bearer import forward_from_here, forwarding
 from ..tools.tool import CallTool, Elicitation, ElicitationAnswer
+from .sdk import ClientRequestContext, ElicitationFnT, ElicitRequestParams, ElicitResult
 from .wire import MAX_QUESTIONS, answer_to_wire, question_from_wire
-
-if TYPE_CHECKING:
-    from mcp.client.session import ClientRequestContext, ElicitationFnT
-    from mcp_types import ElicitRequestParams, ElicitResult
 
 _current: ContextVar[Flight | None] = ContextVar("stopgo_mcp_flight", default=None)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import attrs
 import trio
+from anyio.streams.memory import MemoryObjectSendStream
 
 from ...config.agent_config import MAX_STORED_BYTES, AgentConfig
 from ...config.errors import ConfigError, Problem
@@ -28,18 +29,21 @@ from .in_flight import note_withdrawal
 from .incoming import parse_message
 from .message_bound import Message
 from .requests import Outgoing, Requests
+from .sdk import (
+    ContextReceiveStream,
+    InMemoryTransport,
+    JSONRPCMessage,
+    MCPError,
+    MCPServer,
+    ReadStream,
+    Server,
+    ServerObject,
+    SessionMessage,
+    TransportStreams,
+    WriteStream,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from anyio.streams.memory import MemoryObjectSendStream
-    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
-    from mcp.server import MCPServer, Server
-    from mcp.shared.message import SessionMessage
-    from mcp_types import JSONRPCMessage
-
-    ServerObject: TypeAlias = MCPServer | Server[Any]
-    Item: TypeAlias = tuple[Context, SessionMessage | Exception]
+Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 CALL_OFF = 5.0
@@ -73,10 +77,8 @@ class InProcess:
             RuntimeError: its code raised `SystemExit`, or another exception that is no `Exception`, such as
                 the `CancelledError` of asyncio. Any other exception is raised in a group.
         """
-        from mcp.client._memory import InMemoryTransport
-        from mcp.shared._context_streams import ContextReceiveStream
 
-        incoming, merged = anyio.create_memory_object_stream["Item"](0)
+        incoming, merged = anyio.create_memory_object_stream[Item](0)
         try:
             with incoming, merged:
                 async with trio.open_nursery() as nursery:
@@ -107,8 +109,6 @@ class InProcess:
                 note_withdrawal()
                 raise
             except GONE as error:
-                from mcp import MCPError
-
                 raise MCPError(UNREACHABLE, "the connection is closed", {"sent": False}) from error
             try:
                 return await request.result()
@@ -139,7 +139,6 @@ class InProcess:
 
     def _taken(self, item: SessionMessage) -> SessionMessage | None:
         """The message as it would have come from another process; None if it is for a request of our own."""
-        from mcp.shared.message import SessionMessage
 
         self._message.add(_encoded(item.message))
         message = parse_message(self._message.take())
@@ -160,7 +159,6 @@ def _encoded(message: JSONRPCMessage) -> bytes:
 
 
 def _session_message(body: bytes) -> SessionMessage:
-    from mcp.shared.message import SessionMessage
 
     message = parse_message(body)
     assert message is not None
@@ -193,7 +191,6 @@ def with_servers(
 def _problems(
     config: AgentConfig, servers: Mapping[str, ServerObject], all_of_them: bool
 ) -> Iterator[Problem]:
-    from mcp.server import MCPServer, Server
 
     def problem(code: str, message: str, hint: str, name: str = "") -> Problem:
         return Problem(code, message, "open_agent(servers=...)", key=name, hint=hint)

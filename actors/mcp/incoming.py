@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic_core import from_json
 
 from .failures import ANY_ERROR, NOT_UNDERSTOOD, code_of_server
-
-if TYPE_CHECKING:
-    from mcp import MCPError
+from .sdk import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, MCPError, jsonrpc_message_adapter
 
 _NOT_VALID = "the server's reply is not a valid JSON-RPC message"
 
@@ -64,7 +61,6 @@ def error_reply(request_id: int | str, code: int, text: str, data: object = None
 
 def not_understood(why: str = _NOT_VALID) -> MCPError:
     """The error of a request whose reply cannot be read."""
-    from mcp import MCPError
 
     return MCPError(NOT_UNDERSTOOD, why)
 

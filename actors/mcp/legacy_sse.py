@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import anyio
 import httpx2
 import trio
 from anyio.abc import AsyncResource
+from anyio.streams.memory import MemoryObjectSendStream
 
 from . import http
 from .failures import REQUEST_REFUSED
 from .incoming import error_reply, parse_message
 from .requests import OpenRequest, Outgoing, Requests
+from .sdk import JSONRPCRequest, MCPError, SessionMessage, TransportStreams, stream_within_origin
 
-if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
-    from mcp.client._transport import TransportStreams
-    from mcp.shared.message import SessionMessage
-
-    Incoming = MemoryObjectSendStream[SessionMessage | Exception]
-    Post = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
+Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+Post: TypeAlias = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
 
 
 class LegacySse:
@@ -53,7 +50,7 @@ class LegacySse:
         Raises:
             MCPError: there is no such stream; with the codes of `failures`.
         """
-        incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+        incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         with incoming, reads:
             async with http_client as self._client, _stream(self._url, self._client) as response:
                 events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_EVENT))
@@ -90,7 +87,6 @@ class LegacySse:
 
     async def _post(self, body: bytes) -> tuple[int, str, object] | None:
         """Post a message; code, text and data of what went wrong."""
-        from mcp.shared._httpx_utils import stream_within_origin
 
         headers = {"content-type": "application/json"}
         try:
@@ -105,7 +101,6 @@ class LegacySse:
         return http.failure(response, said, in_session=True)
 
     async def _pump(self, events: AsyncIterator[httpx2.ServerSentEvent], incoming: Incoming) -> None:
-        from mcp.shared.message import SessionMessage
 
         reason = "its stream ended"
         try:
@@ -132,8 +127,6 @@ class Posts(AsyncResource):
 
     async def send(self, item: SessionMessage, /) -> None:
         """Post the message; what goes wrong with a request becomes its reply."""
-        from mcp.shared.message import SessionMessage
-        from mcp_types import JSONRPCRequest
 
         body = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         if not isinstance(item.message, JSONRPCRequest):
@@ -148,8 +141,6 @@ class Posts(AsyncResource):
 
 @asynccontextmanager
 async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.Response]:
-    from mcp import MCPError
-    from mcp.shared._httpx_utils import stream_within_origin
 
     headers = {"accept": "text/event-stream", "cache-control": "no-store"}
     async with AsyncExitStack() as stack:
@@ -165,7 +156,6 @@ async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.
 
 async def _endpoint(here: httpx2.URL, events: AsyncIterator[httpx2.ServerSentEvent]) -> httpx2.URL:
     """Where to post, which is the first thing the server says."""
-    from mcp import MCPError
 
     try:
         first = await anext(events, None)

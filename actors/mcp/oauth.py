@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 
 import attrs
 import httpx2
@@ -12,9 +11,7 @@ import httpx2
 from ...config.mcp import OAuthConfig
 from ..tools.masking import Secrets
 from .failures import UNAUTHORIZED, first_line
-
-if TYPE_CHECKING:
-    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from .sdk import OAuthClientInformationFull, OAuthFlowError, OAuthToken, client_credentials_provider
 
 # This logs, with a traceback, what reaches us as the error of a request anyway, and may quote what was sent.
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
@@ -61,7 +58,6 @@ class Patient(httpx2.Auth):
         yield request
 
     def _told(self, error: Exception) -> str:
-        from mcp.client.auth import OAuthFlowError
 
         if isinstance(error, OAuthFlowError | ValueError):
             text = f"no token could be had: {first_line(error)}"
@@ -73,9 +69,8 @@ class Patient(httpx2.Auth):
 
 def client_credentials(url: str, config: OAuthConfig, secrets: Secrets) -> httpx2.Auth:
     """What gets, renews and sends the tokens of the server at `url`; `secrets` learn of them."""
-    from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 
-    return ClientCredentialsOAuthProvider(
+    return client_credentials_provider()(
         server_url=url,
         storage=_Memory(secrets),
         client_id=config.client_id,

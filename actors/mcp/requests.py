@@ -13,7 +13,11 @@ from typing import Any, Protocol
 
 import attrs
 import trio
-from mcp_types import (
+from pydantic_core import to_json
+
+from ..tools.tool import Progress
+from .failures import UNREACHABLE, Unsendable
+from .sdk import (
     CONNECTION_CLOSED,
     ErrorData,
     JSONRPCError,
@@ -21,11 +25,8 @@ from mcp_types import (
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    MCPError,
 )
-from pydantic_core import to_json
-
-from ..tools.tool import Progress
-from .failures import UNREACHABLE, Unsendable
 from .wire import progress_from_wire
 
 FIRST_ID = 1_000_000_000
@@ -120,8 +121,6 @@ class Requests:
             MCPError: the connection has ended.
         """
         if self._ended:
-            from mcp import MCPError
-
             raise MCPError(UNREACHABLE, "the connection is closed", {"sent": False})
         request = OpenRequest(next(self._ids), outgoing)
         self._open[request.id] = request
@@ -168,8 +167,6 @@ def result_of(reply: JSONRPCResponse | JSONRPCError) -> dict[str, Any]:
         MCPError: it is an error.
     """
     if isinstance(reply, JSONRPCError):
-        from mcp import MCPError
-
         raise MCPError(reply.error.code, reply.error.message, reply.error.data)
     return reply.result
 

@@ -13,21 +13,31 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import attrs
 import httpx2
 import trio
 from anyio.abc import AsyncResource
+from pydantic import ValidationError
 
 from .message_bound import Body, Events, Message
+from .sdk import (
+    MODERN_PROTOCOL_VERSIONS,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    ReadStream,
+    ServerMessageMetadata,
+    SessionMessage,
+    TransportStreams,
+    WriteStream,
+    parse_server_result,
+)
 from .wire import repair_listing, validation_text
 
-if TYPE_CHECKING:
-    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
-    from mcp.shared.message import SessionMessage
-
-    Item: TypeAlias = SessionMessage | Exception
+Item: TypeAlias = SessionMessage | Exception
 
 MAX_ASKED = 1000
 """Requests of a server's in hand. The SDK has a task for each, until the server takes the answer."""
@@ -95,7 +105,6 @@ class _Sieve:
 
     def passes(self, item: Item) -> bool:
         """Whether the session is to see it."""
-        from mcp_types import JSONRPCNotification, JSONRPCRequest
 
         if isinstance(item, Exception):
             return True
@@ -110,7 +119,6 @@ class _Sieve:
                 return True
 
     def _admits(self, item: SessionMessage, request_id: int | str) -> bool:
-        from mcp.shared.message import ServerMessageMetadata
 
         if request_id in self.asked or len(self.asked) >= MAX_ASKED:
             level = logging.DEBUG if self._told else logging.WARNING
@@ -127,7 +135,6 @@ class _Sieve:
 
     def written(self, item: SessionMessage) -> None:
         """Take note of an answer."""
-        from mcp_types import JSONRPCError, JSONRPCResponse
 
         if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
             self.asked.discard(item.message.id)
@@ -163,7 +170,6 @@ async def repaired(
 
     A result that does not say its type, which newer servers must, is taken for a complete one.
     """
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     def repair(item: SessionMessage | Exception) -> bool:
         version = protocol_version()
@@ -184,8 +190,6 @@ async def repaired(
 
 def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[str, Any]], str | None]:
     """Judge a tool as the SDK is going to: on a page like this one, by the negotiated version."""
-    from mcp_types.methods import parse_server_result
-    from pydantic import ValidationError
 
     def problem_with(tool: Mapping[str, Any]) -> str | None:
         try:

@@ -6,19 +6,26 @@ does not start: that is the starter's error.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, assert_never
+
+import trio
 
 from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
 from ...runtime.context import Behaviour, Context
 from ..tools.server_status import ServerStatus
 from ..tools.tool import Authenticate, CallTool, ListTools, ServerMessage
-from .caller import Caller
-from .connection import Connection
 
 if TYPE_CHECKING:
-    from .in_process import ServerObject
+    from .sdk import ServerObject
+
+slow_start = logging.getLogger("stopgo.mcp.slow_start")
+"""A logger of its own, so that commands which hide the log can show these warnings."""
+SLOW = 10.0
+"""Seconds without a first connection before a warning."""
 
 HANDLERS = 1024
 """Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while
@@ -48,10 +55,15 @@ def mcp_server(
     """
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
+        # In a thread, because it takes seconds on a busy machine; the event loop keeps running.
+        await trio.to_thread.run_sync(import_module, ".sdk", __package__)
+        from .caller import Caller
+        from .connection import Connection
+
         connection = Connection(config, report, most=max_stored_bytes, brought=brought)
         caller = Caller(config, connection.line, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
-        ctx.start_soon(connection.tell_when_slow)
+        ctx.start_soon(_warn_when_slow, config, connection.first_attempt)
         await connection.started()
 
         async def handle(message: ServerMessage) -> object:
@@ -70,3 +82,18 @@ def mcp_server(
         await connection.stop()
 
     return behaviour
+
+
+async def _warn_when_slow(config: McpServerConfig, first_attempt: trio.Event) -> None:
+    """Warn once if the first connection takes long."""
+    with trio.move_on_after(SLOW):
+        await first_attempt.wait()
+        return
+    first = " (the first start of npx or uvx downloads the server)" if config.command else ""
+    slow_start.warning(
+        'MCP server "%s": no answer from %s yet; waiting up to %g s, its connect_timeout%s',
+        config.name,
+        config.as_written or "it",
+        config.connect_timeout,
+        first,
+    )

@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import attrs
+import httpx2
 import trio
+from pydantic import ValidationError
 
 from ...config.mcp import FirstTransport, McpServerConfig
 from ...config.secrets import secrets_of_values
@@ -19,17 +20,27 @@ from ..tools.needs import Wanted
 from ..tools.tool import Tool
 from .environment import NotLaunchable, launch
 from .failures import first_line, http_status, meaning, worth_retrying
+from .http import http_client
 from .in_flight import Flights
+from .in_process import InProcess
+from .legacy_sse import LegacySse
+from .oauth import Patient
+from .requests import Requester
+from .sdk import (
+    LATEST_MODERN_VERSION,
+    REQUEST_TIMEOUT,
+    Client,
+    DiscoverResult,
+    Implementation,
+    MCPError,
+    ServerObject,
+    TransportStreams,
+)
+from .sdk_shims import repaired, sifted
+from .stdio import StdioTransport
+from .streamable import StreamableHttp
+from .tool_calls import CLIENT_NAME, ToolCalls, client_version
 from .wire import validation_text
-
-if TYPE_CHECKING:
-    import httpx2
-    from mcp import Client
-    from mcp.client._transport import TransportStreams
-
-    from .in_process import ServerObject
-    from .requests import Requester
-    from .tool_calls import ToolCalls
 
 
 @attrs.define(eq=False)
@@ -217,19 +228,12 @@ async def transport(
         ConnectFailed: the command cannot be run, or the program brings no server.
     """
     if config.is_brought:
-        from .in_process import InProcess
-
         if brought is None:
             raise ConnectFailed("only a program can bring it: open_agent(config, servers=...)")
         in_process = InProcess(brought, on_end=link.lose, most=most)
         return Transport(in_process.open(), in_process)
     if config.url is None:
         return await _child(config, link, log, most)
-    from .http import http_client
-    from .legacy_sse import LegacySse
-    from .oauth import Patient
-    from .streamable import StreamableHttp
-
     streamable = StreamableHttp(config.url)
     http = http_client(
         headers=config.headers,
@@ -246,8 +250,6 @@ async def transport(
 
 
 async def _child(config: McpServerConfig, link: Link, log: logging.Logger, most: int) -> Transport:
-    from .stdio import StdioTransport
-
     try:
         command, variables = await trio.to_thread.run_sync(launch, config)
     except NotLaunchable as error:
@@ -270,12 +272,6 @@ def client(
     config: McpServerConfig, manner: Manner, way: Transport, link: Link, log: logging.Logger
 ) -> Client:
     """The SDK's client on this transport; to be entered and left by one task."""
-    from mcp import Client
-    from mcp_types import Implementation
-    from mcp_types.version import LATEST_MODERN_VERSION
-
-    from .sdk_shims import repaired, sifted
-    from .tool_calls import CLIENT_NAME, client_version
 
     # A version by name is taken for granted: there is no probe, and no falling back.
     otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
@@ -295,9 +291,6 @@ async def settle_era(client: Client, config: McpServerConfig) -> None:
         MCPError: it is not, or refuses.
         ValueError: its answer is none; RuntimeError: no version that it speaks is one of ours.
     """
-    from mcp import MCPError
-    from mcp_types import REQUEST_TIMEOUT, DiscoverResult
-    from mcp_types.version import LATEST_MODERN_VERSION
 
     while config.mode == "modern":
         try:
@@ -319,8 +312,6 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
     Args:
         error: what the SDK raised; None when the time was up.
     """
-    from mcp import MCPError
-    from pydantic import ValidationError
 
     account, doubt = way.account_of_end(), way.doubt()
     if account is not None:
@@ -343,8 +334,5 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
 
 def is_expected(error: BaseException) -> bool:
     """Whether that is how connections fail; anything else wants to be looked into."""
-    import httpx2
-    from mcp import MCPError
-
     of_http = httpx2.HTTPError | httpx2.InvalidURL
     return isinstance(error, MCPError | RuntimeError | ValueError | OSError | of_http)

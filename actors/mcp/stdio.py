@@ -15,10 +15,11 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import anyio
 import trio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ...config.agent_config import MAX_STORED_BYTES
 from ..tools.masking import MaskedStream
@@ -28,16 +29,20 @@ from .incoming import error_reply, parse_message
 from .lines import LineFramer, LineWriter
 from .message_bound import Lines, Message
 from .requests import Outgoing, Requests
+from .sdk import (
+    REQUEST_TIMEOUT,
+    JSONRPCError,
+    JSONRPCRequest,
+    MCPError,
+    SessionMessage,
+    TransportStreams,
+    get_default_environment,
+)
 from .stderr import MAX_LINE, Stderr
 from .watcher import watcher
 
-if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-    from mcp.client._transport import TransportStreams
-    from mcp.shared.message import SessionMessage
-
-    Incoming = MemoryObjectSendStream[SessionMessage | Exception]
-    FromSession = MemoryObjectReceiveStream[SessionMessage]
+Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+FromSession: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 
 PROBE_TIMEOUT = 2.0
 """Seconds for an answer to `server/discover`: older servers may ignore what they do not know, and
@@ -130,7 +135,6 @@ class StdioTransport:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        from mcp import MCPError
 
         with self._requests.one(outgoing) as request:
             ticket = self._writer.put(request.body())
@@ -160,8 +164,8 @@ class StdioTransport:
         """
         process = await self._spawn()
         # From here to the `try` nothing may wait: a cancellation would leave the child running.
-        incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-        writes, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
+        incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        writes, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump_stdout, process, incoming)
@@ -185,7 +189,6 @@ class StdioTransport:
                 stream.close()
 
     async def _spawn(self) -> trio.Process:
-        from mcp.client.stdio import get_default_environment
 
         cwd = None if self._cwd is None else str(self._cwd)  # an error has it as it is given
         await trio.to_thread.run_sync(watcher.start)
@@ -224,8 +227,6 @@ class StdioTransport:
             self._end(incoming)
 
     async def _deliver(self, line: bytes, incoming: Incoming) -> None:
-        from mcp.shared.message import SessionMessage
-        from mcp_types import JSONRPCError
 
         if not line.strip():
             return
@@ -253,7 +254,6 @@ class StdioTransport:
             self._first_line = masked.decode(errors="replace").strip()[:MOST_QUOTED]
 
     async def _pump_outgoing(self, outgoing: FromSession, incoming: Incoming, nursery: trio.Nursery) -> None:
-        from mcp_types import JSONRPCRequest
 
         async for item in outgoing:
             if isinstance(item.message, JSONRPCRequest) and item.message.method == "server/discover":
@@ -273,8 +273,6 @@ class StdioTransport:
 
     async def _bound_probe(self, request_id: int | str, incoming: Incoming) -> None:
         """Answer in the server's place; if it has answered itself, the second answer is ignored."""
-        from mcp.shared.message import SessionMessage
-        from mcp_types import REQUEST_TIMEOUT
 
         await trio.sleep(PROBE_TIMEOUT)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -8,28 +8,33 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import attrs
 import httpx2
 import trio
-from mcp_types import JSONRPCError, JSONRPCResponse
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from anyio.streams.memory import MemoryObjectSendStream
 
 from . import http
 from .failures import UNREACHABLE
 from .incoming import not_understood, parse_message
 from .requests import OpenRequest, Outgoing, Requests, result_of
+from .sdk import (
+    MODERN_PROTOCOL_VERSIONS,
+    ContextReceiveStream,
+    JSONRPCError,
+    JSONRPCResponse,
+    MCPError,
+    ReadStream,
+    SessionMessage,
+    TransportStreams,
+    stream_within_origin,
+    streamable_http_client,
+)
 from .tool_calls import VERSION_HEADER
 
-if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
-    from mcp.client._transport import ReadStream, TransportStreams
-    from mcp.shared.message import SessionMessage
-
-    Item: TypeAlias = tuple[Context, SessionMessage | Exception]
-
+Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 RpcReply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
@@ -59,10 +64,8 @@ class StreamableHttp:
     @asynccontextmanager
     async def open(self, http_client: http.HttpClient) -> AsyncIterator[TransportStreams]:
         """Exchange messages with the server for the length of a block."""
-        from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._context_streams import ContextReceiveStream
 
-        self._incoming, merged = anyio.create_memory_object_stream["Item"](0)
+        self._incoming, merged = anyio.create_memory_object_stream[Item](0)
         with self._incoming, merged:
             async with http_client as self._client:
                 way = streamable_http_client(
@@ -111,8 +114,6 @@ class StreamableHttp:
         return headers
 
     async def _post(self, request: OpenRequest) -> RpcReply:
-        from mcp import MCPError
-        from mcp.shared._httpx_utils import stream_within_origin
 
         message, headers = request.body(), self._headers(request.outgoing)
         try:
@@ -128,8 +129,6 @@ class StreamableHttp:
 
     async def _follow(self, request: OpenRequest, response: httpx2.Response) -> RpcReply:
         """The reply, out of a stream of events; one that ends too early is taken up again if it can be."""
-        from mcp import MCPError
-        from mcp.shared._httpx_utils import stream_within_origin
 
         stream = _Stream()
         try:
@@ -161,7 +160,6 @@ class StreamableHttp:
         self, request: OpenRequest, stream: _Stream, events: httpx2.EventSource
     ) -> RpcReply | None:
         """The reply, if the stream brings it; whatever else it brings is given to whom it concerns."""
-        from mcp.shared.message import SessionMessage
 
         async for event in events:
             stream.note(event)
@@ -182,7 +180,6 @@ class StreamableHttp:
             self._nursery.start_soon(self._tell, request.cancellation(), headers)
 
     async def _tell(self, notification: bytes, headers: dict[str, str]) -> None:
-        from mcp.shared._httpx_utils import stream_within_origin
 
         with trio.move_on_after(http.SIDE_TIMEOUT), suppress(httpx2.RequestError):
             async with stream_within_origin(
@@ -211,7 +208,6 @@ def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> RpcRe
     Raises:
         MCPError: it holds none.
     """
-    from mcp import MCPError
 
     if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         raise MCPError(*http.failure(response, body, in_session=in_session))

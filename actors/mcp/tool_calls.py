@@ -8,13 +8,6 @@ from importlib.metadata import version as version_of
 from typing import Any
 
 import trio
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    InputRequiredResult,
-)
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ..tools.tool import CallTool, Tool, ToolResult
@@ -22,6 +15,16 @@ from .failures import InvalidResult, Unsendable
 from .message_bound import ABRIDGED
 from .output_schema import Outputs
 from .requests import Outgoing, Requester
+from .sdk import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    MODERN_PROTOCOL_VERSIONS,
+    PROTOCOL_VERSION_META_KEY,
+    InputRequiredResult,
+    encode_header_value,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
 from .wire import answer_to_wire, result_from_wire, validation_text
 
 METHOD = "tools/call"
@@ -97,8 +100,6 @@ class ToolCalls:
     def _headers(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
         headers = {VERSION_HEADER: self._version}
         if self._modern:
-            from mcp.shared.inbound import encode_header_value, mcp_param_headers, x_mcp_header_map
-
             headers["mcp-method"] = METHOD
             headers["mcp-name"] = encode_header_value(tool)
             if tool not in self._header_maps and tool in self._schemas:

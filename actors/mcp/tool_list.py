@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -15,11 +14,9 @@ from ..tools.bearer import current_bearer
 from ..tools.catalogue import admits
 from ..tools.tool import Tool
 from .failures import first_line, http_status, meaning
+from .sdk import Client, MCPError, SubscriptionLost
 from .session import Link
 from .wire import MAX_LABEL, MAX_PROBLEMS, tool_from_wire
-
-if TYPE_CHECKING:
-    from mcp import Client
 
 MAX_PAGES = 100
 """Pages of `tools/list` that are read."""
@@ -94,8 +91,6 @@ async def listen_for_changes(link: Link) -> None:
 
     Ends when the server itself will not have it, or is gone.
     """
-    from mcp import MCPError
-    from mcp.client.subscriptions import SubscriptionLost
 
     streak = Streak(LISTEN_AGAIN)
     while True:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from ..tools.tool import (
@@ -20,10 +21,7 @@ from ..tools.tool import (
     ToolResult,
 )
 from .failures import InvalidResult
-
-if TYPE_CHECKING:
-    import mcp_types as types
-    from pydantic import ValidationError
+from .sdk import ElicitRequestURLParams, types
 
 EMPTY_RESULT = "(empty result)"
 BLOCKS: Mapping[str, tuple[str, ...]] = {
@@ -282,7 +280,6 @@ def question_from_wire(params: types.ElicitRequestParams) -> Elicitation:
 
 def answer_to_wire(answer: ElicitationAnswer) -> types.ElicitResult:
     """The answer; what is in no field of a form is for the person who asked to have checked."""
-    import mcp_types as types
 
     content: Any = None if answer.content is None else dict(answer.content)
     return types.ElicitResult(action=answer.action, content=content)
@@ -313,8 +310,6 @@ def addresses_required(data: object) -> ToolInputRequired | None:
 
     None when it names none, and so is an error like any other.
     """
-    from mcp_types import ElicitRequestURLParams
-    from pydantic import ValidationError
 
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_QUESTIONS:

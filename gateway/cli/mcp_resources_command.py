@@ -12,7 +12,7 @@ from ..loopback import is_loopback
 from .options import WRONG, path
 
 if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
+    from ...actors.mcp.sdk import Server
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

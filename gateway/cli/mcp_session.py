@@ -17,8 +17,7 @@ import trio
 from ...actors.approvals.description import describe
 from ...actors.gate.gate import Place, descend, judge, root_place
 from ...actors.gate.review import refuse, review
-from ...actors.mcp.connection import slow_start
-from ...actors.mcp.server import mcp_server
+from ...actors.mcp.server import mcp_server, slow_start
 from ...actors.tools.arguments import Arguments, Unfit
 from ...actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
 from ...actors.tools.server_status import ServerStartFailed, ServerStatus

@@ -7,17 +7,14 @@ import sqlite3
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
-import mcp_types as types
 import trio
 
+from ...actors.mcp.sdk import Server, types
 from .pattern import InvalidPattern, matching
 from .resource_store import MAX_NAME, Resource, ResourceStore
-
-if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
 
 SERVER_NAME = "mcp-resources"
 INT64 = range(-(2**63), 2**63)
@@ -71,7 +68,6 @@ class _BadArguments(Exception):
 
 def resource_server(store: ResourceStore) -> Server[Any]:
     """The server, to be run over any transport."""
-    from mcp.server.lowlevel import Server
 
     one_at_a_time = trio.CapacityLimiter(1)
     in_thread = partial(trio.to_thread.run_sync, limiter=one_at_a_time)

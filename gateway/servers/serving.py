@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import trio
-from mcp_types import (
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from ...actors.mcp.lines import LineFramer
+from ...actors.mcp.sdk import (
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    Server,
+    SessionMessage,
     jsonrpc_message_adapter,
 )
 
-from ...actors.mcp.lines import LineFramer
-
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from hypercorn.typing import ASGIFramework
-    from mcp.server.lowlevel import Server
-    from mcp.shared.message import SessionMessage
 
 MAX_MESSAGE = 4 * 1024 * 1024
 """Bytes of a message, as the SDK has it over HTTP."""
@@ -39,8 +39,8 @@ async def serve_stdio(server: Server[Any]) -> None:
 
     Who pipes requests in ends stdin with the last of them, and gets the answers all the same.
     """
-    incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-    writes, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
+    incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    writes, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     stdin, stdout = _take_standard_streams()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with stdin, stdout, incoming, reads, writes, outgoing, trio.open_nursery() as nursery:
@@ -123,7 +123,6 @@ async def _read(
 
 
 def _parse(line: bytes) -> SessionMessage | Exception:
-    from mcp.shared.message import SessionMessage
 
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))

@@ -98,7 +98,7 @@ async def test_people_are_told_when_a_start_takes_long(
     slow: float,
     lines: int,
 ) -> None:
-    monkeypatch.setattr("stopgo.actors.mcp.connection.SLOW", slow)
+    monkeypatch.setattr("stopgo.actors.mcp.server.SLOW", slow)
     with trio.fail_after(PATIENCE):
         async with serving(attrs.evolve(unruly(""), as_written="npx")):
             pass
