@@ -281,10 +281,10 @@ class Agent(AgentReads):
         Then whoever still waits for a turn gets ``shutting_down``; what they asked for is on disk and
         goes on at the next start.
         """
-        pulse = self._cast.services.pulse
-        pulse.draining.set()
+        active_runs = self._cast.services.active_runs
+        active_runs.draining.set()
         with trio.move_on_after(grace):
-            await pulse.still()
+            await active_runs.wait_until_none()
         self._sender.close()
 
 

@@ -29,7 +29,7 @@ from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
 from .gate.gate import Place, descend, root_place
 from .log import stored
-from .log.deltas import Passing
+from .log.deltas import AnyDelta
 from .log.inbox import Received
 from .log.state import Conversation
 from .log.topics import EVERYTHING
@@ -55,7 +55,7 @@ class AgentReads:
     @property
     def draining(self) -> trio.Event:
         """Set when shutdown began: commands are refused, and no run takes a further step."""
-        return self._cast.services.pulse.draining
+        return self._cast.services.active_runs.draining
 
     async def get(self, id: str) -> Conversation:
         """A conversation as it now stands.
@@ -189,10 +189,10 @@ class AgentReads:
     @overload
     def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...
     @overload
-    def events(self, id: str, after: int = 0, *, deltas: bool) -> AsyncGenerator[Event | Passing, None]: ...
+    def events(self, id: str, after: int = 0, *, deltas: bool) -> AsyncGenerator[Event | AnyDelta, None]: ...
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
-    ) -> AsyncGenerator[Event | Passing, None]:
+    ) -> AsyncGenerator[Event | AnyDelta, None]:
         """A conversation's events after `after`: what is stored, then what comes, without gaps.
 
         With `deltas`, in between, a `ModelDelta` for each piece of a reply, and a `ToolProgress` for each

@@ -36,7 +36,7 @@ from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate.gate import unasked
 from .gate.review import Finding, refuse, review
-from .log.activity import Pulse
+from .log.branches import ActiveRuns
 from .log.events import tree_id
 from .mcp.server import mcp_server
 from .models.client import open_client
@@ -154,7 +154,7 @@ async def _start(
         config=config,
         journal=journal,
         bus=bus,
-        pulse=Pulse(),
+        active_runs=ActiveRuns(),
         tokens=Tokens(),
         owner=f"process-{uuid.uuid4()}",
         agent_id=await _agent_id(journal),

@@ -21,7 +21,7 @@ from ...runtime.journal.protocol import Event
 from ..agent import Agent
 from ..conversation.lists import ListedTool
 from ..conversation.watch import Watched
-from ..log.deltas import Passing
+from ..log.deltas import AnyDelta
 from ..tools.health import Health
 from .agent_thread import AgentThread, Stream
 
@@ -125,10 +125,10 @@ class BlockingAgent:
     @overload
     def events(self, id: str, after: int = 0) -> Generator[Event, None, None]: ...
     @overload
-    def events(self, id: str, after: int = 0, *, deltas: bool) -> Generator[Event | Passing, None, None]: ...
+    def events(self, id: str, after: int = 0, *, deltas: bool) -> Generator[Event | AnyDelta, None, None]: ...
     def events(
         self, id: str, after: int = 0, *, deltas: bool = False
-    ) -> Generator[Event | Passing, None, None]:
+    ) -> Generator[Event | AnyDelta, None, None]:
         """The events of a conversation, see `Agent.events`. Ends with the conversation or the agent."""
         stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
         try:

@@ -14,7 +14,7 @@ from ...runtime.journal.protocol import Event
 from ..agent import Agent
 from ..conversation.lists import ListedTool
 from ..conversation.watch import Watched
-from ..log.deltas import Passing
+from ..log.deltas import AnyDelta
 from ..tools.health import Health
 from .agent_thread import AgentThread, Stream
 from .blocking import BlockingAgent, all_events, health, tools, warnings
@@ -132,10 +132,10 @@ class AsyncioAgent:
     @overload
     def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...
     @overload
-    def events(self, id: str, after: int = 0, *, deltas: bool) -> AsyncGenerator[Event | Passing, None]: ...
+    def events(self, id: str, after: int = 0, *, deltas: bool) -> AsyncGenerator[Event | AnyDelta, None]: ...
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
-    ) -> AsyncGenerator[Event | Passing, None]:
+    ) -> AsyncGenerator[Event | AnyDelta, None]:
         """The events of a conversation, see `Agent.events`. Ends with the conversation or the agent."""
         stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
         try:

@@ -11,7 +11,7 @@ from ..approvals.description import shortened
 from ..approvals.proxy_approval import ProxyQuestion
 from ..log import events as e
 from ..log.log import ConversationLog
-from ..log.void import save_over
+from ..log.void import save_and_void
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsDecisions, NeedsToken
 from .inquiries import asked_at
@@ -29,11 +29,11 @@ async def save_ends(
     key, attempts = ends[0].key, [end.attempt for end in ends]
     started = log.run.calls[key].started
     assert started is not None
-    await save_over(
+    await save_and_void(
         log,
         *before,
         *ends,
-        asked=lambda asked: (
+        where=lambda asked: (
             any(asked_at(asked, key, attempt) for attempt in attempts)
             or any(_is_answered(asked, end) for end in ends)
         ),

@@ -10,7 +10,7 @@ import trio
 from ...runtime.ref import ActorRef
 from ..approvals.asked import Occasion
 from ..gate.gate import Place
-from ..log.activity import Meters
+from ..log.branches import WorkTimers
 from ..log.events import Origin
 from ..log.log import ConversationLog
 from ..tools.arguments import Arguments
@@ -32,7 +32,7 @@ class CallScope:
     place: Place
     node: str
     can_exit_loop: bool
-    meters: Meters
+    work_timers: WorkTimers
     max_calls: int | None
     """Calls that the run may send."""
     agent_id: str
@@ -43,7 +43,7 @@ class CallScope:
     @property
     def bearer(self) -> str | None:
         """The token that the run has now."""
-        return self.tokens.get(self.log.state.id, self.log.run.mover)
+        return self.tokens.get(self.log.state.id, self.log.run.driving_command)
 
     @property
     def hop(self) -> Hop:
@@ -53,7 +53,7 @@ class CallScope:
     @property
     def draining(self) -> trio.Event:
         """Set when the process begins to shut down."""
-        return self.log.pulse.draining
+        return self.log.active_runs.draining
 
     def expires(self) -> float | None:
         """When a question that is put now expires, in UTC seconds."""

@@ -135,7 +135,7 @@ class Dispatch:
         server: Server,
         on_sent: Callable[[], None] | None = None,
     ) -> None:
-        mover = self.scope.log.run.mover
+        mover = self.scope.log.run.driving_command
         bearer = self.scope.bearer if server.forwards_bearer else None
         need: Need | None = None
         try:
@@ -178,7 +178,7 @@ class Dispatch:
     def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
         log = self.scope.log
         where = (log.state.id, log.state.last_seq, asks.key, asks.attempt)
-        log.tell(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
+        log.publish_delta(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
 
 
 def _one_at_a_time(server: Server) -> None:

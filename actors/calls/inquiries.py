@@ -52,7 +52,7 @@ class Asking:
                 expires=scope.expires(),
             )
 
-        decision = await scope.log.decision(question, put, scope.meters)
+        decision = await scope.log.decision(question, put, scope.work_timers)
         return answer_of(decision)
 
     async def answers(self, key: str) -> None:
@@ -68,7 +68,7 @@ class Asking:
             for number, request in enumerate(record.asked.requests.values())
             if isinstance(request, Elicitation)
         ]
-        await log.gather(*jobs, meters=self.scope.meters)
+        await log.gather(*jobs, work_timers=self.scope.work_timers)
 
 
 @attrs.frozen

@@ -110,7 +110,7 @@ class Lookup:
             token = scope.authorization.wanted(None if server is None else [server])
             if token is None or (server is None and (bearer is not None or not log.run.token)):
                 return found
-            await log.credential(token, scope.meters)
+            await log.credential(token, scope.work_timers)
 
 
 def invalid(problem: str) -> Missing:

@@ -42,7 +42,7 @@ class ProxyQuestions:
             await log.put(*new)
         asked = [latest(log.run, self.key, item) for item in record.need.items]
         if not _settled(log, self.key, record):
-            await log.wait_for_end([id for id in asked if id is not None], self.scope.meters)
+            await log.wait_for_end([id for id in asked if id is not None], self.scope.work_timers)
 
     def _about(self, item: RemoteItem, number: int, record: CallRecord) -> ProxyQuestion:
         log, scope = self.scope.log, self.scope
@@ -57,7 +57,7 @@ class ProxyQuestions:
             item=item,
             refusal=record.need.refusals.get(item.name),
             replaces=latest(log.run, self.key, item),
-            mover=log.run.mover if log.run.token else None,
+            mover=log.run.driving_command if log.run.token else None,
             expires=scope.expires(),
             on_expiry=scope.place.policy.on_expiry,
         )

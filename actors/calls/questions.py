@@ -47,7 +47,7 @@ class Questions:
             assert asked is not None, f"question {question} is on record"
             return asked
 
-        await self.scope.log.decision(question, ask, self.scope.meters)
+        await self.scope.log.decision(question, ask, self.scope.work_timers)
 
     def _about_call(self, question: str, step: Ask | Replace, found: Resolved | None) -> ToolQuestion:
         assert found is not None

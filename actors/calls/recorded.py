@@ -82,7 +82,7 @@ def _need(
             return None
         case NeedsToken(status, command, challenge):
             return CredentialNeed(
-                Wanted(server, status, challenge), met=run.mover != command and bearer is not None
+                Wanted(server, status, challenge), met=run.driving_command != command and bearer is not None
             )
         case NeedsAnswers(answers=takes_refusals):
             answers = given(run, key, record).values()

@@ -135,7 +135,7 @@ class RemoteExchange:
         return self._scope.bearer if self._server.forwards_bearer else None
 
     async def _have(self, lost: bool, may_send: bool) -> None:
-        mover = self._scope.log.run.mover
+        mover = self._scope.log.run.driving_command
         need: Need | None = None
         rejected = False
         try:
@@ -196,4 +196,6 @@ class RemoteExchange:
     def _tell(self, progress: Progress) -> None:
         log = self._scope.log
         where = (log.state.id, log.state.last_seq, self._key, self._attempt)
-        log.tell(ToolProgress(*where, self._scope.node, self._tool.name, self._tool.server, progress))
+        log.publish_delta(
+            ToolProgress(*where, self._scope.node, self._tool.name, self._tool.server, progress)
+        )

@@ -17,7 +17,7 @@ from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.log import ConversationLog
 from ..log.outcomes import NotSent
-from ..log.void import save_over
+from ..log.void import save_and_void
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
 from .call_end import save_ends
@@ -176,7 +176,7 @@ class Settler:
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
                 await Questions(scope, key).put(step, found)
             case AwaitCredential(wanted):
-                await log.credential(wanted, scope.meters)
+                await log.credential(wanted, scope.work_timers)
             case AwaitAnswers():
                 await Asking(scope).answers(key)
             case AwaitRemote():
@@ -184,17 +184,17 @@ class Settler:
             case Unknown(attempts):
                 await save_ends(log, *(e.ToolUnknown(key, each, INTERRUPTED) for each in attempts))
             case Park():
-                await log.admit(scope.meters)
+                await log.admit(scope.work_timers)
             case _:
                 assert_never(step)
 
     async def _unsent(self, key: str, not_sent: NotSent, lost: Sequence[int] = ()) -> None:
         """Record that the call ends without being sent (again)."""
-        await save_over(
+        await save_and_void(
             self.scope.log,
             *(e.ToolUnknown(key, attempt, INTERRUPTED) for attempt in lost),
             e.StepFinished.of(key, "call", self.scope.node, not_sent),
-            asked=lambda asked: asked.key == key,
+            where=lambda asked: asked.key == key,
             why="the call it was about has ended",
             settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],
         )

@@ -1,4 +1,4 @@
-"""A conversation at work: from a command in its inbox to the result for its sender.
+"""The conversation actor: from a command in its inbox to the result for its sender.
 
 Belongs here: the conversation actor, its run, its results, and its readers. Not here: the work of a node
 (`actors/nodes`), the record of it (`actors/log`). Read first: `conversation.py`, then `commands.py` and

@@ -1,8 +1,20 @@
-"""The conversation: one virtual actor by id, `Wake` is its whole protocol, its work is in its inbox.
+"""The conversation: a virtual actor, addressed by its id.
 
-Commands are durable before the conversation hears of them, and stay in the inbox until the commit that
-holds what they caused. So a wake says nothing but "look", and any number of them may be lost or folded into
-one as long as one follows the last command.
+Its only message is `Wake`; its commands are in its inbox in the journal. A command is stored before the wake
+is sent, and stays in the inbox until the commit that holds its effects. So wakes carry no data, and may be
+lost or merged, as long as one follows the last command.
+
+An activation takes one of four paths:
+
+    ==========================  =========================================================================
+    the stream                  the activation
+    ==========================  =========================================================================
+    can be read                 executes commands until it has been idle for `IDLE` seconds without an
+                                active branch (`_serve`)
+    crashed again and again     fails its run first (`poisoned`), then as above
+    is damaged                  refuses all commands except `Delete` (`_serve_damaged`)
+    does not exist any more     ends as soon as there is a stream with its id (`_restart_if_recreated`)
+    ==========================  =========================================================================
 """
 
 from __future__ import annotations
@@ -20,20 +32,21 @@ from ..common import errors
 from ..log import stored
 from ..log.inbox import Delete
 from ..log.log import open_log
-from ..log.topics import reply_topic, topic
+from ..log.topics import Idle, reply_topic, topic
 from ..nodes.services import Services
-from .commands import Commands, Idle, erase
+from .commands import Commands
+from .deletion import erase
 from .result import refusal
 
 logger = logging.getLogger(__name__)
 
 IDLE = 1.0
-"""Seconds without a command after which a conversation whose run does not move leaves memory."""
+"""Seconds without a command after which a conversation without active branches is unloaded."""
 
 
 @attrs.frozen
 class Wake(Message["Wake"]):
-    """There may be something in your inbox."""
+    """A hint that the inbox may hold commands."""
 
 
 def conversation(services: Services) -> Callable[[str], Behaviour[Wake]]:
@@ -41,7 +54,7 @@ def conversation(services: Services) -> Callable[[str], Behaviour[Wake]]:
 
     def by_id(id: str) -> Behaviour[Wake]:
         async def behaviour(ctx: Context[Wake]) -> None:
-            await _live(ctx, services, id, None)
+            await _serve(ctx, services, id, None)
 
         return behaviour
 
@@ -49,21 +62,21 @@ def conversation(services: Services) -> Callable[[str], Behaviour[Wake]]:
 
 
 def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
-    """The behaviour of a conversation that crashed again and again: it gives its run up and lives on."""
+    """The behaviour of a conversation that crashed again and again: it fails its run, then serves."""
 
     def by_id(id: str, error: Exception) -> Behaviour[Wake]:
         async def behaviour(ctx: Context[Wake]) -> None:
             try:
-                await _live(ctx, services, id, error)
-            except StreamDamaged as damage:  # it came while the conversation was in memory
-                await _live_broken(ctx, services, id, damage)
+                await _serve(ctx, services, id, error)
+            except StreamDamaged as damage:  # the damage happened while the conversation was in memory
+                await _serve_damaged(ctx, services, id, damage)
 
         return behaviour
 
     return by_id
 
 
-async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exception | None) -> None:
+async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Exception | None) -> None:
     journal = services.journal
     try:
         log = await open_log(
@@ -71,17 +84,17 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
             id,
             services.owner,
             bus=services.bus,
-            pulse=services.pulse,
+            active_runs=services.active_runs,
             flusher=services.flusher,
             wall=services.wall,
             start_soon=ctx.start_soon,
             progress=ctx.progress,
         )
-    except UnknownStream:  # deleted: whoever woke us comes too late, or makes it anew
-        await ctx.serve(partial(_look_again, ctx, services, id), idle_timeout=IDLE)
+    except UnknownStream:  # deleted before this wake, or about to be created again
+        await ctx.serve(partial(_restart_if_recreated, ctx, services, id), idle_timeout=IDLE)
         return
     except StreamDamaged as damage:
-        await _live_broken(ctx, services, id, damage)
+        await _serve_damaged(ctx, services, id, damage)
         return
     commands = Commands(ctx, log, services)
     services.live[id] = log
@@ -91,32 +104,31 @@ async def _live(ctx: Context[Wake], services: Services, id: str, crash: Exceptio
 
         async def look(wake: Wake) -> None:
             if commands.deleted:
-                await _look_again(ctx, services, id, wake)
+                await _restart_if_recreated(ctx, services, id, wake)
             else:
                 await commands.look()
 
         await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
-        await log.quiet()  # a shutdown: what is in flight gets the grace
+        await log.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
     finally:
         log.close()
         services.live.pop(id, None)
 
 
-async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:
-    """Answer everybody who waits for a conversation that cannot be read. It stays as it is until it
-    is deleted."""
+async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:
+    """Refuse the commands of a conversation that cannot be read. Its events stay until it is deleted."""
     logger.error("conversation %s is broken: %s", id, damage.why)
     journal = services.journal
     error = errors.broken(damage.why)
-    told = refusal("conversation_broken", error.message, error.hint)
+    reply = refusal("conversation_broken", error.message, error.hint)
     deleted = False
 
     async def look(wake: Wake) -> None:
         nonlocal deleted
         row = await journal.row(id)
         if row is None or deleted:
-            await _look_again(ctx, services, id, wake)
+            await _restart_if_recreated(ctx, services, id, wake)
             return
         fence = await journal.claim(id, services.owner)
         inbox = await stored.inbox(journal, id, skip_damaged=True)
@@ -128,14 +140,14 @@ async def _live_broken(ctx: Context[Wake], services: Services, id: str, damage: 
         services.tokens.drop(id, keys)
         await journal.save(fence, row.last_seq, forget=keys)
         for key in keys:
-            services.bus.publish(reply_topic(id, key), told)
+            services.bus.publish(reply_topic(id, key), reply)
         services.bus.publish(topic(id), Idle())
 
     await ctx.serve(look, idle_timeout=IDLE)
 
 
-async def _look_again(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:
-    """What is left to do for a conversation that is gone: end, should there be one of its id again."""
+async def _restart_if_recreated(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:
+    """End this activation, and wake the next, if the deleted conversation has been created again."""
     if await services.journal.row(id) is not None:
         ctx.stop()
         services.wake(id)

@@ -9,7 +9,7 @@ from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus, Subscription
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.protocol import Event, Journal, Json, NewEvent
-from ..log.deltas import ModelDelta, Passing, ToolProgress
+from ..log.deltas import AnyDelta, ModelDelta, ToolProgress
 from ..log.events import CONVERSATION_DELETED
 from ..log.topics import topic
 
@@ -20,7 +20,7 @@ as long as the result of a tool."""
 
 async def follow(
     journal: Journal, bus: EventBus, wall: WallClock, conversation: str, after: int, *, deltas: bool = False
-) -> AsyncGenerator[Event | Passing, None]:
+) -> AsyncGenerator[Event | AnyDelta, None]:
     """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
 
     With `deltas` also what models say and how far calls are, each piece in its place among the events; who
@@ -52,7 +52,7 @@ async def follow(
                         cursor = item.seq
                         yield item
                     case "next" if deltas:
-                        yield cast(Passing, item)
+                        yield cast(AnyDelta, item)
             else:
                 return
 

@@ -46,6 +46,6 @@ async def _cancel(
         with suppress(ActorError):
             found = await services.registry.ask(Resolve(started.tool, {}, started.server))
             if isinstance(found, Resolved) and isinstance(found.server, RemoteServer):
-                token = services.tokens.get(log.state.id, log.run.mover)
+                token = services.tokens.get(log.state.id, log.run.driving_command)
                 bearer = token if found.server.forwards_bearer else None
                 await found.server.ref.ask(CancelRemote(task=record.remote, hop=hop, bearer=bearer))

@@ -56,7 +56,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     run = log.run
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
     root = Execute(f"{run.turn}/", (), {}, services.place)
-    await services.authorization.present(services.tokens.get(log.state.id, run.mover))
+    await services.authorization.present(services.tokens.get(log.state.id, run.driving_command))
     try:
         return (await _within_limit(ctx, scope, tree, root)).text
     except NodeFailed as error:
@@ -69,8 +69,8 @@ async def _within_limit(ctx: Context[Any], scope: RunScope, tree: Node, root: Ex
     limit = scope.services.config.limits.timeout
     if limit is None:
         return await run_root(ctx, scope, tree, root)
-    with scope.log.metered("run", limit) as meter:
-        return await run_root(ctx, scope, tree, attrs.evolve(root, meters=(meter,)))
+    with scope.log.limit_work_time("run", limit) as work_timer:
+        return await run_root(ctx, scope, tree, attrs.evolve(root, work_timers=(work_timer,)))
     raise NodeFailed("limit_reached", f"the run took longer than {limit:g} s of work (limits.timeout)")
 
 
@@ -112,7 +112,7 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 
 async def announce(log: ConversationLog, services: Services) -> None:
     """Say that only somebody outside can move the run on, if that still holds, and answer who waits."""
-    while log.stalled and (head := log.state.head.run) is not None:
+    while log.blocked and (head := log.state.head.run) is not None:
         wanted = log.unauthorized
         settles = tuple(log.run.unsettled)
         if wanted is not None:
@@ -136,7 +136,7 @@ def _still_so(
     log: ConversationLog, settles: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
 ) -> bool:
     return (
-        log.stalled
+        log.blocked
         and tuple(log.run.unsettled) == settles
         and (log.state.head.pending, log.unauthorized) == (pending, wanted)
     )

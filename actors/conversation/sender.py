@@ -104,7 +104,7 @@ class Sender:
             raise
 
     def _refuse_when_draining(self) -> None:
-        if self._services.pulse.draining.is_set():
+        if self._services.active_runs.draining.is_set():
             raise errors.shutting_down(accepted=False)
 
     async def _send(

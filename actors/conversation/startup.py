@@ -6,9 +6,8 @@ import trio
 
 from ...runtime.journal.protocol import Event, NewEvent
 from ..log.events import AT_REST
-from ..log.topics import topic
+from ..log.topics import Idle, topic
 from ..nodes.services import Services
-from .commands import Idle
 
 AT_ONCE = 32
 """Conversations that are resumed at the same time."""

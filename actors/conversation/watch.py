@@ -9,7 +9,7 @@ import attrs
 
 from ...runtime.event_bus import Subscription
 from ...runtime.journal.protocol import Event
-from ..log.deltas import MODEL_DELTA, TOOL_PROGRESS, ModelDelta, Passing
+from ..log.deltas import MODEL_DELTA, TOOL_PROGRESS, AnyDelta, ModelDelta
 from ..log.head import Status
 
 BUFFER = 1024
@@ -31,8 +31,8 @@ class Gap:
     """Events were lost here, because the watcher was slow. Read what you show again."""
 
 
-Watched: TypeAlias = Announced | Passing | Gap
-Published: TypeAlias = tuple[Event | Passing, Status]
+Watched: TypeAlias = Announced | AnyDelta | Gap
+Published: TypeAlias = tuple[Event | AnyDelta, Status]
 """On the topic `EVERYTHING`."""
 
 

@@ -1,6 +1,6 @@
-"""What is published of a model's reply while it comes, and of a tool's call while it is under way.
+"""Deltas: pieces of a model's reply, and the progress of a tool call, published as they arrive.
 
-It is in no journal: who misses it misses nothing.
+They are never stored: the event at the end of the step holds all of it.
 """
 
 from __future__ import annotations
@@ -14,41 +14,42 @@ from ..tools.tool import Progress
 
 MODEL_DELTA = "model.delta"
 TOOL_PROGRESS = "tool.progress"
-"""The types of deltas in the streams of clients, beside the types of events."""
+"""The types of deltas in the streams that clients read, next to the types of events."""
 
 
 @attrs.frozen
 class ModelDelta:
-    """A further piece of a reply. Nothing is done about it before the whole reply is there."""
+    """The next piece of a reply. The run acts only on the whole reply."""
 
     conversation: str
     """Id of the conversation."""
     after: int
     """The seq of the last event before it."""
     key: str
-    """Of the model call; the ``step.finished`` that ends it has the same."""
+    """The key of the model call; its ``step.finished`` has the same."""
     node: str
     """The node that asked."""
     model: str
-    """Who says it."""
+    """The model that replies."""
     attempt: int
-    """Which try of this call, from 1, over all models that are asked: a higher one begins the reply anew."""
+    """Number of the attempt, from 1, counted over all models that are asked. A higher number starts the reply
+    again."""
     delta: Delta
     """The piece."""
 
 
 @attrs.frozen
 class ToolProgress:
-    """How far a call is, as its server tells it."""
+    """The progress of a tool call, as its server reports it."""
 
     conversation: str
     """Id of the conversation."""
     after: int
     """The seq of the last event before it."""
     key: str
-    """Of the call; its ``tool.started`` has the same."""
+    """The key of the call; its ``tool.started`` has the same."""
     attempt: int
-    """Which attempt of the call, from 1."""
+    """Number of the attempt of the call, from 1."""
     node: str
     """The node whose model made the call."""
     tool: str
@@ -56,8 +57,8 @@ class ToolProgress:
     server: str
     """Its server."""
     progress: Progress
-    """What the server tells."""
+    """The server's report."""
 
 
-Passing: TypeAlias = ModelDelta | ToolProgress
-"""What is told while something is under way, beside the events."""
+AnyDelta: TypeAlias = ModelDelta | ToolProgress
+"""Published next to the events."""

@@ -1,4 +1,19 @@
-"""The stored form of events: the one place where they become JSON, and are made of it. Pure."""
+"""The codec of events: from values to their stored JSON and back. Pure.
+
+Most events are stored field by field; fields that have their default are left out. The exceptions:
+
+    =========================  ========================================================================
+    value                      stored form
+    =========================  ========================================================================
+    `StepFinished`             the fields of the step and of its outcome in one object; an `error` makes
+                               it a `StepFailed`, else `kind` names the class of the outcome
+    `ApprovalRequested`        the question itself, without a wrapper
+    `Need`                     an object with its `kind`
+    `Decided`, `Elicitation`   their own JSON forms (`approvals/`, `tools/`)
+    `Fault`, `NodeEnd`,        all fields, including those that have their default
+    `ToolResult`
+    =========================  ========================================================================
+"""
 
 from __future__ import annotations
 
@@ -22,7 +37,10 @@ def encode(event: e.LogEvent | e.Dated) -> NewEvent:
 
 
 def decode(event: Event) -> e.Entry:
-    """Raises LookupError, TypeError or ValueError when the body is not that of an event of its type."""
+    """The event in its place in the log; without the event if this version does not know its type or kind.
+
+    Raises LookupError, TypeError or ValueError if the body does not fit the type.
+    """
     known = e.TYPES.get(event.type)
     if known is None or (known is e.StepFinished and _outcome_class(event.body) is None):
         return e.Entry(event.seq, event.at, None)
@@ -35,7 +53,7 @@ _OUTCOMES: Mapping[str, type[StepOutcome]] = {
 
 
 def _outcome_class(body: Json) -> type[StepOutcome] | None:
-    """None: this version does not know the kind of step."""
+    """The class of a step's outcome; None if this version does not know the kind of step."""
     if (kind := exactly(body["kind"], str)) not in get_args(StepKind):
         return None
     return StepFailed if "error" in body else _OUTCOMES[kind]
@@ -63,7 +81,8 @@ _NEEDS: Mapping[str, type[Need]] = {
 def _need_of(body: Json | None, _: object) -> Need | None:
     if body is None:
         return None
-    need: Need = _converter.structure({"state": None, **body}, _NEEDS[body["kind"]])  # it may have no state
+    whole = {"state": None, **body}  # `state` may be left out
+    need: Need = _converter.structure(whole, _NEEDS[body["kind"]])
     return need
 
 
@@ -80,7 +99,7 @@ def _request_of(body: Json, _: object) -> Elicitation | Unaskable:
 
 
 _plain = new_converter()
-"""For what is stored by its fields alone."""
+"""For values that are stored field by field."""
 _converter = new_converter()
 for _whole in (Fault, NodeEnd, ToolResult):
     store_whole(_converter, _whole)

@@ -1,11 +1,17 @@
-"""The events of a conversation: the meaning of each type, and its fields.
+"""The events of a conversation.
 
-The stored events are also those that are streamed and audited. A conversation is the fold of its events
-(`stopgo.actors.log.state`); nothing else about it is kept that cannot be rebuilt from them. Their stored form
-is in `stopgo.actors.log.event_json`: a new field needs a default, which is left out there.
+The same events are stored, streamed to clients and audited. A conversation is the fold of its events
+(`state.py`), and everything else that is stored about it can be rebuilt from them. `event_json.py` has their
+stored form: a new field needs a default, which is not stored.
 
-Keys name executions within a conversation: ``1/`` is the root in turn 1, ``1/.0.2`` its first child's third
-child, ``1/.0.2:3`` that one's third model call, ``1/.0.2:3.0`` the first tool call of that reply.
+Keys name executions within a conversation:
+
+    ===============  ================================================
+    ``1/``           the root node in turn 1
+    ``1/.0.2``       the third child of its first child
+    ``1/.0.2:3``     the third model call of that node
+    ``1/.0.2:3.0``   the first tool call of that model's reply
+    ===============  ================================================
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from ..tools.tool import EffectClass, ToolResult
 from .outcomes import StepKind, StepOutcome
 
 REPLAY_VERSION = 1
-"""Goes up when the same tree over the same log would take another path than before."""
+"""Incremented when the same tree would take a different path over the same log."""
 
 # ------------------------------------------------------------ the conversation
 
@@ -34,17 +40,17 @@ class ConversationCreated:
     type: ClassVar = "conversation.created"
     session_id: str
     prompt: str
-    """The system prompt, which the conversation shows as its first message until a run has another."""
+    """The system prompt. It is the conversation's first message until a run has a different one."""
 
 
 @attrs.frozen
 class MessageAdded:
-    """A message of a person."""
+    """A message of the user."""
 
     type: ClassVar = "message.added"
     text: str
     command: str
-    """Its key in the inbox."""
+    """The key of the command in the inbox."""
 
 
 @attrs.frozen
@@ -69,7 +75,7 @@ ConversationEvent: TypeAlias = ConversationCreated | MessageAdded | StateSet | C
 
 @attrs.frozen(kw_only=True)
 class StepFinished:
-    """Work whose outcome a replay must not redo."""
+    """A step has its outcome. A replay takes it from here."""
 
     type: ClassVar = "step.finished"
     key: str
@@ -85,27 +91,27 @@ class StepFinished:
 
 @attrs.frozen
 class BatchFinished:
-    """All tool calls of the model reply `key` are settled. Durations are in seconds."""
+    """All tool calls of the model reply `key` have ended. Durations are in seconds."""
 
     type: ClassVar = "batch.finished"
     key: str
     node: str
     size: int
     concurrency: int
-    """The most calls under way at the same time."""
+    """The maximum number of calls in flight at the same time."""
     duration: float
-    """With at least one call under way."""
+    """Time with at least one call in flight."""
     average_duration: float
-    """Of an attempt."""
+    """Average duration of an attempt."""
     succeeded: int
     failed: int
 
     @property
     def line(self) -> str:
-        """For the log of the process."""
+        """The log line about this batch."""
         figures = attrs.asdict(self, filter=lambda field, _: field.name not in ("key", "node"))
-        told = " ".join(f"{name}={value}" for name, value in figures.items())
-        return f'calls of node "{self.node}" settled: {told}'
+        text = " ".join(f"{name}={value}" for name, value in figures.items())
+        return f'calls of node "{self.node}" settled: {text}'
 
 
 StepEvent: TypeAlias = StepFinished | BatchFinished
@@ -117,7 +123,7 @@ StepEvent: TypeAlias = StepFinished | BatchFinished
 class ToolStarted:
     """The intent: an attempt of a call is about to be sent.
 
-    `effect` and `asks` count as they are here, whatever the tool says of itself later.
+    `effect` and `asks` are fixed here: later changes of the tool's hints do not weaken them.
     """
 
     type: ClassVar = "tool.started"
@@ -126,22 +132,22 @@ class ToolStarted:
     tool: str
     server: str
     arguments: Mapping[str, Any]
-    """The final ones."""
+    """The arguments that are sent, after edits."""
     effect: EffectClass
     asks: bool
-    """Whether a person decides should the outcome be unknown."""
+    """If the outcome becomes unknown, ask a human."""
     node: str
     fingerprint: str | None = None
-    """Of the tool as it was called. Early versions did not record it."""
+    """The fingerprint of the tool as it was called. Early versions did not record it."""
     facade: str | None = None
-    """The name that the model called, where that stands for a whole server and `tool` for what it meant."""
+    """The name that the model called, if that is a server facade; `tool` is the tool behind it."""
     brings: Sequence[str] = ()
-    """The approvals whose ends the attempt takes to the agent that asked."""
+    """The approvals whose ends this attempt delivers to the agent that asked."""
 
 
 @attrs.frozen
 class ToolAccepted:
-    """The agent that was called has a task for the call."""
+    """The called agent has accepted the call as a task."""
 
     type: ClassVar = "tool.accepted"
     key: str
@@ -152,16 +158,16 @@ class ToolAccepted:
 
 @attrs.frozen
 class ToolFinished:
-    """The attempt is over, with the result of its server."""
+    """The attempt has ended, and the server's answer is known."""
 
     type: ClassVar = "tool.finished"
     key: str
     attempt: int
     result: ToolResult
     need: Need | None = None
-    """What the server wants before it does anything; with that the call goes on as the next attempt."""
+    """The prerequisite that the server demands before it acts; the call continues with the next attempt."""
     rejected: bool = False
-    """A person rejected something in the agent that was called."""
+    """A person rejected something in the called agent."""
 
 
 @attrs.frozen
@@ -181,7 +187,7 @@ ToolEvent: TypeAlias = ToolStarted | ToolAccepted | ToolFinished | ToolUnknown
 
 @attrs.frozen
 class ApprovalRequested:
-    """A question to people."""
+    """A human has to decide something."""
 
     type: ClassVar = "approval.requested"
     asked: Asked[Any]
@@ -199,7 +205,7 @@ class ApprovalResolved:
 
 @attrs.frozen
 class ApprovalExpired:
-    """The approval was not decided in time."""
+    """The approval expired before a decision."""
 
     type: ClassVar = "approval.expired"
     id: str
@@ -210,13 +216,13 @@ class ApprovalExpired:
 
 @attrs.frozen
 class ApprovalVoid:
-    """The question is taken back."""
+    """The approval is void: it was withdrawn before a decision."""
 
     type: ClassVar = "approval.void"
     id: str
     reason: str
     superseded_by: str | None = None
-    """The approval that stands in its place."""
+    """The approval that replaces it."""
 
 
 ApprovalEnd: TypeAlias = ApprovalResolved | ApprovalExpired | ApprovalVoid
@@ -227,17 +233,17 @@ ApprovalEvent: TypeAlias = ApprovalRequested | ApprovalEnd
 
 @attrs.frozen
 class Origin:
-    """The origin of a message, which the run's calls of other agents pass on."""
+    """The origin of a message. The run passes it on when it calls other agents."""
 
     visited: Sequence[str]
-    """Ids of the agents that it came through, the first one first."""
+    """Ids of the agents that the message came through, oldest first."""
     traceparent: str | None = None
     """W3C Trace Context."""
 
 
 @attrs.frozen
 class RunStarted:
-    """A turn begins."""
+    """A turn has begun."""
 
     type: ClassVar = "run.started"
     run: str
@@ -246,36 +252,36 @@ class RunStarted:
     tree_id: str
     replay_version: int
     token: bool
-    """`command` came with a bearer token, which itself is never kept."""
+    """`command` came with a bearer token. The token itself is never stored."""
     tree: Mapping[str, Any] | None = None
-    """The full text that the run goes on with, given once per content and then named by `tree_id`."""
+    """The tree that the run executes. Stored once per conversation and content, then only as `tree_id`."""
     task: str | None = None
     """The A2A task that the run belongs to; None: the first of the conversation, which has its id."""
     message_id: str | None = None
-    """The id that the client gave its message (A2A)."""
+    """The client's id of the message (A2A)."""
     origin: Origin | None = None
     prompt: str | None = None
-    """The system prompt, if it is another than before: the conversation's first message from now on."""
+    """The system prompt, if it has changed; it becomes the conversation's first message."""
 
 
 @attrs.frozen
 class RunWaiting:
-    """Only a person can move the run on."""
+    """The run is blocked: it waits for decisions."""
 
     type: ClassVar = "run.waiting"
     run: str
     on: Sequence[str]
     """The pending approvals."""
     settles: Sequence[str]
-    """The commands that this answers."""
+    """The commands whose senders get this as their answer."""
     worked: Mapping[str, float]
-    """Seconds of work so far of the executions that have a limit, by key (``run``: the whole run)."""
+    """Seconds of work so far of the executions with a time limit, by key (``run``: the whole run)."""
 
 
 @attrs.frozen(kw_only=True)
 class RunAuthRequired:
-    """The run needs a bearer token before it can call a server: the one it came with is not there any more,
-    or the server wants another. `server`, `status` and `challenge` are those of `Wanted`."""
+    """The run is blocked: it needs a bearer token for a server. Its token is no longer in memory, or the
+    server refused it. `server`, `status` and `challenge` are those of `Wanted`."""
 
     type: ClassVar = "run.auth_required"
     run: str
@@ -293,7 +299,7 @@ class RunAuthRequired:
 
 @attrs.frozen
 class RunResumed:
-    """A decision or a credential moves the run on."""
+    """A decision or a token moves the run on."""
 
     type: ClassVar = "run.resumed"
     run: str
@@ -301,8 +307,8 @@ class RunResumed:
     token: bool
     """`command` came with a bearer token."""
     answer: bool
-    """The sender of `command` waits for the result of the run (not so for a message that brings a credential
-    and is answered by its own run)."""
+    """The sender of `command` waits for the result of this run. False for a queued message that lends its
+    token: its own run answers it."""
 
 
 @attrs.frozen
@@ -338,10 +344,10 @@ LogEvent: TypeAlias = ConversationEvent | StepEvent | ToolEvent | ApprovalEvent 
 TYPES: Mapping[str, type[LogEvent]] = {each.type: each for each in get_args(LogEvent)}
 
 AT_REST = frozenset(each.type for each in get_args(RunPause | RunEnd))
-"""After one of these, nothing in the run moves by itself."""
+"""After one of these, no branch of the run is active."""
 
 CONVERSATION_DELETED = "conversation.deleted"
-"""Published when a conversation is deleted. It is not stored: nothing of the conversation is."""
+"""Published when a conversation is deleted, and not stored."""
 
 
 @attrs.frozen
@@ -363,13 +369,10 @@ class Entry:
     seq: int
     at: float
     event: LogEvent | None
-    """None: of a type or kind that this version does not know."""
+    """None if this version does not know its type or kind."""
 
 
 def tree_id(tree: Mapping[str, object]) -> str:
-    """The name of a tree's text, to which `RunStarted` refers once the conversation holds the text.
-
-    Equal texts have equal ids, on every machine.
-    """
+    """The id of a tree: a hash of its text, the same on every machine."""
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
 """The head of a conversation: the part that lists, status checks and start-up need.
 
-It is immutable, so that the writer can work out what the summary will be before the events that change it
-are on disk. Named tuples, for nearly every event replaces one: a fold spends a quarter less on them.
+It is stored with each commit as the stream's summary, so a list reads one row per conversation. It is
+immutable, because the writer needs the new head before the commit, and keeps the old one if that fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TITLE_LENGTH = 80
 
 
 class RunHead(NamedTuple):
-    """The execution of one turn, as it now stands."""
+    """The state of a run."""
 
     id: str
     """UUID of the run."""
@@ -35,13 +35,13 @@ class RunHead(NamedTuple):
     state: RunState
     """`waiting`: a person has to decide. `auth_required`: a bearer token is needed."""
     code: str | None = None
-    """Why it failed."""
+    """The error code, if it failed."""
     rejected: bool = False
-    """A human said no to something in it."""
+    """A person rejected something in it."""
     usage: Spent = NOTHING
     """Tokens and cost of the run so far."""
     auth: Mapping[str, Any] | None = None
-    """During `auth_required`: which server wants a token, and what it said (`Wanted` as JSON)."""
+    """During `auth_required`: the server that needs a token, and its refusal (`Wanted` as JSON)."""
 
 
 class Head(NamedTuple):
@@ -53,9 +53,9 @@ class Head(NamedTuple):
     pending: tuple[str, ...] = ()
     """Pending approvals, oldest first."""
     in_flight: tuple[str, ...] = ()
-    """Those of them that servers wait for in the middle of calls, which end with the process."""
+    """Pending elicitations of calls in flight. They cannot be answered after this process ends."""
     usage: Spent = NOTHING
-    """Of all its runs."""
+    """Tokens and cost of all runs."""
 
     @property
     def status(self) -> Status:
@@ -69,7 +69,7 @@ class Head(NamedTuple):
         return Summary(
             status=self.status,
             title=self.title,
-            # The next start has to see to what ended with this process.
+            # `in_flight`: the next start has to void these approvals.
             open=run is not None and (run.state == "running" or bool(self.in_flight)),
             body={
                 "session_id": self.session_id,
@@ -80,7 +80,7 @@ class Head(NamedTuple):
 
 
 class Headed:
-    """What all forms of a conversation have in common. The names are those of the HTTP contract."""
+    """The attributes that all forms of a conversation share. The names are those of the HTTP API."""
 
     __slots__ = ()
     head: Head
@@ -129,7 +129,8 @@ def _stored(run: RunHead) -> dict[str, Any]:
 
 
 def head_of_summary(summary: Summary) -> Head:
-    """The head a summary was made of, but for `pending` and `in_flight`, which the questions tell."""
+    """The head that is stored in a summary, without `pending` and `in_flight`: these are read from the
+    questions."""
     body = _converter.structure(summary.body, _SummaryBody)
     run = None
     if body.run is not None:

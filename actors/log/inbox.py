@@ -1,4 +1,4 @@
-"""The commands in the inbox of a conversation."""
+"""The commands of a conversation's inbox, and their stored form."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .events import Origin
 
 @attrs.frozen
 class Create:
-    """Make the conversation, and run its first turn if there is a message."""
+    """Create the conversation, and run its first turn if there is a message."""
 
     kind: ClassVar = "create"
     message: str | None
     session_id: str | None
     token: bool
-    """It came with a bearer token, which itself is never kept."""
+    """The command came with a bearer token. The token itself is never stored."""
     message_id: str | None = None
     """As in `RunStarted`, like `origin`."""
     origin: Origin | None = None
@@ -43,7 +43,7 @@ class Say:
 
 @attrs.frozen
 class Decide:
-    """Take in the decision about an approval. `Journal.decide` puts it into the inbox."""
+    """Apply the decision about an approval. `Journal.decide` puts this command into the inbox."""
 
     kind: ClassVar = "decision"
     question: str
@@ -52,7 +52,7 @@ class Decide:
 
 @attrs.frozen
 class Expire:
-    """End an approval that was not decided in time."""
+    """Expire an approval."""
 
     kind: ClassVar = "expire"
     question: str
@@ -60,7 +60,7 @@ class Expire:
 
 @attrs.frozen
 class Withdraw:
-    """Take back a question of another agent, which does not wait for the answer any more."""
+    """Void the approval for another agent's question: that agent no longer waits for the answer."""
 
     kind: ClassVar = "withdraw"
     question: str
@@ -69,7 +69,7 @@ class Withdraw:
 
 @attrs.frozen
 class Resume:
-    """Go on with the token that came with this."""
+    """Continue the run with the token that came with this command."""
 
     kind: ClassVar = "resume"
     token: bool
@@ -77,23 +77,23 @@ class Resume:
 
 @attrs.frozen
 class Cancel:
-    """End the live run."""
+    """Cancel the live run."""
 
     kind: ClassVar = "cancel"
     run: str | None = None
-    """Only this one; None: whichever it is."""
+    """Cancel only this run; None: any."""
 
 
 @attrs.frozen
 class Complete:
-    """Take no further messages."""
+    """Complete the conversation: it accepts no further messages."""
 
     kind: ClassVar = "complete"
 
 
 @attrs.frozen
 class Delete:
-    """Forget the conversation."""
+    """Delete the conversation."""
 
     kind: ClassVar = "delete"
 
@@ -110,14 +110,14 @@ class Received:
     stream: str
     key: str
     at: float
-    """When it was accepted, UTC seconds."""
+    """The time when it was accepted, in UTC seconds."""
     kind: str
     command: AnyCommand | None
-    """None: this version does not know its kind."""
+    """None if this version does not know its kind."""
 
 
 def received(row: Command) -> Received:
-    """Raises LookupError, TypeError or ValueError when the body is not that of a command of its kind."""
+    """The command in a row. Raises LookupError, TypeError or ValueError if the body does not fit the kind."""
     known = _KINDS.get(row.kind)
     command = None if known is None else _converter.structure(row.body, known)
     return Received(row.stream, row.key, row.at, row.kind, command)

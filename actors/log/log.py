@@ -1,18 +1,22 @@
-"""The one writer of a conversation while it is active.
+"""The conversation log: the only writer of an active conversation's stream.
 
-Rules:
+Four rules hold here, and the rest of the runtime relies on them.
 
-* Saves pass one queue. What is told to anybody (the event published, a waiter answered, a sender replied to)
-  is told after its commit, in seq order, in one place: `ConversationLog.save`.
-* The fold advances with the commit, or ahead of it for what only the run itself goes on from (`save_soon`).
-  Whoever could act on it (people, tools) hears only of what is on disk: before a call leaves, its intent is
-  saved, behind all that led to it. A model acts on nothing but through what is saved after its reply, so it
-  may be asked a moment earlier; but for the result of a call that must not be repeated (`flush`): a crash
-  would leave it to a human to find out.
-* What a run decides comes from recorded steps, results and decisions alone, so running it again over the
-  same log takes the same path.
-* All waiting of a run for somebody outside goes through `decision` and `credential`, and all its concurrency
-  through `gather` (`stopgo.actors.log.activity`), so the log knows when only somebody outside can move it on.
+Rule 1: publish after commit, in order. Saves are serialized. Events are published, waiting branches resumed
+and senders answered after the commit, in seq order and in one place: `save`.
+
+Rule 2: memory may run ahead of disk only where nothing outside can act on it. `save_soon` applies events at
+once and leaves them as pending writes for the next `save` or flush; a crash discards them. A call's intent is
+committed together with all pending writes before the call is sent. A model may be asked earlier, because its
+reply has no effect until a later save. One exception: the result of a `once` call is flushed first (`flush`);
+if a crash lost it, a human would have to find out what happened.
+
+Rule 3: runs are deterministic. A run decides only from recorded steps, results and decisions, so replaying it
+over the same log takes the same path.
+
+Rule 4: the log knows when a run is blocked. A run waits for the outside only in `decision`, `wait_for_end`
+and `credential`, and creates concurrency only with `gather` (`branches.py`). With no active branch left, only
+a human or a token can move it on.
 """
 
 from __future__ import annotations
@@ -41,8 +45,8 @@ from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
 from ..approvals.proxy_approval import ProxyQuestion
 from . import events as e
-from .activity import Meter, Meters, Pulse
-from .deltas import Passing
+from .branches import ActiveRuns, WorkTimer, WorkTimers
+from .deltas import AnyDelta
 from .event_json import encode
 from .head import Head, fold_head
 from .record import Run
@@ -50,7 +54,7 @@ from .state import Conversation
 from .stored import read
 from .topics import EVERYTHING, EXPIRIES, reply_topic, topic
 from .waits import Waits
-from .write_behind import Ahead, Flusher
+from .write_behind import Flusher, PendingWrites
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -62,19 +66,19 @@ class ConversationLog(Waits):
     wall: WallClock
     flusher: Flusher
     start_soon: Callable[[Callable[[], Awaitable[object]]], object]
-    """Start a task of the conversation's."""
+    """Starts a task of the conversation."""
     progress: Callable[[], None]
-    """Told of every commit."""
+    """Called after every commit."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
-    _ahead: Ahead = attrs.field(factory=Ahead)
+    _pending_writes: PendingWrites = attrs.field(factory=PendingWrites)
     _closed: bool = False
     _stored_head: Head = attrs.field(
         init=False, default=attrs.Factory(lambda self: self.state.head, takes_self=True)
     )
     _used: dict[str, int] = attrs.field(factory=dict)
-    """Model calls and tool calls of the run, those under way included."""
-    _meters: dict[str, Meter] = attrs.field(factory=dict)
-    """Of the executions that have a limit, by key."""
+    """Model calls and tool calls of the run so far, including those in flight."""
+    _work_timers: dict[str, WorkTimer] = attrs.field(factory=dict)
+    """Of the executions with a time limit, by key."""
 
     @property
     def run(self) -> Run:
@@ -83,14 +87,14 @@ class ConversationLog(Waits):
             raise LookupError("no run is live")
         return self.state.live_run
 
-    def begin(self, on_stall: Callable[[], None]) -> None:
-        """A run starts to move, in this life; what an earlier one used up does not count against it."""
+    def begin(self, on_blocked: Callable[[], None]) -> None:
+        """Start a run in this process. Model and tool calls are counted anew, from what is on record."""
         self._used.clear()
-        super().begin(on_stall)
+        super().begin(on_blocked)
 
     def snapshot(self) -> Conversation | None:
-        """The conversation as it is in the journal; None while that is behind, or being written."""
-        return None if self.ahead or self._queue.locked() else self.state.snapshot()
+        """The conversation as the journal has it; None while there are pending writes or a save."""
+        return None if self.has_pending_writes or self._queue.locked() else self.state.snapshot()
 
     # ------------------------------------------------------------------ saving
 
@@ -105,55 +109,57 @@ class ConversationLog(Waits):
         refuse: Mapping[str, Json] | None = None,
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Write all of it or nothing, behind what the fold is ahead; then let everybody know. False when
-        `when` no longer holds.
+        """Commit the pending writes and all of this, atomically; then publish it.
 
-        `refuse` answers commands with a `refusal`; they leave no trace, so their keys are not used up.
+        Returns False, with nothing written, if `when` is false by the time it is this save's turn.
 
-        Raises what `Journal.save` raises; then nothing was written.
+        `refuse` answers commands with a `refusal`. A refused command is removed without a trace, so its key
+        can be used again.
+
+        Raises the errors of `Journal.save`; then nothing was written.
         """
-        await self._take_turn()
+        await self._acquire()
         try:
             if not when():
                 return False
-            ahead = self._ahead
+            pending = self._pending_writes
             self.flusher.done(self)
             events = [e.undated(each) for each in new]
             written = [encode(each) for each in new]
             head = fold_head(self.state.head, events)
             saved = await self.journal.save(
                 self.fence,
-                self.state.last_seq - len(ahead.events),
-                (*ahead.events, *written),
+                self.state.last_seq - len(pending.events),
+                (*pending.events, *written),
                 intents=intents,
-                settle=(*ahead.settle, *settle),
+                settle=(*pending.settle, *settle),
                 questions=questions,
-                ack=(*ahead.ack, *ack),
+                ack=(*pending.ack, *ack),
                 replies=replies,
                 forget=tuple(refuse or ()),
                 summary=head.summary() if head != self._stored_head else None,
             )
-            # No checkpoint from here on: commit, fold and publication are one step for everybody else.
+            # No checkpoint from here on, so that other tasks see commit, fold and publication as one step.
             self.state.head = self._stored_head = head
-            self._caught_up(ahead)
-            for event, kept in zip(events, written, strict=True):
-                self._take_in(event, self._placed(kept, saved.at))
-            self._tell({**(replies or {}), **(refuse or {})}, questions)
+            self._publish_pending(pending)
+            for event, stored in zip(events, written, strict=True):
+                self._apply(event, self._numbered(stored, saved.at))
+            self._notify({**(replies or {}), **(refuse or {})}, questions)
             return True
         finally:
-            if self.ahead:  # not written: the next save takes it along, or a flush
+            if self.has_pending_writes:  # the commit failed: the next save or a flush tries again
                 self._ask_for_flush()
             self._queue.release()
 
-    def _tell(self, replies: Mapping[str, Json], questions: Sequence[NewQuestion | CloseQuestion]) -> None:
-        """Tell everybody but the followers of a commit."""
+    def _notify(self, replies: Mapping[str, Json], questions: Sequence[NewQuestion | CloseQuestion]) -> None:
+        """After a commit: answer senders, and notify the timers and the run."""
         for key, reply in replies.items():
             self.bus.publish(reply_topic(self.state.id, key), reply)
         if questions and (expire := _expiries(questions)):
             self.bus.publish(EXPIRIES, min(expire))
         self.progress()
-        if self.stalled and self._on_stall is not None:
-            self._on_stall()  # a decision that nobody waits for any more moves nothing
+        if self.blocked and self._on_blocked is not None:
+            self._on_blocked()  # the commit resumed no branch, for instance a decision for one without a slot
 
     async def save_soon(
         self,
@@ -162,24 +168,23 @@ class ConversationLog(Waits):
         ack: Sequence[str] = (),
         when: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Take it in at once; it is written with the next `save`, or a moment later. False when `when` no
-        longer holds.
+        """Apply events at once, and leave them as pending writes. Returns False if `when` is false.
 
-        For what only the run goes on from, not for what anybody waits for. A crash in between is one that
-        came a moment earlier; it finds the commands of `ack` in the inbox.
+        Only for events that nothing but the run itself acts on. A crash before the commit has the same effect
+        as a crash a moment earlier: the commands of `ack` are still in the inbox.
         """
-        await self._take_turn()
+        await self._acquire()
         try:
             if not when():
                 return False
             now = self.wall()
             events = []
             for each in new:
-                events.append(stored := self._placed(encode(each), now))
+                events.append(stored := self._numbered(encode(each), now))
                 self.state.apply(e.Entry(stored.seq, stored.at, e.undated(each)))
-            if not self.ahead:
+            if not self.has_pending_writes:
                 self._ask_for_flush()
-            self._ahead.add(events, settle, ack)
+            self._pending_writes.add(events, settle, ack)
         finally:
             self._queue.release()
         if self._closed:
@@ -187,41 +192,42 @@ class ConversationLog(Waits):
         return True
 
     async def flush(self) -> None:
-        """Have on disk what the fold is ahead."""
-        if self.ahead:
-            await self.save(when=lambda: self.ahead)
+        """Commit the pending writes."""
+        if self.has_pending_writes:
+            await self.save(when=lambda: self.has_pending_writes)
 
     def close(self) -> None:
-        """The conversation ends, and can start no task any more that flushes: what is still saved while it
-        unwinds is written at once."""
+        """End the activation. No further task can be started to flush, so `save_soon` commits at once."""
         self._closed = True
         self.flusher.done(self)
 
-    def tell(self, passing: Passing) -> None:
-        """Publish what is passing, in its place among the events."""
-        if self.ahead:
-            self._ahead.hold_back(passing)
+    def publish_delta(self, delta: AnyDelta) -> None:
+        """Publish a delta, in its place among the events."""
+        if self.has_pending_writes:
+            self._pending_writes.add_delta(delta)
         else:
-            self._publish(passing)
+            self._publish(delta)
 
     @property
-    def ahead(self) -> bool:
-        """Something has been taken in that is not on disk yet."""
-        return bool(self._ahead.events)
+    def has_pending_writes(self) -> bool:
+        return bool(self._pending_writes.events)
 
     @property
     def acked(self) -> frozenset[str]:
-        """Commands that are carried out, and in the inbox still, for that is not on disk yet."""
-        return frozenset(self._ahead.ack)
+        """Commands whose events are pending writes. They are still in the inbox."""
+        return frozenset(self._pending_writes.ack)
 
     @property
     def begun(self) -> int:
-        """How many messages a run has begun with that are in the inbox still."""
-        made = len(self._ahead.events) == self.state.last_seq  # by the command that makes the conversation
-        return 0 if made else len(self._ahead.ack)
+        """The number of messages in the inbox whose run has begun already.
 
-    async def _take_turn(self) -> None:
-        # Free nearly always; and who finds it so need not let all others run first.
+        A message that comes with the `create` command does not count: it is not a message in the inbox.
+        """
+        pending = self._pending_writes
+        creates = len(pending.events) == self.state.last_seq
+        return 0 if creates else len(pending.ack)
+
+    async def _acquire(self) -> None:
         try:
             self._queue.acquire_nowait()
         except trio.WouldBlock:
@@ -231,93 +237,97 @@ class ConversationLog(Waits):
         if not self._closed:
             self.flusher.soon(self, lambda: self.start_soon(self.flush))
 
-    def _caught_up(self, ahead: Ahead) -> None:
-        if ahead.events:
-            self._ahead = Ahead()
-            for each in ahead.untold:
+    def _publish_pending(self, pending: PendingWrites) -> None:
+        if pending.events:
+            self._pending_writes = PendingWrites()
+            for each in pending.unpublished:
                 self._publish(each)
 
     @contextmanager
-    def metered(self, key: str, limit: float) -> Iterator[Meter]:
-        """Cancel the block once it has worked `limit` seconds, in this life and those before it."""
-        meter = self._meters[key] = Meter(limit, self.run.worked.get(key, 0.0))
+    def limit_work_time(self, key: str, limit: float) -> Iterator[WorkTimer]:
+        """Cancel the block after `limit` seconds of work, including the work before a restart."""
+        timer = self._work_timers[key] = WorkTimer(limit, self.run.worked.get(key, 0.0))
         try:
-            with meter.scope:
-                yield meter
+            with timer.scope:
+                yield timer
         finally:
-            del self._meters[key]
+            del self._work_timers[key]
 
     @property
     def worked(self) -> Mapping[str, float]:
-        """Seconds of work of the executions that have a limit, by key."""
-        return {key: meter.worked for key, meter in self._meters.items()}
+        """Seconds of work of the executions with a time limit, by key."""
+        return {key: timer.worked for key, timer in self._work_timers.items()}
 
-    def take(self, what: str, limit: int | None) -> bool:
-        """Use up one of a run's `limit` model calls or tool calls; False when there is none left."""
-        if what not in self._used:
-            self._used[what] = self.run.used(what)
-        used = self._used[what]
+    def take(self, kind: str, limit: int | None) -> bool:
+        """Count one more of a run's `model_calls` or `tool_calls`; False if the limit is reached."""
+        if kind not in self._used:
+            self._used[kind] = self.run.used(kind)
+        used = self._used[kind]
         if limit is not None and used >= limit:
             return False
-        self._used[what] = used + 1
+        self._used[kind] = used + 1
         return True
 
-    def _placed(self, written: NewEvent, now: float) -> Event:
-        """The next event of the log, as it is stored."""
+    def _numbered(self, written: NewEvent, now: float) -> Event:
+        """The next event of the log, in its stored form."""
         at = now if written.at is None else written.at
         return Event(self.state.id, self.state.last_seq + 1, written.type, at, written.body)
 
-    def _take_in(self, event: e.LogEvent, stored: Event) -> None:
+    def _apply(self, event: e.LogEvent, stored: Event) -> None:
+        """Apply a committed event, end the waits that it ends, and publish it."""
         self.state.apply_below(e.Entry(stored.seq, stored.at, event))
         if isinstance(event, e.ApprovalResolved | e.ApprovalExpired):
             self.end_wait(event.id)
         elif isinstance(event, e.ApprovalVoid) and isinstance(self._asked(event.id), ProxyQuestion):
-            self.end_wait(event.id)  # its call reads the task again
+            self.end_wait(event.id)  # so that the call reads the remote task again
         if isinstance(event, e.RunResumed) or (isinstance(event, e.ApprovalResolved) and event.token):
             self.end_credential_waits()
         self._publish(stored)
 
-    def _publish(self, item: Event | Passing) -> None:
+    def _publish(self, item: Event | AnyDelta) -> None:
         self.bus.publish(topic(self.state.id), item)
         self.bus.publish(EVERYTHING, (item, self.state.head.status))
 
     def _asked(self, approval: str) -> Asked[Any]:
         return self.state.approvals[approval].asked
 
-    # ----------------------------------------------------------- what a run does
+    # ----------------------------------------------------------------- for the run
 
-    async def admit(self, meters: Meters = ()) -> None:
-        """Pass, unless a shutdown began: then nothing new starts, and this waits to be cancelled."""
-        if self.pulse.draining.is_set():
+    async def admit(self, work_timers: WorkTimers = ()) -> None:
+        """Return at once, unless a shutdown has begun: then stop the branch, so that nothing new starts."""
+        if self.active_runs.draining.is_set():
             await self.flush()
-            await self.park(meters)
+            await self.park(work_timers)
 
-    async def decision(self, question: str, ask: Callable[[], Asked[D]], meters: Meters) -> D | Expired:
-        """Put a question to a human once; wait for the answer without keeping the run active.
+    async def decision(
+        self, question: str, ask: Callable[[], Asked[D]], work_timers: WorkTimers
+    ) -> D | Expired:
+        """The decision about a question. If the question is not on record, put it to a human first.
 
-        `question` is its key in the run, `ask` makes it, `meters` are those of the branch that waits.
+        Args:
+            question: its key in the run.
+            ask: makes the question.
+            work_timers: those of the branch, which is not active while it waits.
         """
         id = self.run.asked.get(question)
         if id is None:
-            await self.admit(meters)
+            await self.admit(work_timers)
             asked = ask()
             id = asked.id
             await self.put(asked)
         if id not in self.run.decisions:
-            await self.wait_for_end([id], meters)
-        return cast(D | Expired, self.run.decisions[id])  # the fold reads it by its question
+            await self.wait_for_end([id], work_timers)
+        return cast(D | Expired, self.run.decisions[id])  # the fold has checked that it fits the question
 
     async def put(self, *asked: Asked[Any]) -> None:
-        """Put questions to people."""
+        """Put questions to humans."""
         await self.save(*map(e.ApprovalRequested, asked), questions=[row_of(each) for each in asked])
 
-    # ------------------------------------------------------------- what it counts
-
     @property
-    def stalled(self) -> bool:
-        """Only somebody outside can move the run on, and nobody was told yet."""
+    def blocked(self) -> bool:
+        """Whether only a human or a token can move the run on, and that is not on record yet."""
         run = self.state.head.run
-        return self.still and run is not None and run.state == "running"
+        return super().blocked and run is not None and run.state == "running"
 
 
 async def open_log(
@@ -326,24 +336,24 @@ async def open_log(
     owner: str,
     *,
     bus: EventBus,
-    pulse: Pulse,
+    active_runs: ActiveRuns,
     flusher: Flusher,
     wall: WallClock,
     start_soon: Callable[[Callable[[], Awaitable[object]]], object],
     progress: Callable[[], None],
 ) -> ConversationLog:
-    """Become the conversation's writer, and fold what there is.
+    """Become the conversation's writer: claim its stream, then fold it.
 
     Raises:
-        UnknownStream: it does not exist (any more).
-        StreamDamaged: it cannot be read.
+        UnknownStream: the conversation does not exist, or was deleted.
+        StreamDamaged: the conversation cannot be read.
     """
     fence = await journal.claim(conversation, owner)
     state = await read(journal, conversation)
     return ConversationLog(
         journal=journal,
         bus=bus,
-        pulse=pulse,
+        active_runs=active_runs,
         flusher=flusher,
         wall=wall,
         fence=fence,
@@ -359,5 +369,5 @@ def _expiries(questions: Sequence[NewQuestion | CloseQuestion]) -> list[float]:
 
 
 def row_of(asked: Asked[Any]) -> NewQuestion:
-    """The journal's row of a question."""
+    """The row of a question in the journal."""
     return NewQuestion(asked.id, asked.kind, asked.to_json(), asked.expires)

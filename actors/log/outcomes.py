@@ -1,4 +1,4 @@
-"""The outcomes of steps: what a replay takes from the record in place of doing the work again."""
+"""The outcomes of steps. A replay takes them from the record instead of doing the work again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ StepKind: TypeAlias = Literal["model", "delegation", "node", "attempt", "route",
 
 @attrs.frozen
 class Hop:
-    """A model that failed, before the next one was asked."""
+    """The failure of a model after which the next model was asked."""
 
     model: str
     message: str
@@ -39,7 +39,7 @@ class Replied:
     usage: StepUsage | None = None
     hops: Sequence[Hop] = ()
     a2a: A2AEnd | None = None
-    """What a script says of the task."""
+    """The end that a script gives the A2A task."""
 
 
 @attrs.frozen
@@ -54,12 +54,12 @@ class Delegation:
 class NodeEnd:
     text: str
     rejected: bool = False
-    """A person rejected something below, or did not decide in time. Sequential nodes and loops above end, up
-    to the first with `on_reject: continue`."""
+    """A person rejected something in the node or below, or an approval there expired. Sequential nodes and
+    loops above end, up to the first with `on_reject: continue`."""
     exited: bool = False
-    """A model below called `exit_loop`; the nearest loop above ends."""
+    """A model in the node or below called `exit_loop`; the nearest loop above ends."""
     writes: Mapping[str, str] = attrs.field(factory=dict)
-    """What it and the nodes below it put into the session state."""
+    """The values that the node and the nodes below it put into the session state, by key."""
 
     @property
     def stops(self) -> bool:
@@ -73,26 +73,26 @@ class Ended:
     kind: ClassVar[StepKind] = "node"
     end: NodeEnd
     continued: Fault | None = None
-    """The failure that the run goes on after."""
+    """The failure, if the run continues after it."""
 
 
 @attrs.frozen
 class Chosen:
-    """The choice of a router."""
+    """The route that a router chose."""
 
     kind: ClassVar[StepKind] = "route"
     choice: int
-    """The index of the child."""
+    """The index of the child node."""
 
 
 @attrs.frozen
 class NotSent:
-    """The end of a tool call that was not sent, or not again."""
+    """The end of a tool call that was not sent, or not sent again."""
 
     kind: ClassVar[StepKind] = "call"
     outcome: Literal["denied", "not_found", "invalid", "declined", "unknown", "exit_loop"]
     content: str
-    """For the model."""
+    """The result for the model."""
 
 
 @attrs.frozen(kw_only=True)

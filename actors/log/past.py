@@ -1,4 +1,7 @@
-"""The past as a model is told of it: its replies, each with the results of all its calls. Pure."""
+"""The history that models get: earlier replies, each followed by the results of all its calls. Pure.
+
+Providers refuse a call without a result, so a call that was not sent or has no result gets a text instead.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ NO_RESULT = "The call has no result: its run, or its branch of the run, was stop
 
 
 def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMessage]:
-    """The reply `key` and one result for each of its calls, in order; nothing of a model call that failed.
+    """The reply `key`, then one result for each of its calls, in order; nothing for a failed model call.
 
-    Arguments are the final ones: a human may have edited some. `messages` are those of the conversation.
+    Arguments are those of the call as it was sent: a human may have edited them. `messages` are those of the
+    conversation.
     """
     reply = run.steps[key].outcome
     if not isinstance(reply, Replied):
@@ -37,8 +41,10 @@ def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMe
 
 
 def calls_of(run: Run, messages: Sequence[Message]) -> Mapping[str, Sequence[ChatMessage]]:
-    """The exchanges of a run with calls in them, by node, oldest first. Replies without calls are the ends of
-    nodes: later turns see the answer of the run in their place."""
+    """The exchanges of a run that have calls, by node, oldest first.
+
+    A reply without calls is the end of a node. Later turns get the answer of the run instead of it.
+    """
     found: dict[str, list[ChatMessage]] = {}
     for key, step in run.steps.items():
         if isinstance(step.outcome, Replied) and step.outcome.tool_calls:

@@ -1,4 +1,8 @@
-"""What a conversation is made of: its messages, and what its live run has on record."""
+"""The parts of a conversation's state: its messages, its earlier turns, and the record of its live run.
+
+Only the fold (`state.py`) changes them. `Run` is all that a replay has to go by; it is dropped when the run
+ends.
+"""
 
 from __future__ import annotations
 
@@ -17,38 +21,38 @@ from .events import BatchFinished, Origin, StepFinished, ToolStarted
 
 @attrs.define
 class Tally:
-    """Counts the calls of one reply as they are sent and come back, from their record alone.
+    """Statistics of the tool calls of one reply.
 
-    So a replay counts what earlier lives did. Times are those of the events.
+    They are computed from events and their times, so they include the attempts before a restart.
     """
 
-    under_way: int = 0
+    in_flight: int = 0
     most: int = 0
-    """Under way at the same time."""
+    """The maximum of `in_flight`."""
     busy: float = 0.0
-    """Seconds with at least one under way; so waiting for people is not in it."""
+    """Seconds with at least one call in flight. Time spent waiting for humans does not count."""
     since: float = 0.0
-    """When the first of those under way left."""
+    """The start of the first of the calls in flight."""
     attempts: int = 0
     worked: float = 0.0
-    """Seconds of all attempts together."""
+    """The sum of the durations of all attempts, in seconds."""
 
-    def leave(self, at: float) -> None:
-        if not self.under_way:
+    def start(self, at: float) -> None:
+        if not self.in_flight:
             self.since = at
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
         self.attempts += 1
 
-    def come_back(self, left: float, at: float) -> None:
-        # A clock that was put back makes nothing shorter than nothing.
-        self.worked += max(0.0, at - left)
-        self.under_way -= 1
-        if not self.under_way:
+    def finish(self, started: float, at: float) -> None:
+        # 0 at least: the clock may have been set back in between.
+        self.worked += max(0.0, at - started)
+        self.in_flight -= 1
+        if not self.in_flight:
             self.busy += max(0.0, at - self.since)
 
     def finished(self, key: str, node: str, succeeded: Sequence[bool]) -> BatchFinished:
-        """The summary of the reply. `succeeded`: for each call, also for those that were not sent."""
+        """The event at the end. `succeeded` has one item per call, including those that were not sent."""
         good = sum(succeeded)
         return BatchFinished(
             key,
@@ -69,11 +73,8 @@ CallState: TypeAlias = Literal[
 ENDED: frozenset[CallState] = frozenset({"finished", "denied", "rejected", "expired"})
 
 
-# Named tuples, for every event of a call replaces one of each.
-
-
 class CallView(NamedTuple):
-    """A tool call as people see it."""
+    """A tool call as clients see it."""
 
     id: str
     """The model's id of the call."""
@@ -90,7 +91,8 @@ class CallView(NamedTuple):
     server: str | None = None
     """The tool server that the call was sent to."""
     facade: str | None = None
-    """What the model called, when that stands for the whole server: name and arguments are what it meant."""
+    """The name that the model called, if that is a server facade. `name` and `arguments` are then those of
+    the tool behind it."""
 
 
 class Message(NamedTuple):
@@ -120,81 +122,81 @@ class Message(NamedTuple):
 
 @attrs.define
 class CallRecord:
-    """What is on record of one tool call of a run."""
+    """The record of one tool call of a run."""
 
     message: int
-    """Its place among the conversation's messages."""
+    """The index of its message in the conversation."""
     attempts: dict[int, Literal["started", "finished", "unknown"]] = attrs.field(factory=dict)
     need: Need | None = None
-    """The server wanted this, in place of giving a result, at the last attempt."""
+    """The prerequisite that the server demanded at the last attempt, instead of giving a result."""
     asked: NeedsAnswers | None = None
-    """The last need of answers: every attempt after that brings them."""
+    """The last prerequisite that was answers: all later attempts send these answers."""
     asked_at: int = 0
-    """The attempt that met it."""
+    """The attempt at which the server demanded them."""
     started: ToolStarted | None = None
     """The intent of the last attempt."""
     reason: str = ""
-    """Why its outcome is unknown."""
-    left: float = 0.0
-    """When its last attempt did."""
+    """Why the outcome of the last attempt is unknown."""
+    sent_at: float = 0.0
+    """The time of the last intent."""
     remote: RemoteTask | None = None
-    """The task that the agent that was called has for it."""
+    """The task that the called agent has for this call."""
     remote_items: Sequence[RemoteItem] = ()
-    """The questions that it asked last."""
+    """The questions that the called agent asked last."""
     brought: set[str] = attrs.field(factory=set)
-    """The approvals whose ends attempts have taken to that agent."""
+    """The approvals whose ends were delivered to the called agent."""
     rejected: bool = False
-    """A person rejected something in the task of that agent, here or there."""
+    """A person rejected something in the task of the called agent, here or there."""
 
 
 @attrs.define
 class Run:
-    """What a run has on record: what a replay goes by. Forgotten when the run ends."""
+    """The record of a run: the input of a replay."""
 
     id: str
     turn: int
     text: str
     tree_id: str
     replay_version: int
-    mover: str
-    """The command that last moved it on; calls use its bearer token."""
+    driving_command: str
+    """The key of the command whose bearer token the run uses."""
     token: bool
-    """Whether that command came with one."""
+    """Whether that command came with a token."""
     message_id: str | None = None
     """As in `RunStarted`, like `origin`."""
     origin: Origin | None = None
     unsettled: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)
-    """All commands that were part of it."""
+    """All commands of the run."""
     steps: dict[str, StepFinished] = attrs.field(factory=dict)
-    """By key, but for those of tool calls, which are in `calls`."""
-    said: dict[str, list[str]] = attrs.field(factory=dict)
-    """Keys of the model's replies by node, oldest first."""
+    """By key. Steps of tool calls are in `calls`."""
+    reply_keys: dict[str, list[str]] = attrs.field(factory=dict)
+    """Keys of the model calls by node, oldest first."""
     calls: dict[str, CallRecord] = attrs.field(factory=dict)
     asked: dict[str, str] = attrs.field(factory=dict)
     """Approval ids by the key of the question."""
     decisions: dict[str, Decided] = attrs.field(factory=dict)
     """By approval id."""
     batches: set[str] = attrs.field(factory=set)
-    """Keys of the replies whose calls are all settled."""
+    """Keys of the replies whose calls have all ended."""
     tallies: dict[str, Tally] = attrs.field(factory=dict)
-    """Of the replies whose calls are not all settled, by key."""
+    """Statistics of the replies with calls that have not ended, by key."""
     worked: dict[str, float] = attrs.field(factory=dict)
-    """Seconds of work when it last began to wait, of the executions that have a limit, by key."""
+    """Seconds of work, up to the last wait, of the executions with a time limit, by key."""
 
-    def used(self, what: str) -> int:
-        """How many `model_calls`, or `tool_calls` that were sent, it has on record."""
-        if what == "model_calls":
-            return sum(len(keys) for keys in self.said.values())
+    def used(self, kind: str) -> int:
+        """The number of recorded `model_calls`, or of `tool_calls` that were sent."""
+        if kind == "model_calls":
+            return sum(len(keys) for keys in self.reply_keys.values())
         return sum(record.started is not None for record in self.calls.values())
 
 
 @attrs.frozen
 class Exchange:
-    """An earlier turn, as later ones see it."""
+    """An earlier turn, as later turns use it for the history of a model."""
 
     user: str
     answer: str
     calls: Mapping[str, Sequence[ChatMessage]] = attrs.field(factory=dict)
-    """By node: the replies of its model that called tools, each followed by the results of all its calls."""
+    """By node: the model's replies with tool calls, each followed by the results of all its calls."""

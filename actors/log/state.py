@@ -1,11 +1,17 @@
-"""A conversation is the fold of its events: `Conversation.apply` is the only thing that changes one.
+"""The fold: computes the state of a conversation from its events.
 
-Rules of the fold:
+`Conversation.apply` is the only way to change a conversation. Each event advances two parts: the head
+(status, title, run, usage), which the writer computes before the commit because it is the stream's summary
+(`advance` in `head.py`), and all the rest (`apply_below`). Rules:
 
-* It is a function of the events alone: no clock, no randomness, no I/O. Ids of messages come from the seq.
-* Whoever adds a type of event adds it here. A type of event or a kind of step that this code does not know
-  makes the conversation read-only: it was written by a newer version, and going on without understanding it
-  could repeat or undo something.
+* The fold is a function of the events alone: no clock, no randomness, no I/O. Ids of messages are derived
+  from the seq, so everyone who folds the same events gets the same ids.
+* A type of event or kind of step that this version does not know makes the conversation read-only. A newer
+  version wrote it, and continuing without it could repeat or undo work.
+* A body that does not fit the state raises LookupError, TypeError or ValueError: the stream is damaged
+  (`stored.py`).
+* The record of a run (`live_run`), from which a replay continues, is dropped when the run ends. Before that,
+  the messages that later turns need are made from it (`past.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +41,7 @@ from .record import ENDED, CallRecord, CallState, CallView, Exchange, Message, R
 
 @attrs.define(eq=False)
 class Conversation(Headed):
-    """A conversation as it stands: the fold of its events. `messages[0]` is the system prompt."""
+    """The state of a conversation. `messages[0]` is the system prompt."""
 
     id: str
     """UUID of the conversation."""
@@ -51,9 +57,9 @@ class Conversation(Headed):
     turns: list[Exchange] = attrs.field(factory=list)
     trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     live_run: Run | None = None
-    # The record of the run that is not over, for the nodes that execute it.
+    # Without a docstring: it is not part of the public API.
     read_only: bool = False
-    """It has an event, or a step, of a kind this version does not know."""
+    """It has an event or a step that this version does not know, so it can only be read or deleted."""
 
     @property
     def pending_approvals(self) -> tuple[Approval, ...]:
@@ -67,9 +73,9 @@ class Conversation(Headed):
         self.apply_below(entry)
 
     def apply_below(self, entry: e.Entry) -> None:
-        """Advance everything but the head: for the writer, who has folded that before it saved."""
+        """Advance everything except the head, which the writer has advanced before the commit."""
         self.last_seq = entry.seq
-        self.updated = max(self.updated, entry.at)  # what a human did is dated when it was done
+        self.updated = max(self.updated, entry.at)  # a decision has the time when it was made, not applied
         match event := entry.event:
             case None:
                 self.read_only = True
@@ -89,7 +95,7 @@ class Conversation(Headed):
                 assert_never(event)
 
     def message_id(self, seq: int, index: int = 0) -> str:
-        """A name-based UUID (RFC 9562, version 5 in form): the same for everybody who folds these events."""
+        """A name-based UUID (in the form of RFC 9562, version 5) for a message of the event `seq`."""
         name = f"{self.id}/{seq}/{index}".encode()
         h = hashlib.sha1(name, usedforsecurity=False).hexdigest()
         return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-a{h[17:20]}-{h[20:32]}"
@@ -100,7 +106,7 @@ class Conversation(Headed):
         self.messages.append(Message(self.message_id(entry.seq), role, text, entry.at, node))
 
     def snapshot(self) -> Conversation:
-        """A copy that stays as it is, without the record of the live run."""
+        """A copy that later events do not change, without the record of the live run."""
         return attrs.evolve(
             self,
             messages=list(self.messages),
@@ -111,7 +117,7 @@ class Conversation(Headed):
         )
 
     def has_ended(self, record: CallRecord) -> bool:
-        """Whether the call has its result, or was rejected, denied or given up."""
+        """Whether the call has its result, was rejected or denied, or will not be sent again."""
         view = self.messages[record.message].call
         assert view is not None
         return view.state in ENDED
@@ -158,7 +164,7 @@ def _step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
         run.tallies.pop(event.key, None)
         return
     if event.kind == "model":
-        run.said.setdefault(event.node, []).append(event.key)
+        run.reply_keys.setdefault(event.node, []).append(event.key)
     match event.outcome:
         case NotSent(outcome=outcome, content=content):
             state: CallState = "denied" if outcome == "denied" else "finished"
@@ -216,16 +222,16 @@ def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
 
 
 def _tool_started(c: Conversation, entry: e.Entry, event: e.ToolStarted, record: CallRecord) -> None:
-    _live(c).tallies.setdefault(_reply(event.key), Tally()).leave(entry.at)
-    record.left = entry.at
+    _live(c).tallies.setdefault(_reply(event.key), Tally()).start(entry.at)
+    record.sent_at = entry.at
     record.attempts[event.attempt] = "started"
     record.started = event
     record.need = None
     record.brought.update(event.brings)
-    # A call is shown as what it means, once that is known.
-    meant = {"name": event.tool, "arguments": event.arguments, "server": event.server, "facade": event.facade}
-    # What was said of an earlier attempt, that nobody knows its outcome, is not true of this one.
-    c.update_call(record, "", state="started", result=None, is_error=None, **meant)
+    # Of a call through a facade, show the tool behind it from now on.
+    tool = {"name": event.tool, "arguments": event.arguments, "server": event.server, "facade": event.facade}
+    # Remove the text about the unknown outcome of an earlier attempt.
+    c.update_call(record, "", state="started", result=None, is_error=None, **tool)
 
 
 def _attempt_over(
@@ -237,13 +243,13 @@ def _attempt_over(
     run = _live(c)
     record = run.calls[event.key]
     record.attempts[event.attempt] = how
-    # None: its reply is summed up. An interrupted call that is denied today ends before its attempt does.
+    # None if the batch has ended: an interrupted call that is denied on replay ends before its attempt.
     if (tally := run.tallies.get(_reply(event.key))) is not None:
-        tally.come_back(record.left, entry.at)
+        tally.finish(record.sent_at, entry.at)
 
 
 def _reply(call: str) -> str:
-    """The key of the model's reply that asked for this call."""
+    """The key of the reply that made this call."""
     return call.rpartition(".")[0]
 
 
@@ -254,8 +260,8 @@ def _approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:
         case e.ApprovalResolved(decision=decision):
             run, approval = _live(c), c.approvals[event.id]
             approval.asked.check_kind(decision)
-            _take_in(run, event.command)
-            _moved(run, event)
+            _add_command(run, event.command)
+            _set_driving_command(run, event)
             stored = decision.to_json()
             approval = attrs.evolve(approval, state="decided", decision=stored, settled=entry.at)
             _decided(c, approval, decision)
@@ -303,7 +309,7 @@ def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
     c.approvals[approval.id] = approval
     run.decisions[approval.id] = decision
     if (record := run.calls.get(asked.key)) is None or c.has_ended(record):
-        return  # the call may end while the decision is on its way
+        return  # the call ended while the decision was in the inbox
     record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)
     lost = any(state != "finished" for state in record.attempts.values())
     if (end := asked.settled(decision, lost=lost)) is not None:
@@ -321,8 +327,8 @@ def _run_moved(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed)
         case e.RunResumed():
             run = _live(c)
             if event.answer:
-                _take_in(run, event.command)
-            _moved(run, event)
+                _add_command(run, event.command)
+            _set_driving_command(run, event)
         case _:
             assert_never(event)
 
@@ -338,7 +344,7 @@ def _run_started(c: Conversation, event: e.RunStarted) -> None:
         text=c.messages[-1].content,
         tree_id=event.tree_id,
         replay_version=event.replay_version,
-        mover=event.command,
+        driving_command=event.command,
         token=event.token,
         unsettled=[event.command],
         commands=[event.command],
@@ -351,7 +357,7 @@ def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
     run = _live(c)
     answer = answer_of(event)
     last = c.messages[-1]
-    if (last.role, last.content) != ("assistant", answer):  # most answers are what the last node said
+    if (last.role, last.content) != ("assistant", answer):  # usually it is the last reply, which is there
         c.say(entry, "assistant", answer)
     c.turns.append(Exchange(run.text, answer, calls_of(run, c.messages)))
     for record in run.calls.values():
@@ -362,7 +368,7 @@ def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
 
 
 def answer_of(end: e.RunEnd) -> str:
-    """The answer of a run that has ended, for the user."""
+    """The answer of a run to its user."""
     match end:
         case e.RunFinished(text=text):
             return text
@@ -380,13 +386,13 @@ def _live(c: Conversation) -> Run:
     return c.live_run
 
 
-def _take_in(run: Run, command: str) -> None:
+def _add_command(run: Run, command: str) -> None:
     run.unsettled.append(command)
     run.commands.append(command)
 
 
-def _moved(run: Run, event: e.ApprovalResolved | e.RunResumed) -> None:
-    # A decision without a token does not take away the one the run has: a run started with a token must
-    # never go out anonymously, so it keeps needing one.
+def _set_driving_command(run: Run, event: e.ApprovalResolved | e.RunResumed) -> None:
+    # A command without a token does not replace one with a token. Otherwise a run that was started with a
+    # token could send calls without one.
     if event.token or not run.token:
-        run.mover, run.token = event.command, event.token
+        run.driving_command, run.token = event.command, event.token

@@ -1,4 +1,7 @@
-"""A step of a run: work that is done once, and whose outcome counts from then on."""
+"""Steps: work that a run does once. A replay takes the recorded outcome instead of doing the work again.
+
+A step is recorded under its key. Its fingerprint, "KIND NODE", must be the same on replay.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from ..common.errors import Fault
 from . import events as e
 from .log import ConversationLog
 from .outcomes import Chosen, Delegation, Ended, Replied, StepFailed, StepKind, StepOutcome
-from .void import save_over
+from .void import save_and_void
 
 Outcome = TypeVar("Outcome", Replied, Delegation, Ended, Chosen)
 
 
 class ReplayMismatch(Exception):
-    """The log has another step where this run wants one: going on could repeat or undo something."""
+    """Another step is recorded under the key: continuing the run could repeat or undo work."""
 
 
 async def step(
@@ -27,9 +30,9 @@ async def step(
     *,
     also: Callable[[Outcome | StepFailed], Sequence[e.LogEvent]] = lambda _: (),
 ) -> Outcome | StepFailed:
-    """Do `work` until its outcome is recorded; from then on that outcome counts.
+    """The recorded outcome of a step, else do `work` and record its outcome.
 
-    `also` gives the events that belong into the same commit.
+    `also` returns further events for the same commit.
 
     Raises:
         ReplayMismatch: another step is recorded under this key.
@@ -40,15 +43,15 @@ async def step(
         finished = e.StepFinished.of(key, expected.kind, node, outcome)
         await _save(log, finished, *also(outcome))
         return outcome
-    return cast(Outcome | StepFailed, recorded)  # as its fingerprint says
+    return cast(Outcome | StepFailed, recorded)  # `_recorded` has compared the kinds
 
 
 def recorded_failure(log: ConversationLog, key: str, node: str) -> StepFailed | None:
-    """The failure of an attempt of a node (`attempt_failed`), if it is on record.
+    """The recorded failure of an attempt of a node (`attempt_failed`), if there is one.
 
-    Raises `ReplayMismatch` when another step is.
+    Raises `ReplayMismatch` if another step is recorded under this key.
     """
-    return cast(StepFailed | None, _recorded(log, key, "attempt", node))  # as its fingerprint says
+    return cast(StepFailed | None, _recorded(log, key, "attempt", node))
 
 
 def _recorded(log: ConversationLog, key: str, kind: StepKind, node: str) -> StepOutcome | None:
@@ -64,20 +67,20 @@ def _recorded(log: ConversationLog, key: str, kind: StepKind, node: str) -> Step
 
 
 async def attempt_failed(log: ConversationLog, key: str, node: str, failed: StepFailed) -> None:
-    """Record that an attempt of a node failed, so that a replay knows without trying that it is over."""
+    """Record that an attempt of a node failed, so that a replay does not make the attempt again."""
     await _save(log, e.StepFinished.of(key, "attempt", node, failed))
 
 
 async def _save(log: ConversationLog, finished: e.StepFinished, *also: e.LogEvent) -> None:
-    """Save a step. If what it was about has failed, the questions still asked below it are taken back."""
+    """Save a step. If a node or an attempt has failed, void the approvals that are pending below it."""
     match finished.outcome:
         case StepFailed() | Ended(continued=Fault()):
             execution = finished.key.removesuffix("!")
-            await save_over(
+            await save_and_void(
                 log,
                 finished,
                 *also,
-                asked=lambda asked: is_within(asked.key, execution),
+                where=lambda asked: is_within(asked.key, execution),
                 why="what it was asked for has failed",
             )
         case _:
@@ -85,5 +88,5 @@ async def _save(log: ConversationLog, finished: e.StepFinished, *also: e.LogEven
 
 
 def is_within(key: str, execution: str) -> bool:
-    """Whether a key is of this execution of a node, or of anything below it, whatever the attempt."""
+    """Whether a key names this execution of a node or anything below it, in any attempt."""
     return key == execution or key.startswith(tuple(f"{execution}{mark}" for mark in ":.@!"))

@@ -1,6 +1,6 @@
-"""Reading a conversation back from the journal: the only place where its rows are believed or found damaged.
+"""Reads conversations from the journal, and validates their rows.
 
-Whatever cannot be read, or makes no sense, is `StreamDamaged`.
+A row that cannot be read, or that contradicts the others, raises `StreamDamaged`. No other file decides this.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .inbox import Create, Received, received
 from .state import Conversation
 
 PAGE = 500
-"""Events read at a time."""
+"""Events per page."""
 _QUESTIONS = 200
-"""The same for questions."""
+"""Questions per page."""
 
 
 async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[e.Entry], None]:
-    """All events, in order. Raises `StreamDamaged`."""
+    """Yield all events, in order, in pages. Raises `StreamDamaged`."""
     seq = 0
     while True:
         page = await journal.events_since(conversation, seq, PAGE)
@@ -45,7 +45,7 @@ async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[
 
 
 async def read(journal: Journal, conversation: str) -> Conversation:
-    """Fold a conversation from the journal, if everything that belongs to it can be read.
+    """Fold a conversation from the journal, and check all its rows.
 
     Raises:
         StreamDamaged
@@ -59,7 +59,7 @@ async def read(journal: Journal, conversation: str) -> Conversation:
             for entry in page:
                 with Reading(conversation, f"event {entry.seq}"):
                     state.apply(entry)
-    # After the events: of a conversation that goes on, there may be more by now, but not fewer.
+    # Read after the events: an active conversation may have added questions since, but removed none.
     approvals, damaged = await approvals_of(journal, conversation)
     if damaged:
         raise StreamDamaged(conversation, damaged[conversation])
@@ -70,13 +70,13 @@ async def read(journal: Journal, conversation: str) -> Conversation:
 
 
 async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversation | None:
-    """As `read`, for one that may have no event yet: then it is what its ``create`` command will make it.
-    None when there is no such command.
+    """As `read`, also for a conversation without events: then the state after its ``create`` command. None if
+    there is no such command.
 
     Raises:
         StreamDamaged
     """
-    # Before the events, for it leaves the inbox in the commit of the first of them.
+    # Read before the events: the commit of the first event removes the command from the inbox.
     commands = await inbox(journal, conversation)
     state = await read(journal, conversation)
     if state.last_seq:
@@ -84,18 +84,19 @@ async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversa
     for each in commands:
         if isinstance(each.command, Create):
             state.apply(e.Entry(1, each.at, created_by(each, each.command, prompt)))
-            state.last_seq = 0  # it has not happened
+            state.last_seq = 0  # the event is not stored yet
             return state
     return None
 
 
-def created_by(place: Received, create: Create, prompt: str) -> e.ConversationCreated:
-    """The event that a command leads to. It happened when the command was accepted."""
-    return e.ConversationCreated(create.session_id or place.stream[:8], prompt)
+def created_by(received: Received, create: Create, prompt: str) -> e.ConversationCreated:
+    """The event for a ``create`` command. Its time is that of the command."""
+    return e.ConversationCreated(create.session_id or received.stream[:8], prompt)
 
 
 async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = False) -> tuple[Received, ...]:
-    """Open commands, oldest first. Raises `StreamDamaged`, unless those that cannot be read are skipped."""
+    """Open commands, oldest first. With `skip_damaged`, commands that cannot be read are left out; otherwise
+    they raise `StreamDamaged`."""
     commands: list[Received] = []
     for row in await journal.inbox(conversation, skip_damaged=skip_damaged):
         try:
@@ -108,7 +109,7 @@ async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = Fal
 
 
 async def question(journal: Journal, id: str) -> Approval | None:
-    """Raises `StreamDamaged`."""
+    """The approval with this id. Raises `StreamDamaged`."""
     found = await journal.question(id)
     return None if found is None else _approval(found)
 
@@ -123,32 +124,33 @@ async def questions(
     cursor: str | None,
 ) -> QuestionPage:
     """As `Journal.questions`; each is an `Approval`."""
-    return _sound(
+    return _readable(
         await journal.questions(state=state, kind=kind, streams=streams, limit=limit, cursor=cursor)
     )
 
 
 async def decided(journal: Journal, limit: int) -> QuestionPage:
     """As `Journal.decided`; each is an `Approval`."""
-    return _sound(await journal.decided(limit))
+    return _readable(await journal.decided(limit))
 
 
-def _sound(page: QuestionPage) -> QuestionPage:
-    """The page with each question as an `Approval`, without those that make no sense."""
-    sound: list[Approval] = []
+def _readable(page: QuestionPage) -> QuestionPage:
+    """The page with each question as an `Approval`. Those that cannot be read are moved to `damaged`."""
+    readable: list[Approval] = []
     damaged = dict(page.damaged)
     for each in page.questions:
         try:
-            sound.append(_approval(each))
+            readable.append(_approval(each))
         except StreamDamaged as error:
             damaged[error.stream] = error.why
-    return QuestionPage(tuple(sound), page.next_cursor, damaged)
+    return QuestionPage(tuple(readable), page.next_cursor, damaged)
 
 
 async def approvals_of(
     journal: Journal, *conversations: str
 ) -> tuple[Mapping[str, tuple[Approval, ...]], Mapping[str, str]]:
-    """All approvals of some conversations, oldest first; and which of these have a damaged one, and why."""
+    """All approvals of some conversations, oldest first; and the conversations with a damaged one, with the
+    reason."""
     found: dict[str, list[Approval]] = {id: [] for id in conversations}
     damaged: dict[str, str] = {}
     cursor: str | None = None
@@ -165,7 +167,7 @@ async def approvals_of(
 
 
 def head_of(row: Row) -> Head:
-    """The head that a row tells, without its approvals. Raises `StreamDamaged`."""
+    """The head in a row's summary, without the approvals. Raises `StreamDamaged`."""
     with Reading(row.stream, "its summary"):
         if row.summary is None:
             raise ValueError("the row is damaged")

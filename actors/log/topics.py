@@ -1,20 +1,27 @@
-"""The topics of the event bus that conversations publish on."""
+"""The topics on which conversations publish to the event bus."""
 
 from __future__ import annotations
 
+import attrs
+
 EXPIRIES = "expiries"
-"""The topic that the time is published at which the next of some new questions expires, in UTC seconds."""
+"""For new approvals with an expiry: the earliest of their expiry times, in UTC seconds."""
 
 EVERYTHING = "everything"
-"""The topic that events and deltas of all conversations are published on, each in a pair with the status of
-its conversation after the commit."""
+"""Events and deltas of all conversations, each in a pair with the status of its conversation after the
+commit."""
 
 
 def topic(conversation: str) -> str:
-    """The topic of the bus that this conversation's events are published on."""
+    """The events and deltas of one conversation."""
     return f"conversation/{conversation}"
 
 
 def reply_topic(conversation: str, key: str) -> str:
-    """The topic that the reply to a command is published on once it is on disk; None: it was deleted."""
+    """The reply to a command, once it is on disk; None if the conversation is deleted before."""
     return f"reply/{conversation}/{key}"
+
+
+@attrs.frozen
+class Idle:
+    """Published when a conversation has read its inbox and has no active branch."""

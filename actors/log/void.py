@@ -1,4 +1,8 @@
-"""Questions that have become pointless: taken back in the commit of what makes them so."""
+"""Voiding approvals: in the commit that makes them pointless, for instance the end of the call that asked.
+
+A human may decide while such a commit waits for its turn. The decision wins: the journal refuses the commit
+with `QuestionTaken`, and it is tried again without that approval. The decision then has no effect on the run.
+"""
 
 from __future__ import annotations
 
@@ -16,45 +20,44 @@ from .head import RunHead
 from .log import ConversationLog, row_of
 
 
-async def save_over(
+async def save_and_void(
     log: ConversationLog,
     *events: e.LogEvent,
-    asked: Callable[[Asked[Any]], bool],
+    where: Callable[[Asked[Any]], bool],
     why: str,
     settle: Sequence[SettleIntent] = (),
 ) -> None:
-    """Save what makes pending questions pointless, those that `asked` picks, and take them back:
-    nobody waits for the answer any more. A human who was faster is heard, and nothing follows."""
-    faster: set[str] = set()
+    """Save events, and void the pending approvals for which `where` is true in the same commit."""
+    decided: set[str] = set()
     while True:
         pending, approvals = log.state.head.pending, log.state.approvals
-        over = [id for id in pending if id not in faster and asked(approvals[id].asked)]
-        others = [*(e.ApprovalVoid(id, why) for id in over), *_moves_on(log)]
-        holds = partial(_still, log, over, log.state.head.run)
+        void = [id for id in pending if id not in decided and where(approvals[id].asked)]
+        others = [*(e.ApprovalVoid(id, why) for id in void), *_resumes(log)]
+        unchanged = partial(_is_unchanged, log, void, log.state.head.run)
         if not others:
-            if await log.save_soon(*events, settle=settle, when=holds):
+            if await log.save_soon(*events, settle=settle, when=unchanged):
                 return
             continue
-        close = [closed(approvals[id], why) for id in over]
+        close = [closed(approvals[id], why) for id in void]
         try:
-            if await log.save(*events, *others, settle=settle, questions=close, when=holds):
+            if await log.save(*events, *others, settle=settle, questions=close, when=unchanged):
                 return
         except QuestionTaken:
-            rows = [await log.journal.question(id) for id in over]
-            faster |= {row.id for row in rows if row is not None and row.state == "decided"}
+            rows = [await log.journal.question(id) for id in void]
+            decided |= {row.id for row in rows if row is not None and row.state == "decided"}
 
 
 def closed(approval: Approval, why: str) -> CloseQuestion:
-    """The row of an approval that is taken back. A person who decides a question of another agent
-    too late is told the reason: often it was decided there."""
+    """The row of a voided approval. For a question of another agent it holds the reason, because a person who
+    decides it too late has to be told: often the question was decided at that agent."""
     patch = {"void_reason": why} if isinstance(approval.asked, ProxyQuestion) else {}
     return CloseQuestion(approval.id, "void", patch)
 
 
 def replace(log: ConversationLog, old: str, new: Asked[Any]) -> Awaitable[bool]:
-    """Take a pending question back and put another in its place, in one commit.
+    """Void a pending approval and put a new one in its place, in one commit.
 
-    Raises `QuestionTaken` when a human was faster.
+    Raises `QuestionTaken` if the old one has been decided meanwhile.
     """
     return log.save(
         e.ApprovalVoid(old, "the tool is not what was shown any more", superseded_by=new.id),
@@ -64,19 +67,19 @@ def replace(log: ConversationLog, old: str, new: Asked[Any]) -> Awaitable[bool]:
     )
 
 
-def _moves_on(log: ConversationLog) -> Sequence[e.LogEvent]:
-    """A run that was just said to wait, and goes on by itself, is one to resume at the next start."""
+def _resumes(log: ConversationLog) -> Sequence[e.LogEvent]:
+    """A `run.resumed` event if the run is recorded as waiting, so that the next start resumes it."""
     run = log.state.head.run
     if run is None or run.state == "running":
         return ()
-    return (e.RunResumed(run.id, log.run.mover, log.run.token, answer=False),)
+    return (e.RunResumed(run.id, log.run.driving_command, log.run.token, answer=False),)
 
 
-def _still(log: ConversationLog, asked: Sequence[str], run: RunHead | None) -> bool:
+def _is_unchanged(log: ConversationLog, approvals: Sequence[str], run: RunHead | None) -> bool:
     now = log.state.head.run
-    return _pending(log, asked) and (now and now.state) == (run and run.state)
+    return _pending(log, approvals) and (now and now.state) == (run and run.state)
 
 
-def _pending(log: ConversationLog, asked: Sequence[str]) -> bool:
-    """Whether these questions are still open: while a save waits for its turn, one may expire."""
-    return set(asked) <= set(log.state.head.pending)
+def _pending(log: ConversationLog, approvals: Sequence[str]) -> bool:
+    """Whether these approvals are still pending: one may expire while a save waits for its turn."""
+    return set(approvals) <= set(log.state.head.pending)

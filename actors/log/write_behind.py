@@ -1,7 +1,16 @@
-"""Pending writes: events that a conversation has applied and its journal does not hold yet; and the flusher.
+"""Pending writes, and the flusher that has them saved.
 
-The run continues from pending writes, and models may be told of them. They are not published, no tool call
-is sent before they are committed, and a crash discards them.
+A pending write is an event that a conversation has applied in memory and not committed yet. Three things
+can happen to it:
+
+1. The next `save` of the conversation commits it. This is the common case, because most steps are followed
+   by a save, and so costs no commit of its own.
+2. No save follows: the `Flusher` commits it after up to `MOMENT` seconds and `ROUNDS` to 2 x `ROUNDS` rounds
+   of the event loop.
+3. The process crashes, and the event is lost. The replay does the step again.
+
+Because of 3, only the run itself, and the models that it asks, may use a pending write. It is not
+published, and no tool call is sent before it is committed.
 """
 
 from __future__ import annotations
@@ -12,33 +21,32 @@ import attrs
 import trio
 
 from ...runtime.journal.protocol import Event, NewEvent, SettleIntent
-from .deltas import Passing
+from .deltas import AnyDelta
 
-MOST_UNTOLD = 1024
-"""How much of what is passing is kept for followers while a disk does not answer; the rest they miss."""
+MAX_UNPUBLISHED = 1024
+"""Events and deltas that are kept for followers during a slow commit. Further deltas are dropped."""
 
 
 @attrs.define(eq=False)
-class Ahead:
-    """The events, settled intents and commands that the next save takes along."""
+class PendingWrites:
+    """Events, settled intents and acknowledged commands for the next save."""
 
     events: list[NewEvent] = attrs.field(factory=list)
     settle: list[SettleIntent] = attrs.field(factory=list)
     ack: list[str] = attrs.field(factory=list)
-    """Commands that led to events here. They stay in the inbox, where a crash would find them again."""
-    untold: list[Event | Passing] = attrs.field(factory=list)
-    """The events, and what is passing, each piece in its place among them."""
+    """Commands that led to these events. They stay in the inbox, so a crash does not lose them."""
+    unpublished: list[Event | AnyDelta] = attrs.field(factory=list)
+    """The events, and the deltas between them, in the order in which to publish them."""
 
     def add(self, events: Sequence[Event], settle: Sequence[SettleIntent], ack: Sequence[str]) -> None:
         self.events += [NewEvent(event.type, event.body, event.at) for event in events]
         self.settle += settle
         self.ack += ack
-        self.untold += events
+        self.unpublished += events
 
-    def hold_back(self, passing: Passing) -> None:
-        """Have it told after the events before it."""
-        if len(self.untold) < MOST_UNTOLD:
-            self.untold.append(passing)
+    def add_delta(self, delta: AnyDelta) -> None:
+        if len(self.unpublished) < MAX_UNPUBLISHED:
+            self.unpublished.append(delta)
 
 
 # ----------------------------------------------------------------- the flusher
@@ -46,36 +54,35 @@ class Ahead:
 MOMENT = 0.01
 """Seconds before the rounds are counted."""
 ROUNDS = 12
-"""What is asked for is done after so many rounds more, and before twice as many."""
 
 
 @attrs.define(eq=False)
 class Flusher:
-    """Has what conversations are ahead of their journals saved, unless another save has taken it along.
+    """Flushes the pending writes of all conversations, unless another save takes them first.
 
-    It waits for a moment, because what follows a step is mostly saved by then; after that for rounds of the
-    event loop, because under load a save takes longer, but hardly more of these.
+    It waits for a moment, because a step is usually followed by a save. Then it counts rounds of the event
+    loop instead of seconds: under load a save takes longer, but hardly more rounds.
     """
 
     _asked: dict[object, Callable[[], object]] = attrs.field(factory=dict)
     _due: dict[object, Callable[[], object]] = attrs.field(factory=dict)
-    """Asked for in the rounds before these."""
-    _something: trio.Event = attrs.field(factory=trio.Event)
+    """Asked for before the current rounds; called at their end."""
+    _any_asked: trio.Event = attrs.field(factory=trio.Event)
 
-    def soon(self, who: object, flush: Callable[[], object]) -> None:
-        """Call `flush` in a while, unless `done` comes first."""
-        self._asked[who] = flush
-        self._something.set()
+    def soon(self, writer: object, flush: Callable[[], object]) -> None:
+        """Call `flush` later, unless `done` is called first for the same writer."""
+        self._asked[writer] = flush
+        self._any_asked.set()
 
-    def done(self, who: object) -> None:
-        """There is nothing left to flush."""
-        self._asked.pop(who, None)
-        self._due.pop(who, None)
+    def done(self, writer: object) -> None:
+        """The writer has nothing left to flush."""
+        self._asked.pop(writer, None)
+        self._due.pop(writer, None)
 
     async def run(self) -> None:
         while True:
-            await self._something.wait()
-            self._something = trio.Event()
+            await self._any_asked.wait()
+            self._any_asked = trio.Event()
             while self._asked:
                 await trio.sleep(MOMENT)
                 self._due, self._asked = self._asked, {}

@@ -97,10 +97,10 @@ class _Asking:
     async def outcome(self) -> Replied | StepFailed:
         """What is recorded of the call."""
         try:
-            await self.scope.log.admit(self.execute.meters)
+            await self.scope.log.admit(self.execute.work_timers)
             self._bound()
             for name in self.chain:
-                await self.scope.log.admit(self.execute.meters)
+                await self.scope.log.admit(self.execute.work_timers)
                 try:
                     return self._recorded(name, await self._ask(name))
                 except ModelFailed as error:
@@ -173,7 +173,7 @@ class _Asking:
         state, request = self.scope.log.state, self.request
         self.tries = before + attempt
         told = ModelDelta(state.id, state.last_seq, request.step, request.node, name, self.tries, delta)
-        self.scope.log.tell(told)
+        self.scope.log.publish_delta(told)
 
     def _why(self) -> str:
         if len(self.hops) == 1:

@@ -28,7 +28,7 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
             ask = partial(_question, spec, scope, execute)
-            decision = await scope.log.decision(f"{execute.key}~0", ask, execute.meters)
+            decision = await scope.log.decision(f"{execute.key}~0", ask, execute.work_timers)
             if isinstance(decision, Expired) and decision.fails:
                 text = f'the checkpoint "{spec.name}" was not answered in time'
                 raise NodeFailed("approval_expired", text, fatal=True)

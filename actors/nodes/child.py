@@ -77,8 +77,8 @@ class _Child:
         behaviour = self.scope.node(self.spec, self.scope)
         if self.spec.timeout is None:
             return await self.ctx.ask_new(name, behaviour, message)
-        with self.scope.log.metered(message.key, self.spec.timeout) as meter:
-            timed = attrs.evolve(message, meters=(*message.meters, meter))
+        with self.scope.log.limit_work_time(message.key, self.spec.timeout) as work_timer:
+            timed = attrs.evolve(message, work_timers=(*message.work_timers, work_timer))
             return await self.ctx.ask_new(name, behaviour, timed)
         raise NodeFailed(
             "timed_out", f'node "{self.spec.name}" took longer than {self.spec.timeout:g} s of work (timeout)'

@@ -42,7 +42,7 @@ def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator
     """Keys of the node's model calls in earlier iterations of the nearest loop."""
     loop, _, _ = execute.key.rpartition("@")
     current = f"{loop}@{execute.iteration}."
-    for key in scope.log.run.said.get(spec.name, ()):
+    for key in scope.log.run.reply_keys.get(spec.name, ()):
         if key.startswith(f"{loop}@") and not key.startswith(current):
             yield key
 

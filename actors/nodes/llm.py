@@ -84,7 +84,7 @@ class _Llm:
             return
         await authorization.present(self._bearer())
         while (wanted := self._wanted(number, place)) is not None:
-            await log.credential(wanted, execute.meters)
+            await log.credential(wanted, execute.work_timers)
             await authorization.present(self._bearer())
 
     def _wanted(self, number: int, place: Place) -> Wanted | None:
@@ -98,7 +98,7 @@ class _Llm:
 
     def _bearer(self) -> str | None:
         log = self._scope.log
-        return self._scope.services.tokens.get(log.state.id, log.run.mover)
+        return self._scope.services.tokens.get(log.state.id, log.run.driving_command)
 
     def _tools(self, offer: Offer) -> tuple[ModelTool, ...]:
         if not self._spec.can_exit_loop:

@@ -15,7 +15,7 @@ from ...runtime.context import Behaviour, Context
 from ...runtime.message import Request
 from ..approvals.asked import Occasion
 from ..gate.gate import Place
-from ..log.activity import Meters
+from ..log.branches import WorkTimers
 from ..log.log import ConversationLog
 from ..log.outcomes import NodeEnd
 from ..log.record import Exchange
@@ -38,7 +38,7 @@ class Execute(Request["Execute", NodeEnd]):
     """What holds above the node."""
     iteration: int = 0
     """Of the nearest loop above, from 1; 0 outside loops."""
-    meters: Meters = ()
+    work_timers: WorkTimers = ()
 
     def values(self, user: str) -> Session:
         """What placeholders stand for here."""

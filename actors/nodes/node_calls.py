@@ -37,7 +37,7 @@ async def settle_calls(
         partial(settler.settle, f"{key}.{index}", call)
         for index, (settler, call) in enumerate(zip(settlers, calls, strict=True))
     ]
-    ends = await log.gather(*jobs, meters=execute.meters)
+    ends = await log.gather(*jobs, work_timers=execute.work_timers)
     if key not in log.run.batches:
         tally = log.run.tallies.get(key, Tally())
         finished = tally.finished(key, spec.name, [not end.is_error for end in ends])
@@ -60,7 +60,7 @@ def _call_scope(
         place=place,
         node=spec.name,
         can_exit_loop=isinstance(spec, LlmNode) and spec.can_exit_loop,
-        meters=execute.meters,
+        work_timers=execute.work_timers,
         max_calls=services.config.limits.max_tool_calls,
         agent_id=services.agent_id,
         occasion=partial(occasion, scope, spec, execute),

@@ -10,7 +10,7 @@ from ...config.nodes import Node, ParallelNode
 from ...runtime.context import Behaviour, Context
 from ..common.errors import NodeFailed
 from ..gate.gate import children_place
-from ..log.activity import Turns
+from ..log.branches import BranchLimiter
 from ..log.outcomes import NodeEnd
 from .child import rejection, run_child
 from .node import Execute, RunScope, execute_once
@@ -27,13 +27,13 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
-            turns = Turns(spec.max_concurrency or len(spec.agents))
+            limiter = BranchLimiter(spec.max_concurrency or len(spec.agents))
             inner = attrs.evolve(execute, place=children_place(execute.place, spec))
             branches = [
-                partial(_branch, ctx, scope, spec, child, index, inner, turns)
+                partial(_branch, ctx, scope, spec, child, index, inner, limiter)
                 for index, child in enumerate(spec.agents)
             ]
-            settled = await scope.log.gather(*branches, meters=execute.meters)
+            settled = await scope.log.gather(*branches, work_timers=execute.work_timers)
             ends = [end for end in settled if end is not None]
             writes: dict[str, str] = {}
             for end in ends:
@@ -57,12 +57,12 @@ async def _branch(
     child: Node,
     index: int,
     execute: Execute,
-    turns: Turns,
+    limiter: BranchLimiter,
 ) -> NodeEnd | None:
     """None: it has not started, because of a rejection."""
     message = attrs.evolve(execute, key=f"{execute.key}.{index}", path=(*execute.path, index))
     try:
-        async with scope.log.turn(turns, message.meters):
+        async with scope.log.limited(limiter, message.work_timers):
             waited = spec.max_concurrency is not None and not _began(scope, message.key)
             if waited and execute.place.ends_on_reject and rejection(scope, spec, execute, execute.key):
                 return None

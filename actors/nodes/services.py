@@ -13,7 +13,7 @@ from ...runtime.event_bus import EventBus
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.ref import ActorRef
 from ..gate.gate import Place, root_place
-from ..log.activity import Pulse
+from ..log.branches import ActiveRuns
 from ..log.log import ConversationLog
 from ..log.write_behind import Flusher
 from ..models.model_actors import StartedModel
@@ -29,7 +29,7 @@ class Services:
     config: AgentConfig
     journal: Journal
     bus: EventBus
-    pulse: Pulse
+    active_runs: ActiveRuns
     tokens: Tokens
     owner: str
     """Who claims conversations: this process."""

@@ -28,7 +28,7 @@ import attrs
 from ...actors.common.errors import AgentError, Fault
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
-from ...actors.log.deltas import ModelDelta, Passing
+from ...actors.log.deltas import AnyDelta, ModelDelta
 from ...actors.log.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
 from ...actors.log.record import ENDED, Run
 from ...actors.log.state import Conversation, answer_of
@@ -127,7 +127,7 @@ class AGUIRun:
             return ()
         return [attrs.evolve(each, timestamp=round(entry.at * 1000)) for each in emitted]
 
-    def delta(self, delta: Passing) -> Sequence[ag.AGUIEvent]:
+    def delta(self, delta: AnyDelta) -> Sequence[ag.AGUIEvent]:
         """What a model says while it says it. How far a tool is has no event in AG-UI."""
         if not self.begun or self.ended or not isinstance(delta, ModelDelta):
             return ()

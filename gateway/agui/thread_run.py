@@ -240,7 +240,13 @@ class _Request:
             raise errors.key_reused()
         awaited = frozenset({log.auth.id} if log.auth is not None and token is not None else ())
         # Sent again exactly as before, it lends the token to the run, which a restart has made it lose.
-        sent = waiting if isinstance(waiting, Say) else run if run is not None and run.mover == key else None
+        sent = (
+            waiting
+            if isinstance(waiting, Say)
+            else run
+            if run is not None and run.driving_command == key
+            else None
+        )
         refused = False
         if known is None or (sent is not None and sent.token and token is not None):
             turn = await agent.send(

@@ -15,7 +15,7 @@ from ...actors.approvals.kinds import Approval
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
-from ...actors.log.deltas import ModelDelta, Passing
+from ...actors.log.deltas import AnyDelta, ModelDelta
 from ...actors.log.event_json import decode
 from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
@@ -108,7 +108,7 @@ class OneTurn:
                     self._outcome = outcome
                     return
 
-    def _stream(self, told: Passing) -> None:
+    def _stream(self, told: AnyDelta) -> None:
         if isinstance(told, ModelDelta) and isinstance(told.delta, TextDelta):
             self._show_piece(told.node, self._texts.piece(told.key, told.attempt, told.delta.text))
 

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.log.deltas import Passing, ToolProgress
+from stopgo.actors.log.deltas import AnyDelta, ToolProgress
 from stopgo.actors.tools.tool import CallTool, Progress, ToolResult
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import READ_ONLY, World, call, events, say, use
@@ -40,19 +40,19 @@ def telling(world: World, steps: int = 3) -> Telling:
 
 async def test_progress_is_told_live_and_kept_nowhere(world: World, autojump_clock: MockClock) -> None:
     world = telling(world)
-    seen: list[Event | Passing] = []
+    seen: list[Event | AnyDelta] = []
     async with world.agent() as agent, trio.open_nursery() as nursery:
         turn = await agent.start_conversation("go", wait=False)
         id = turn.conversation.id
 
-        async def follow(deltas: bool, into: list[Event | Passing]) -> None:
+        async def follow(deltas: bool, into: list[Event | AnyDelta]) -> None:
             async with aclosing(agent.events(id, deltas=deltas)) as log:
                 async for item in log:
                     into.append(item)
                     if isinstance(item, Event) and item.type == "run.finished":
                         return
 
-        events_only: list[Event | Passing] = []
+        events_only: list[Event | AnyDelta] = []
         nursery.start_soon(follow, True, seen)
         nursery.start_soon(follow, False, events_only)
         await wait_all_tasks_blocked()

@@ -10,7 +10,7 @@ import pytest
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.log.activity import Pulse
+from stopgo.actors.log.branches import ActiveRuns
 from stopgo.actors.log.log import open_log
 from stopgo.actors.log.write_behind import Flusher
 from stopgo.runtime.clock import system_clock
@@ -49,7 +49,7 @@ async def test_activation_of_a_long_conversation(tmp_path: Path) -> None:
                     id,
                     f"owner {number}",
                     bus=EventBus(),
-                    pulse=Pulse(),
+                    active_runs=ActiveRuns(),
                     flusher=Flusher(),
                     wall=system_clock,
                     start_soon=lambda work: None,

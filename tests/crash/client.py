@@ -13,8 +13,8 @@ import trio
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation.commands import Idle
 from stopgo.actors.conversation.result import Turn
+from stopgo.actors.log.topics import Idle
 from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal, Question
 from tests.runtime.journal.kept import reply_of

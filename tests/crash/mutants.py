@@ -103,7 +103,7 @@ PARALLEL = "actors/nodes/parallel.py"
 CHECKPOINT = "actors/nodes/checkpoint.py"
 SEQUENTIAL = "actors/nodes/sequential.py"
 TURN = "actors/calls/turn_to_ask.py"
-BRANCHES = "actors/log/activity.py"
+BRANCHES = "actors/log/branches.py"
 ELICITATION = "actors/approvals/elicitation_approval.py"
 GATE = "actors/gate/gate.py"
 CONDITIONS = "actors/gate/conditions.py"
@@ -176,7 +176,7 @@ INTENT = """\
             )
 """
 SAVE_OVER = """\
-            if await log.save(*events, *others, settle=settle, questions=close, when=holds):
+            if await log.save(*events, *others, settle=settle, questions=close, when=unchanged):
 """
 OPEN = 'lost = sent.effect == "once" and not sent.remote'
 ONCE_TODAY = 'return effect != "once" and '
@@ -198,8 +198,8 @@ SEE_THROUGH = """\
 """
 
 NOT_ANSWERED = """\
-        if self.stalled and self._on_stall is not None:
-            self._on_stall()  # a decision that nobody waits for any more moves nothing
+        if self.blocked and self._on_blocked is not None:
+            self._on_blocked()  # the commit resumed no branch, for instance a decision for one without a slot
 """
 OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)"
 
@@ -619,15 +619,15 @@ ONE_EDIT = (
     (
         "while a save waits: what has expired is taken back",
         VOID,
-        "return _pending(log, asked) and ",
+        "return _pending(log, approvals) and ",
         "return ",
         LOG_TESTS,
     ),
     (
         "while a save waits: a run that goes on has begun to wait",
         VOID,
-        "return _pending(log, asked) and (now and now.state) == (run and run.state)",
-        "return _pending(log, asked)",
+        "return _pending(log, approvals) and (now and now.state) == (run and run.state)",
+        "return _pending(log, approvals)",
         LOG_TESTS,
     ),
 )
@@ -782,14 +782,15 @@ MUTANTS = (
         (
             Edit(
                 COMMANDS,
-                "save_soon(*self._beginning(place), ack=[place.key])\n\n    def",
-                "save(*self._beginning(place))\n            await self._log.save(ack=[place.key])\n\n    def",
+                "save_soon(*self._beginning(received), ack=[received.key])\n\n    def",
+                "save(*self._beginning(received))\n            await self._log.save(ack=[received.key])"
+                "\n\n    def",
             ),
         ),
     ),
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
-        (Edit(COMMANDS, "if place.key in acked:", "if False:"),),
+        (Edit(COMMANDS, "if received.key in acked:", "if False:"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -820,10 +821,10 @@ MUTANTS = (
         (
             Edit(
                 LOG,
-                "            self._ahead.add(events, settle, ack)\n",
+                "            self._pending_writes.add(events, settle, ack)\n",
                 "            for event in events:\n"
                 "                self.bus.publish(topic(self.state.id), event)\n"
-                "            self._ahead.add(events, settle, ack)\n",
+                "            self._pending_writes.add(events, settle, ack)\n",
             ),
         ),
     ),
@@ -833,11 +834,11 @@ MUTANTS = (
             Edit(LOG, "                replies=replies,\n", ""),
             Edit(
                 LOG,
-                "            self._caught_up(ahead)\n",
+                "            self._publish_pending(pending)\n",
                 "            if replies:\n"
-                "                last = saved.first_seq + len(ahead.events) + len(new) - 1\n"
+                "                last = saved.first_seq + len(pending.events) + len(new) - 1\n"
                 "                await self.journal.save(self.fence, last, replies=replies)\n"
-                "            self._caught_up(ahead)\n",
+                "            self._publish_pending(pending)\n",
             ),
         ),
     ),
@@ -853,7 +854,7 @@ MUTANTS = (
         (
             Edit(
                 LOG,
-                "        if self.pulse.draining.is_set():\n            await self.flush()",
+                "        if self.active_runs.draining.is_set():\n            await self.flush()",
                 "        if False:\n            await self.flush()",
             ),
             Edit(LIFECYCLE, "Park() if life.draining and", "Park() if False and"),
@@ -1035,7 +1036,7 @@ MUTANTS = (
     ),
     Mutant(
         "a question outlives the call it was about",
-        (Edit(SETTLER, "asked=lambda asked: asked.key == key", "asked=lambda asked: False"),),
+        (Edit(SETTLER, "where=lambda asked: asked.key == key", "where=lambda asked: False"),),
         (STRICTER,),
     ),
     Mutant(
@@ -1043,7 +1044,7 @@ MUTANTS = (
         (
             Edit(
                 BRANCHES,
-                "        finally:\n            self._hand_on(turns)\n",
+                "        finally:\n            self._pass_on(limiter)\n",
                 "        finally:\n            pass\n",
             ),
         ),
@@ -1077,7 +1078,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that was refused goes out again with the same token",
-        (Edit(RECORDED, "run.mover != command and ", ""),),
+        (Edit(RECORDED, "run.driving_command != command and ", ""),),
         (NEEDS,),
     ),
     Mutant(
@@ -1124,7 +1125,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was asked in the middle of a call outlives the process",
-        (Edit(COMMANDS, "await self._take_back_lost()\n        await", "await"),),
+        (Edit(COMMANDS, "await self._void_lost()\n        await", "await"),),
         (NEEDS,),
     ),
     Mutant(
@@ -1142,8 +1143,8 @@ MUTANTS = (
         (
             Edit(
                 STATE,
-                'update_call(record, "", state="started", result=None, is_error=None, **meant)',
-                'update_call(record, state="started", **meant)',
+                'update_call(record, "", state="started", result=None, is_error=None, **tool)',
+                'update_call(record, state="started", **tool)',
             ),
         ),
         (NEEDS,),

@@ -25,7 +25,7 @@ from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn, turn_of
 from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.log import events
-from stopgo.actors.log.deltas import Passing
+from stopgo.actors.log.deltas import AnyDelta
 from stopgo.actors.log.event_json import encode
 from stopgo.actors.log.inbox import Received
 from stopgo.actors.log.outcomes import Replied
@@ -98,7 +98,7 @@ class FakeAgent:
     """What commands wait for, if anything; as with the real one, only the waiting is cancelled."""
     finished: list[str] = attrs.field(factory=list)
     log: list[Event] = attrs.field(factory=history)
-    deltas: list[Passing] = attrs.field(factory=list)
+    deltas: list[AnyDelta] = attrs.field(factory=list)
     """What is said after each event."""
     more: str | None = None
     """Where the next page of approvals begins."""
@@ -234,7 +234,7 @@ class FakeAgent:
 
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
-    ) -> AsyncGenerator[Event | Passing, None]:
+    ) -> AsyncGenerator[Event | AnyDelta, None]:
         self.following += 1
         try:
             while True:

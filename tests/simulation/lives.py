@@ -192,8 +192,8 @@ class Simulation:
         cast, wrongs = agent._cast, self.world.wrongs
         if cast.conversations.active or cast.services.live:
             wrongs.append(f"{cast.conversations.active} conversations are still in memory")
-        if cast.services.pulse.moving:
-            wrongs.append(f"{cast.services.pulse.moving} runs count as moving")
+        if cast.services.active_runs.count:
+            wrongs.append(f"{cast.services.active_runs.count} runs count as moving")
         if cast.services.tokens._held:
             wrongs.append(f"tokens are still held: {list(cast.services.tokens._held.values())}")
         assert self.world.store is not None

@@ -216,7 +216,7 @@ async def test_a_crash_now_and_then_is_survived(
         assert world.called("put") == 1
         assert [*await types(world.journal, id)].count("run.finished") == 1
         await trio.sleep(10)
-        assert agent._cast.services.pulse.moving == 0
+        assert agent._cast.services.active_runs.count == 0
 
 
 async def test_a_run_that_always_crashes_is_given_up_and_the_conversation_lives_on(

@@ -9,7 +9,7 @@ import pytest
 from trio.testing import MockClock
 
 from stopgo.actors.conversation.watch import BUFFER, Announced, Filter, Gap, Watched
-from stopgo.actors.log.deltas import ModelDelta, Passing, ToolProgress
+from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.runtime.journal.protocol import Event
@@ -98,5 +98,5 @@ async def test_a_slow_watcher_gets_one_gap_in_place_of_what_it_missed(
         ({"types": ["approval.*"], "conversations": ["c2"]}, EVENT, False),
     ],
 )
-def test_what_a_filter_lets_pass(wanted: dict[str, Any], item: Event | Passing, passes: bool) -> None:
+def test_what_a_filter_lets_pass(wanted: dict[str, Any], item: Event | AnyDelta, passes: bool) -> None:
     assert Filter(**wanted).wants((item, "waiting_approval")) is passes

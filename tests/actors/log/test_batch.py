@@ -234,11 +234,11 @@ def test_the_sum_of_any_calls(spans: list[tuple[float, float]]) -> None:
     tally = Tally()
     for at, kind, n in moments:
         if kind == 0:
-            tally.leave(at)
+            tally.start(at)
         else:
-            tally.come_back(spans[n][0], at)
+            tally.finish(spans[n][0], at)
     batch = tally.finished("1/:1", "n", [True] * len(spans))
-    assert tally.under_way == 0
+    assert tally.in_flight == 0
     assert 0 <= batch.concurrency <= len(spans)
     total = sum(abs(d) for _, d in spans)
     assert batch.duration <= total + 0.01
@@ -247,6 +247,6 @@ def test_the_sum_of_any_calls(spans: list[tuple[float, float]]) -> None:
 
 def test_a_clock_that_is_put_back_makes_nothing_shorter() -> None:
     tally = Tally()
-    tally.leave(100.0)
-    tally.come_back(100.0, 40.0)
+    tally.start(100.0)
+    tally.finish(100.0, 40.0)
     assert (tally.busy, tally.worked) == (0.0, 0.0)

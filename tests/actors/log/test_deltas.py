@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.log.deltas import ModelDelta, Passing
+from stopgo.actors.log.deltas import AnyDelta, ModelDelta
 from stopgo.actors.log.topics import topic
 from stopgo.actors.models.messages import ArgumentsDelta, ModelFailed, TextDelta
 from stopgo.runtime.journal.protocol import Event
@@ -32,7 +32,7 @@ def pieces(text: str) -> tuple[TextDelta, ...]:
     return tuple(TextDelta(char) for char in text)
 
 
-async def collect(agent: Agent, id: str, into: list[Event | Passing], until: str = "run.finished") -> None:
+async def collect(agent: Agent, id: str, into: list[Event | AnyDelta], until: str = "run.finished") -> None:
     async with aclosing(agent.events(id, deltas=True)) as stream:
         async for item in stream:
             into.append(item)
@@ -40,8 +40,8 @@ async def collect(agent: Agent, id: str, into: list[Event | Passing], until: str
                 return
 
 
-async def followed(world: World, message: str = "go") -> list[Event | Passing]:
-    seen: list[Event | Passing] = []
+async def followed(world: World, message: str = "go") -> list[Event | AnyDelta]:
+    seen: list[Event | AnyDelta] = []
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
         async with trio.open_nursery() as nursery:
@@ -51,7 +51,7 @@ async def followed(world: World, message: str = "go") -> list[Event | Passing]:
     return seen
 
 
-def told(seen: list[Event | Passing]) -> list[tuple[str, int, str]]:
+def told(seen: list[Event | AnyDelta]) -> list[tuple[str, int, str]]:
     """Who said what at which try, run together."""
     found: list[tuple[str, int, str]] = []
     for item in seen:
@@ -145,7 +145,7 @@ async def test_who_reads_slowly_loses_pieces_and_no_events(
         *[Streamed(pieces("x" * 400), use(*[call("list")] * 30), pause=0.001)] * 3,
         Streamed(pieces("y" * 400), say("done"), pause=0.001),
     )
-    seen: list[Event | Passing] = []
+    seen: list[Event | AnyDelta] = []
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
 
@@ -197,7 +197,7 @@ async def test_who_missed_events_gets_them_although_only_pieces_follow(
 
 async def test_who_comes_late_gets_what_is_said_from_then_on(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", Streamed(pieces("abcdef"), say("abcdef")), after(1, say("done")))
-    seen: list[Event | Passing] = []
+    seen: list[Event | AnyDelta] = []
     async with world.agent() as agent:
         turn = await agent.start_conversation("go", wait=False)
         await trio.sleep(2.5)

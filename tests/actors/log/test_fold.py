@@ -344,13 +344,13 @@ def test_a_title_is_the_first_message_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "mover", "kept"), [(True, "k2", True), (False, "k", True)], ids=["with a token", "without"]
+    ("token", "driving", "kept"), [(True, "k2", True), (False, "k", True)], ids=["with a token", "without"]
 )
-def test_a_decision_without_a_token_takes_none_away(token: bool, mover: str, kept: bool) -> None:
+def test_a_decision_without_a_token_takes_none_away(token: bool, driving: str, kept: bool) -> None:
     question = e.ApprovalRequested(asked(id="a", key="1/:1.0"))
     c = said(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
     assert c.live_run is not None
-    assert (c.live_run.mover, c.live_run.token) == (mover, kept)
+    assert (c.live_run.driving_command, c.live_run.token) == (driving, kept)
     assert c.live_run.unsettled == ["k", "k2"]
 
 

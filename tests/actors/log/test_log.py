@@ -18,15 +18,15 @@ from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import Fault
 from stopgo.actors.conversation.run import announce
 from stopgo.actors.log import events as e
-from stopgo.actors.log.activity import Pulse, Turns
+from stopgo.actors.log.branches import ActiveRuns, BranchLimiter
 from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.log.log import ConversationLog, open_log, row_of
 from stopgo.actors.log.outcomes import Ended, NodeEnd, Replied, StepFailed
 from stopgo.actors.log.step import ReplayMismatch, step
 from stopgo.actors.log.stored import read
 from stopgo.actors.log.topics import reply_topic, topic
-from stopgo.actors.log.void import replace, save_over
-from stopgo.actors.log.write_behind import MOST_UNTOLD, Flusher
+from stopgo.actors.log.void import replace, save_and_void
+from stopgo.actors.log.write_behind import MAX_UNPUBLISHED, Flusher
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.event_bus import EventBus
@@ -61,7 +61,7 @@ class Gated(MemoryJournal):
 class Bench:
     journal: Gated = attrs.field(factory=Gated)
     bus: EventBus = attrs.field(factory=EventBus)
-    pulse: Pulse = attrs.field(factory=Pulse)
+    active_runs: ActiveRuns = attrs.field(factory=ActiveRuns)
     flusher: Flusher = attrs.field(factory=Flusher)
     now: float = 0.0
     stalls: int = 0
@@ -73,7 +73,7 @@ class Bench:
             ID,
             "me",
             bus=self.bus,
-            pulse=self.pulse,
+            active_runs=self.active_runs,
             flusher=self.flusher,
             wall=lambda: self.now,
             start_soon=self.started.append,
@@ -238,16 +238,16 @@ async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench
     log = await bench.begin()
     heard: list[Event | ModelDelta] = []
     with bench.bus.subscribe(topic(ID)) as live:
-        log.tell(passing(log, "1"))
+        log.publish_delta(passing(log, "1"))
         bench.now = 7.0
         assert await log.save_soon(mark("soon"))
-        assert (log.state.last_seq, log.ahead) == (4, True)
+        assert (log.state.last_seq, log.has_pending_writes) == (4, True)
         assert log.snapshot() is None
-        log.tell(passing(log, "2"))
+        log.publish_delta(passing(log, "2"))
         bench.now = 9.0
         assert await stored(bench) == []
         await log.save(mark("next"))
-        log.tell(passing(log, "3"))
+        log.publish_delta(passing(log, "3"))
         for _ in range(5):
             each = await anext(live)
             assert isinstance(each, Event | ModelDelta)
@@ -257,7 +257,7 @@ async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench
     assert [event.at for event in kept] == [7.0, 0.0]  # when it happened; when it was saved
     # Each piece in its place among the events.
     assert [each.seq if isinstance(each, Event) else each.after for each in heard] == [3, 4, 4, 5, 5]
-    assert (log.ahead, bench.journal.saves) == (False, 2)
+    assert (log.has_pending_writes, bench.journal.saves) == (False, 2)
     folded = log.snapshot()
     assert folded is not None
     assert folded.head == (await read(bench.journal, ID)).head
@@ -266,12 +266,12 @@ async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench
 async def test_what_passes_while_a_disk_does_not_answer_is_bounded(bench: Bench) -> None:
     log = await bench.begin()
     await log.save_soon(mark("soon"))
-    with bench.bus.subscribe(topic(ID), buffer=2 * MOST_UNTOLD) as live:
-        for n in range(2 * MOST_UNTOLD):
-            log.tell(passing(log, str(n)))
+    with bench.bus.subscribe(topic(ID), buffer=2 * MAX_UNPUBLISHED) as live:
+        for n in range(2 * MAX_UNPUBLISHED):
+            log.publish_delta(passing(log, str(n)))
         await log.flush()
-        log.tell(passing(log, "last"))
-        heard = [await anext(live) for _ in range(MOST_UNTOLD + 1)]
+        log.publish_delta(passing(log, "last"))
+        heard = [await anext(live) for _ in range(MAX_UNPUBLISHED + 1)]
     assert isinstance(heard[0], Event)
     assert isinstance(heard[-1], ModelDelta)
     assert heard[-1].key == "last"
@@ -456,16 +456,16 @@ async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) ->
             )
         )
         await trio.testing.wait_all_tasks_blocked()
-        assert (log.active, bench.pulse.moving, log.stalled, bench.stalls) == (0, 0, True, 1)
+        assert (log.active, bench.active_runs.count, log.blocked, bench.stalls) == (0, 0, True, 1)
         assert log.unauthorized == Wanted("server")
         await answer(log, "a")
         await trio.testing.wait_all_tasks_blocked()
         assert (log.active, bench.stalls) == (0, 2)
         await log.save(e.RunResumed("r", "k2", True, answer=True))
-    assert (log.active, bench.pulse.moving) == (1, 1)
+    assert (log.active, bench.active_runs.count) == (1, 1)
     assert not log.unauthorized
     log.end()
-    assert (log.active, bench.pulse.moving) == (0, 0)
+    assert (log.active, bench.active_runs.count) == (0, 0)
 
 
 async def test_a_question_is_put_once_and_an_answer_on_record_returns_at_once(bench: Bench) -> None:
@@ -506,12 +506,12 @@ async def cancelled_after(ticks: int) -> AsyncIterator[trio.Nursery]:
 @pytest.mark.repeat(4)
 @pytest.mark.parametrize("ticks", range(16))
 async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, ticks: int) -> None:
-    """Questions, credentials, turns and errors, cancelled while others answer them."""
+    """Questions, credentials, limited branches and errors, cancelled while others answer them."""
     log = await bench.begin()
-    turns = Turns(1)
+    limiter = BranchLimiter(1)
 
     async def in_turn(id: str) -> None:
-        async with log.turn(turns, ()):
+        async with log.limited(limiter, ()):
             await log.decision(f"q-{id}", lambda: question(id), ())
 
     async def outside() -> None:
@@ -534,12 +534,12 @@ async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, 
         )
         await trio.lowlevel.checkpoint()
         nursery.start_soon(outside)
-    assert (log.active, bench.pulse.moving) == (1, 1)
-    assert turns.free == 1
+    assert (log.active, bench.active_runs.count) == (1, 1)
+    assert limiter.free == 1
     log.end()
-    assert (log.active, bench.pulse.moving) == (0, 0)
+    assert (log.active, bench.active_runs.count) == (0, 0)
     log.begin(bench.stall)  # and the next run of this life counts from one
-    assert (log.active, bench.pulse.moving) == (1, 1)
+    assert (log.active, bench.active_runs.count) == (1, 1)
 
 
 @pytest.mark.repeat(5)
@@ -547,13 +547,13 @@ async def test_turns_are_taken_in_order_and_never_more_than_there_are(
     bench: Bench, autojump_clock: MockClock
 ) -> None:
     log = await bench.begin()
-    turns, now, most, order = Turns(2), 0, 0, list[int]()
+    limiter, now, most, order = BranchLimiter(2), 0, 0, list[int]()
 
     def job(n: int) -> Job:
         async def run() -> None:
             nonlocal now, most
             await trio.sleep(n)
-            async with log.turn(turns, ()):
+            async with log.limited(limiter, ()):
                 order.append(n)
                 now += 1
                 most = max(most, now)
@@ -563,7 +563,7 @@ async def test_turns_are_taken_in_order_and_never_more_than_there_are(
         return run
 
     await log.gather(*(job(n) for n in range(7)))
-    assert (most, order, turns.free, log.active) == (2, list(range(7)), 2, 1)
+    assert (most, order, limiter.free, log.active) == (2, list(range(7)), 2, 1)
     assert bench.stalls == 0
 
 
@@ -574,7 +574,7 @@ async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
     log = await bench.begin()
     await log.admit()
     await log.save_soon(mark("soon"))
-    bench.pulse.draining.set()
+    bench.active_runs.draining.set()
     passed: list[str] = []
 
     async def enter() -> None:
@@ -585,8 +585,8 @@ async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(enter)
             await trio.testing.wait_all_tasks_blocked()
-            assert (log.active, bench.pulse.moving) == (0, 0)
-            assert not log.stalled  # nobody outside could move it: it is we who stand in the way
+            assert (log.active, bench.active_runs.count) == (0, 0)
+            assert not log.blocked  # nobody outside could move it: it is we who stand in the way
             assert bench.stalls == 0
             assert await stored(bench) == ["soon"]  # what is known is not lost
             scope.cancel()
@@ -645,7 +645,7 @@ async def test_who_decides_for_a_branch_that_waits_for_its_turn_is_answered(
 
 
 async def end_what_asked(log: ConversationLog) -> None:
-    await save_over(log, mark("over"), asked=lambda asked: asked.id == "a", why="it is over")
+    await save_and_void(log, mark("over"), where=lambda asked: asked.id == "a", why="it is over")
 
 
 async def ask_anew(log: ConversationLog) -> None:
