@@ -388,3 +388,11 @@ def test_every_picture_is_shown() -> None:
     shown = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
     pictures = sorted(path.name for path in (ROOT / "docs/images").iterdir())
     assert [name for name in pictures if f"images/{name})" not in shown] == []
+
+
+def test_index_links_every_page() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {
+        (index.parent / link["path"]).resolve() for link in LINK.finditer(index.read_text(encoding="utf-8"))
+    }
+    assert [page for page in ROOT.glob("docs/**/*.md") if page != index and page not in linked] == []

@@ -162,6 +162,14 @@ def test_every_way_a_run_can_fail_is_described() -> None:
     assert sorted(first_words(sections("errors.md")["Runs"])) == sorted(code for (code,) in codes)
 
 
+@pytest.mark.parametrize(
+    ("table", "answers"), [("Requests", "Errors of requests"), ("Runs", "Runs that fail")]
+)
+def test_troubleshooting_covers_every_error(table: str, answers: str) -> None:
+    rows = sections("../guides/troubleshoot.md")[answers]
+    assert first_words(rows) == sorted(first_words(sections("errors.md")[table]))
+
+
 # ----------------------------------------------------------------------- models
 
 
