@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from functools import lru_cache
 
 import httpx2
 
@@ -20,11 +21,23 @@ class TlsUnusable(Exception):
 
 
 def trusted() -> ssl.SSLContext:
-    """What connections are made with.
+    """The context of connections to other hosts. Connections share it until the authorities change.
 
     Raises:
         TlsUnusable
     """
+    default = ssl.get_default_verify_paths().openssl_cafile
+    path = next((path for name in _VARIABLES if (path := os.environ.get(name))), default)
+    try:
+        changed = os.stat(path).st_mtime_ns
+    except OSError:
+        changed = None
+    return _load(path, changed)
+
+
+@lru_cache(maxsize=1)
+def _load(path: str, changed: int | None) -> ssl.SSLContext:
+    """Reading the authorities takes about 15 ms of CPU time, more than a connection does."""
     try:
         return httpx2.create_ssl_context()
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -124,3 +125,13 @@ def test_authorities_that_cannot_be_read(
     monkeypatch.setenv("SSL_CERT_FILE", str(file(tmp_path)))
     with pytest.raises(TlsUnusable, match=f"^the certificates of SSL_CERT_FILE cannot be read: {why}$"):
         trusted()
+
+
+def test_context_is_shared_until_the_authorities_change(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    first = trusted()
+    assert trusted() is first
+    os.utime(authority.file, ns=(0, 0))
+    assert trusted() is not first
