@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from .http.chunked_json import encode
+from ..runtime.json_text import dump_wire
 from .wire import agui_shapes as g
 from .wire import frame_shapes as f
 from .wire import shapes as w
@@ -125,7 +125,7 @@ AGUI_INPUT = g.RunAgentInput(
     messages=[g.AGUIMessage(id="m-1", role="user", content=MESSAGE)],
 )
 _STARTED = {"type": "RUN_STARTED", "threadId": CONVERSATION_ID, "runId": "r-1", "protocolVersion": "1.0"}
-AGUI_STREAM = f"data: {encode(_STARTED).decode()}\n\n"
+AGUI_STREAM = f"data: {dump_wire(_STARTED).decode()}\n\n"
 
 EVENT = f.Event(
     conversation_id=CONVERSATION_ID,
@@ -135,4 +135,4 @@ EVENT = f.Event(
     body={"text": MESSAGE, "command": "c1"},
 )
 HEARTBEAT = f.Heartbeat()
-STREAM = f"id: {EVENT.seq}\nevent: {EVENT.type}\ndata: {encode(EVENT).decode()}\n\n"
+STREAM = f"id: {EVENT.seq}\nevent: {EVENT.type}\ndata: {dump_wire(EVENT).decode()}\n\n"

@@ -7,7 +7,8 @@ from typing import TypeAlias, assert_never
 from ..actors.conversation.watch import Announced, Gap
 from ..actors.log.deltas import ModelDelta, ToolProgress
 from ..runtime.journal.protocol import Event
-from .http import chunked_json, sse
+from ..runtime.json_text import dump_wire
+from .http import sse
 from .views import delta_view, event_view, progress_view
 from .wire import frame_shapes as f
 
@@ -16,7 +17,7 @@ Frame: TypeAlias = Event | Announced | ModelDelta | ToolProgress | Gap
 
 def as_message(frame: Frame) -> bytes:
     """The text message of a websocket."""
-    return chunked_json.encode(_shape(frame))
+    return dump_wire(_shape(frame))
 
 
 def as_sse(frame: Frame) -> bytes:

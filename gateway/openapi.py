@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from .http.chunked_json import encode
+from ..runtime.json_text import dump_wire
 from .operation import OTHERWISE, Answer, Operation, Parameter
 from .operations import OPERATIONS, TAGS
 from .wire.declaration import Shape
@@ -23,7 +23,7 @@ def document(name: str, description: str) -> bytes:
         for operation in operations:
             methods = paths.setdefault(operation.path, {})
             methods[operation.method.lower()] = _operation(operation, tag)
-    return encode(
+    return dump_wire(
         {
             "openapi": "3.1.0",
             "info": {"title": name, "description": description, "version": version(DISTRIBUTION)},

@@ -54,7 +54,6 @@ ASYNCIO = ("actors/bridge/for_asyncio.py", "tests/actors/bridge")
 # Names that stand for the same thing in several rooms.
 SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
-JOURNAL_LIBRARIES = {"orjson"}
 # Each takes longer to import than everything else that a start needs.
 HEAVY = {"anthropic", "mcp"}
 MCP_NAMES = {"mcp", "mcp_types"}
@@ -184,14 +183,13 @@ def test_imports_inside_the_package_are_relative() -> None:
     ] == []
 
 
-def test_the_kernel_needs_trio_and_attrs_and_nothing_else() -> None:
+def test_the_kernel_needs_only_trio_attrs_and_orjson_for_json() -> None:
     known = RUNTIME_LIBRARIES | {"stopgo"} | sys.stdlib_module_names
-    journal = ROOT / "runtime" / "journal"
     assert [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in files("runtime")
         for name in all_imports(path)
-        if first(name) not in known | (JOURNAL_LIBRARIES if journal in path.parents else set())
+        if first(name) not in known and (path.name, name) != ("json_text.py", "orjson")
     ] == []
 
 

@@ -15,9 +15,9 @@ import attrs
 import trio
 
 from ...config.a2a import RemoteAgentConfig
+from ...runtime.json_text import load_provider
 from ..common.sse_parser import EventTooLarge, SseParser
 from ..common.tls import TlsUnusable, trusted, why_unreached
-from ..common.wire_json import load
 from ..tools.delegation import Hop, RemoteAgentStatus
 from ..tools.tool import ToolAuthRequired
 from .wire.a2a_errors import A2AError, InvalidAnswer
@@ -322,7 +322,7 @@ def _json(text: bytes | str) -> Any:
     """None: it is no JSON, or holds so much that reading it would hold up everything else."""
     try:
         found = text.decode() if isinstance(text, bytes) else text
-        return None if found.count("{") + found.count("[") > MOST_VALUES else load(found)
+        return None if found.count("{") + found.count("[") > MOST_VALUES else load_provider(found)
     except ValueError:
         return None
 

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 import attrs
 
-from ...runtime.journal.json_text import MAX_DEPTH, depth
+from ...runtime.json_text import MAX_DEPTH, depth
 from ..tools.delegation import Delegated, RemoteItem
 from ..tools.tool import ToolResult
 from .wire.task import Data, File, Link, Message, Part, State, Task, Text

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 from attrs.validators import instance_of, optional
 
-from ...runtime.journal import json_text
-from ...runtime.journal.json_text import MAX_DEPTH, depth
+from ...runtime import json_text
+from ...runtime.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError, check_fields
 
 COMMON = ("reason", "decided_by")

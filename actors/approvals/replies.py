@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ...runtime.json_text import load_edge
+
 
 @attrs.frozen
 class Decide:
@@ -44,8 +46,8 @@ Reply: TypeAlias = Decide | Edit | Fill | ShowAll | NotUnderstood
 def edited(line: str) -> Mapping[str, Any] | str:
     """The arguments in a line of JSON, or what is wrong with it."""
     try:
-        arguments = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        arguments = load_edge(line)
+    except ValueError as error:
         return f"that is not JSON: {error}"
     return arguments if isinstance(arguments, dict) else "the arguments are an object: {...}"
 
@@ -69,8 +71,8 @@ class Field:
         if self.kind == "boolean" and line.lower() in _BOOLEANS:
             return _BOOLEANS[line.lower()]
         try:
-            return json.loads(line)
-        except (ValueError, RecursionError):
+            return load_edge(line)
+        except ValueError:
             return line
 
 

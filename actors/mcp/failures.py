@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 
+from ...runtime.json_text import load_mcp
 from ..tools.needs import MAX_CHALLENGE, Wanted
 
 # Ours, for what the SDK's session has no words for; outside the range that JSON-RPC reserves.
@@ -73,7 +73,7 @@ def code_of_server(code: int) -> int:
 def rpc_error(body: bytes) -> tuple[int, str, object] | None:
     """The tool server's own answer in the body of an error response; None when there is none."""
     try:
-        message: Any = json.loads(body)
+        message: Any = load_mcp(body)
     except ValueError:
         return None
     match message:

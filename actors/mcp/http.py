@@ -7,7 +7,6 @@ into the JSON-RPC error of the one request they belong to.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,6 +19,7 @@ import httpx2
 import trio
 
 from ...config.agent_config import MAX_STORED_BYTES
+from ...runtime.json_text import load_mcp
 from ...runtime.restart import Backoff, Streak
 from ..common.tls import trusted, why_unreached
 from ..tools.bearer import current_bearer
@@ -290,7 +290,7 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
     if request.method == "GET":
         return "stream" if STREAM in request.headers.get("accept", "") else "other", None
     try:
-        message: Any = json.loads(request.content)
+        message: Any = load_mcp(request.content)
     except ValueError:
         return "other", None
     match message:

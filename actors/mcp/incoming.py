@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from typing import Any
 
-from pydantic_core import from_json
-
+from ...runtime.json_text import depth, load_mcp
 from .failures import ANY_ERROR, NOT_UNDERSTOOD, code_of_server
 from .sdk import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, MCPError, jsonrpc_message_adapter
 
+_MAX_DEPTH = 200
+"""Levels of objects and arrays that the SDK reads."""
 _NOT_VALID = "the server's reply is not a valid JSON-RPC message"
 
 
@@ -21,19 +20,11 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
     and whoever waits for it must not wait in vain.
     """
     try:
-        value = from_json(data)
+        value = load_mcp(data)
     except ValueError:
-        # Perhaps only its text is not UTF-8, or was cut in the middle of a surrogate pair, as JavaScript
-        # does: an answer with a wrong letter beats an answer lost. And .NET begins with a byte order mark.
-        try:
-            found = json.loads(data.decode("utf-8-sig", errors="replace"), parse_int=_number)
-        except (ValueError, RecursionError):
-            return None
-        try:
-            text = json.dumps(found, ensure_ascii=False)
-            value = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-        except (ValueError, RecursionError):
-            return _invalid_reply(found)  # it is nested deeper than anybody reads
+        return None
+    if depth(value) > _MAX_DEPTH:
+        return _invalid_reply(value)
     try:
         if isinstance(value, dict) and value.keys().isdisjoint(("method", "error")):
             return JSONRPCResponse.model_validate(value, by_name=False)
@@ -43,14 +34,6 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
     if isinstance(message, JSONRPCError):
         message.error.code = code_of_server(message.error.code)
     return message
-
-
-def _number(digits: str) -> float:
-    """Infinite when it has more digits than Python takes; what is infinite is null to a call."""
-    try:
-        return int(digits)
-    except ValueError:
-        return math.inf
 
 
 def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> JSONRPCError:

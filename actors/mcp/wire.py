@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,11 +58,11 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
     return Tool(
         name=tool.name,
         description=tool.description or "",
-        input_schema=_finite(tool.input_schema),
+        input_schema=tool.input_schema,
         server=server,
         title=title,
         hints=hints,
-        output_schema=None if tool.output_schema is None else _finite(tool.output_schema),
+        output_schema=tool.output_schema,
     )
 
 
@@ -79,7 +78,7 @@ def result_from_wire(result: Mapping[str, Any]) -> ToolResult:
     """
     blocks = _blocks(result)
     texts = [_text_of(block) for block in blocks]
-    structured = _finite(result.get("structuredContent"))
+    structured = result.get("structuredContent")
     lines = [text or _name_of(block) for text, block in zip(texts, blocks, strict=True)]
     if structured is not None and not any(texts):
         lines.append(json.dumps(structured, ensure_ascii=False))
@@ -121,8 +120,7 @@ def _block(position: int, block: object) -> dict[str, Any]:
     for name in texts:
         if not isinstance(holder.get(name), str):
             raise InvalidResult(f"{path}.{name}: Input should be a valid string")
-    found: dict[str, Any] = _finite(block)
-    return found
+    return block
 
 
 def progress_from_wire(params: Mapping[str, Any]) -> Progress | None:
@@ -142,7 +140,7 @@ def _is_number(value: object) -> bool:
 def _number(value: Any) -> float | None:
     """The number that it is; None when it is none that JSON has, or too large."""
     try:
-        return _finite(float(value)) if _is_number(value) else None
+        return float(value) if _is_number(value) else None
     except OverflowError:
         return None
 
@@ -156,18 +154,6 @@ def validation_text(error: ValidationError, *, skip: int = 0) -> str:
     """The first thing that is wrong, without the value: where (less `skip` outer levels) and what."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(str(part) for part in first['loc'][skip:])}: {first['msg']}"
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for NaN and infinity. Servers send them and the SDK lets them in, but JSON has no
-    such numbers: what a call did could not be recorded."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return value
 
 
 def _text_of(block: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ...runtime.json_text import load_provider
 from .messages import ToolMessage
 from .offline_vocabulary import kinds, name_words, singular
 
@@ -25,8 +26,8 @@ def _tell(result: ToolMessage) -> str:
     if result.is_error:
         return f"{result.name} failed: {result.content}"
     try:
-        data = json.loads(result.content)
-    except (ValueError, RecursionError):
+        data = load_provider(result.content)
+    except ValueError:
         return result.content
     return _tell_object(result.name, data) or result.content if isinstance(data, dict) else result.content
 

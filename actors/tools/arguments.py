@@ -6,7 +6,6 @@ text that is exactly a number or a boolean becomes that. Nothing else is changed
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -185,7 +184,7 @@ def _number(text: str, types: frozenset[str]) -> Any:
     if types & {"integer", "number"} and _INTEGER.fullmatch(text):
         return int(text)
     if "number" in types and _NUMBER.fullmatch(text):
-        number = json.loads(text)
+        number = float(text)
         return number if math.isfinite(number) else text
     return text
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from ...runtime.json_text import load
 from . import schema_process
 from .json_schema import Checker, TooMuchWork, Uncheckable, Work
 
@@ -52,7 +53,7 @@ async def _in_process(request: bytes) -> list[str]:
             raise Uncheckable(f"the process for it does not start: {error.strerror}") from error
         except subprocess.CalledProcessError as error:  # for want of memory, most likely
             raise Uncheckable(f"the process for it ended with code {error.returncode}") from error
-        answer = json.loads(done.stdout)
+        answer = load(done.stdout.decode())
         if "uncheckable" in answer:
             raise Uncheckable(answer["uncheckable"])
         return list(answer["mistakes"])

@@ -9,6 +9,7 @@ import math
 import signal
 import sys
 
+from ...runtime.json_text import load
 from .json_schema import Checker, Uncheckable, Work
 
 PATIENCE = 5.0
@@ -17,7 +18,7 @@ PATIENCE = 5.0
 
 def main() -> None:
     signal.alarm(int(2 * PATIENCE))  # should whoever started us be killed, nobody else would end us
-    arguments, schema = json.load(sys.stdin)
+    arguments, schema = load(sys.stdin.read())
     try:
         answer: dict[str, object] = {"mistakes": Checker(schema).mistakes(arguments, Work(math.inf, None))}
     except Uncheckable as error:

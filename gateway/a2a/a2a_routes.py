@@ -33,7 +33,8 @@ from ...actors.a2a.wire.task import (
     Subscribe,
 )
 from ...actors.agent import Agent
-from ..http import chunked_json, headers, sse
+from ...runtime.json_text import dump_wire
+from ..http import headers, sse
 from ..http.body import parse_json
 from ..http.errors import MethodNotAllowed, NotFound, RequestError
 from ..http.etag import etag_of, has_it
@@ -286,7 +287,7 @@ class A2A:
     # ----------------------------------------------------------------------- cards
 
     async def card(self, http: HTTPRequest) -> Reply:
-        body = chunked_json.encode(card(self._about(http), self.offered))
+        body = dump_wire(card(self._about(http), self.offered))
         etag = etag_of(body)
         caching = {
             "Cache-Control": f"public, max-age={CARD_AGE}",
@@ -333,8 +334,8 @@ def _version(http: HTTPRequest) -> str:
 def _http_reply(http: HTTPRequest, body: Any, status: int = 200) -> Reply:
     """In the media type of A2A if the client accepts or sends it, else as plain JSON."""
     asked = f"{http.headers.get('Accept', '')},{http.headers.get('Content-Type', '')}"
-    return Reply(chunked_json.encode(body), status, _A2A_JSON if _A2A_JSON in asked else JSON)
+    return Reply(dump_wire(body), status, _A2A_JSON if _A2A_JSON in asked else JSON)
 
 
 def _event(body: Any) -> bytes:
-    return b"data: " + chunked_json.encode(body) + b"\n\n"
+    return b"data: " + dump_wire(body) + b"\n\n"

@@ -37,7 +37,7 @@ from ...actors.a2a.wire.task import (
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...runtime.journal.errors import JournalError
-from ..http import chunked_json
+from ...runtime.json_text import dump_wire
 from .push_address import BadAddress, target_of
 from .push_post import NotDelivered, Post, Resolve, resolve
 from .task_events import entries, known_task, read_tasks
@@ -303,7 +303,7 @@ class PushNotifier:
         is worth more than one attempt: else a client would learn of that late."""
         told = v1_codec.write_notification(update) if hook.by.is_v1 else v03_codec.write_notification(task)
         media_type = MEDIA_TYPE if hook.by.is_v1 else V03_MEDIA_TYPE
-        body = chunked_json.encode(told)
+        body = dump_wire(told)
         attempts = 1 if hook.failing and not _matters(update) else ATTEMPTS
         for pause in _pauses(attempts):
             target = target_of(hook.config.url)

@@ -26,7 +26,7 @@ from ...actors.log.inbox import Say
 from ...actors.log.state import Conversation
 from ...runtime.journal.errors import JournalError, Reading
 from ...runtime.journal.protocol import Event
-from ..http.chunked_json import encode
+from ...runtime.json_text import dump_wire
 from ..http.request import concerns
 from .agui_events import AGUIEvent, MessagesSnapshot, event_json, messages_of
 from .agui_run import AGUIRun
@@ -166,7 +166,7 @@ class ThreadRun:
 
 
 def _frames(events: Sequence[AGUIEvent]) -> bytes:
-    return b"".join(b"data: " + encode(event_json(event)) + b"\n\n" for event in events)
+    return b"".join(b"data: " + dump_wire(event_json(event)) + b"\n\n" for event in events)
 
 
 def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import attrs
 import httpx2
-import orjson
 import trio
 
 from ...actors.common.tls import why_unreached
+from ...runtime.json_text import load
 from ...runtime.restart import Backoff
 from ..loopback import is_loopback
 
@@ -114,8 +114,8 @@ class AgentClient:
 def answer_of(status: int, content: bytes | None, url: str) -> Json:
     """The answer's JSON. Raises ServerError when it is a refusal, or does not come from an agent."""
     try:
-        body = orjson.loads(content or b"")
-    except orjson.JSONDecodeError:
+        body = load((content or b"").decode())
+    except ValueError:
         body = None
     if not isinstance(body, dict) or (status >= 400 and not isinstance(body.get("error"), str)):
         raise ServerError(

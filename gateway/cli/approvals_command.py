@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -80,11 +79,13 @@ def _wrong(args: argparse.Namespace, why: str) -> int:
 
 def _arguments(text: str) -> dict[str, Any]:
     """The type of `--arguments`."""
+    from ...runtime.json_text import load_edge
+
     try:
-        arguments = json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+        arguments = load_edge(Path(text[1:]).read_bytes() if text.startswith("@") else text)
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise argparse.ArgumentTypeError(f"it is not JSON: {error}") from None
     if not isinstance(arguments, dict):
         raise argparse.ArgumentTypeError("it is no JSON object: {...}")

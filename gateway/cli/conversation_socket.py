@@ -9,13 +9,13 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
-import orjson
 import trio
 import trio_websocket
 from trio_websocket import WebSocketConnection
 
 from ...actors.common.tls import TlsUnusable, trusted
 from ...runtime.journal.protocol import Event
+from ...runtime.json_text import load
 from ...runtime.restart import Backoff, Streak
 from .agent_client import CONNECT_TIMEOUT, AgentClient, ServerError, answer_of, unreached
 
@@ -129,7 +129,7 @@ class ConversationSocket:
 
     def _read(self, message: str | bytes) -> Event | Passing | None:
         try:
-            frame: Any = orjson.loads(message)
+            frame: Any = load(message if isinstance(message, str) else message.decode())
             match frame:
                 case {"seq": int(seq)} if seq <= self.after:
                     return None

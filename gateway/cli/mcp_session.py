@@ -36,6 +36,7 @@ from ...config.errors import ConfigError
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.event_bus import EventBus
+from ...runtime.json_text import load_edge
 from ...runtime.ref import ActorRef
 from ...runtime.supervision import Supervisor, open_supervisor
 from .options import FAILED, WRONG
@@ -77,8 +78,8 @@ def run_call(config: AgentConfig, server: McpServerConfig, tool: str, arguments:
     terminal = Terminal.of_this_process()
     _log_to(terminal)
     try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
+        given = load_edge(arguments)
+    except ValueError as error:
         terminal.tell(f"the arguments are not JSON: {error}", "bad")
         return WRONG
     if not isinstance(given, dict):

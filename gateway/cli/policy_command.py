@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -120,9 +119,11 @@ def _tool(name: str, server: str, args: argparse.Namespace, config: AgentConfig)
 
 
 def _arguments(text: str) -> dict[str, Any]:
+    from ...runtime.json_text import load_edge
+
     try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        arguments = load_edge(text)
+    except ValueError as error:
         raise _Unusable(f"--args is not JSON: {error}") from None
     if not isinstance(arguments, dict):
         raise _Unusable('--args must be a JSON object, for instance \'{"name": "x"}\'')

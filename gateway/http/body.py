@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
-import sys
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import trio
 from hypercorn.typing import ASGIReceiveCallable, HTTPRequestEvent
 
-from ...runtime.journal.json_text import MAX_DEPTH, depth
+from ...runtime.json_text import load_edge
 from .errors import RequestError
 
 MAX_BODY = 1024 * 1024
 """Bytes; more is 413."""
 MAX_DISCARDED = 16 * MAX_BODY
 """Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    if math.isfinite(number := float(digits)):
-        return number
-    raise ValueError("a number is out of range")
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > sys.float_info.max_10_exp:
-        _finite(digits)
-    return int(digits)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    named = dict(pairs)
-    if len(named) < len(pairs):
-        raise ValueError("a name is there twice in one object")
-    return named
-
-
-_JSON = json.JSONDecoder(
-    parse_constant=_refuse, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
-)
 
 
 async def read(receive: ASGIReceiveCallable) -> bytes:
@@ -87,31 +57,17 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def parse_json(data: bytes) -> Any:
-    """Strict JSON (RFC 8259): no NaN, no numbers beyond a double, no halves of surrogate pairs, no name twice
-    in an object (who looks at it before us may go by the other one), nested at most `MAX_DEPTH` deep.
+    """The value of a body, in the dialect of `load_edge`.
 
     Raises:
         RequestError: ``invalid_request_body``.
     """
     try:
-        text = data.decode("utf-8")
-        value = _JSON.decode(text)
-        if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _invalid(f"not UTF-8 at byte {error.start}") from None
-    except UnicodeEncodeError:
-        raise _invalid("half of a surrogate pair in a string") from None
+        return load_edge(data)
     except json.JSONDecodeError as error:
         raise _invalid(f"{error.msg} at line {error.lineno}, column {error.colno}", hint=_HINT) from None
-    except RecursionError:
-        raise _invalid("nested too deeply") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
-    # Counted first, for hardly any body has so many.
-    if text.count("{") + text.count("[") > MAX_DEPTH and depth(value) > MAX_DEPTH:
-        raise _invalid(f"nested more than {MAX_DEPTH} deep")
-    return value
 
 
 def message_of(body: Mapping[str, Any]) -> str | None:

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from operator import methodcaller
 from typing import Any, TypeVar
 
-import orjson
-
-_own_json = methodcaller("to_json")
-"""Of values that JSON does not know: their JSON, in which there may be more of them."""
-_ANY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_own_json)
-
-
-def encode(value: object) -> bytes:
-    """One line, whatever is in its strings and numbers: half of a surrogate pair is ``?``."""
-    try:
-        return orjson.dumps(value, _own_json)
-    except orjson.JSONEncodeError:  # that half, or a whole number of more than 64 bits
-        return _ANY.encode(value).encode("utf-8", "replace")
-
-
-# ----------------------------------------------------------------- in parts
+from ...runtime.json_text import dump_wire
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -86,7 +69,7 @@ def _is_long(value: object) -> bool:
 
 
 def parts(value: object) -> Iterator[bytes]:
-    """The value as `encode` would have it; all parts together are its text."""
+    """The value as `dump_wire` writes it; all parts together are its text."""
     if isinstance(value, Many):
         opening = b"["
         for batch in value.batches():
@@ -97,15 +80,15 @@ def parts(value: object) -> Iterator[bytes]:
                     opening = b","
             else:
                 yield opening
-                yield encode(batch)[1:-1]
+                yield dump_wire(batch)[1:-1]
                 opening = b","
         yield b"]"
     elif isinstance(value, Parted) and value.is_long:
         opening = b"{"
         for key, item in value.to_json().items():
-            yield opening + encode(key) + b":"
+            yield opening + dump_wire(key) + b":"
             yield from parts(item)
             opening = b","
         yield b"}"
     else:
-        yield encode(value)
+        yield dump_wire(value)

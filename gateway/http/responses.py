@@ -10,7 +10,7 @@ import attrs
 import trio
 from quart.wrappers.response import ResponseBody
 
-from . import chunked_json
+from ...runtime.json_text import dump_wire
 from .chunked_json import Parted, parts
 
 STRETCH = 2**16
@@ -37,7 +37,7 @@ View: TypeAlias = Callable[..., Awaitable[Reply]]
 
 
 def reply(body: object, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
-    return Reply(chunked_json.encode(body) + b"\n", status, JSON, headers)
+    return Reply(dump_wire(body) + b"\n", status, JSON, headers)
 
 
 async def reply_in_parts(body: Parted, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import chunked_json
+from ...runtime.json_text import dump_wire
 
 CONTENT_TYPE = "text/event-stream"
 
@@ -13,7 +13,7 @@ def encode(id: int | None, event: str, data: object) -> bytes:
     Without an id it does not count for where a client that comes back was.
     """
     place = "" if id is None else f"id: {id}\n"
-    return f"{place}event: {event}\ndata: ".encode() + chunked_json.encode(data) + b"\n\n"
+    return f"{place}event: {event}\ndata: ".encode() + dump_wire(data) + b"\n\n"
 
 
 def comment(text: str) -> bytes:

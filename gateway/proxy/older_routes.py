@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import attrs
 
-from ..http import chunked_json
+from ...runtime.json_text import dump_wire
 from ..http.body import kind, message_of
 from ..http.errors import RequestError
 from ..http.request import Request
@@ -51,7 +51,7 @@ class OlderRoutes:
         return await self.upstream.answer(request, request.method, path, b"")
 
     async def _post(self, request: Request, path: str, body: Mapping[str, Any]) -> Reply:
-        return await self.upstream.answer(request, "POST", path, chunked_json.encode(body))
+        return await self.upstream.answer(request, "POST", path, dump_wire(body))
 
 
 def _id(body: Mapping[str, Any], field: str) -> str | None:

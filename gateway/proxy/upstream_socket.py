@@ -8,12 +8,12 @@ from typing import TypeAlias, TypeVar, cast
 
 import attrs
 import h11
-import orjson
 import trio
 import trio_websocket
 import wsproto.utilities
 from trio_websocket import CloseReason, WebSocketConnection
 
+from ...runtime.json_text import load
 from ..http.errors import RequestError
 from ..http.web_socket import Socket
 from .agent_address import AgentAddress
@@ -128,8 +128,8 @@ def _refused(address: AgentAddress, refused: trio_websocket.ConnectionRejected) 
     if not 400 <= status < 600:
         return unreachable(address, refused)
     try:
-        body = orjson.loads(refused.body or b"")
-    except orjson.JSONDecodeError:
+        body = load((refused.body or b"").decode())
+    except ValueError:
         body = None
     match body:
         case {"error": str(text), "code": str(code), **details}:

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from ...actors.agent import Agent
-from ..http import chunked_json
+from ...runtime.json_text import dump_wire
 from ..http.errors import RequestError
 from ..http.quart_app import Application
 from ..http.query import invalid
@@ -67,4 +67,4 @@ def _texts(body: Mapping[str, Any]) -> list[str]:
 
 
 def _encoded(text: str) -> bytes:
-    return chunked_json.encode(document(text))
+    return dump_wire(document(text))

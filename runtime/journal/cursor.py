@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Literal, TypeAlias
 
+from .. import json_text
 from .errors import BadCursor
 
 Listing: TypeAlias = Literal["streams", "questions"]
@@ -25,8 +26,9 @@ def read(listing: Listing, cursor: str) -> int:
         BadCursor: it was not made by `write`, or for another listing.
     """
     try:
-        found, number = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
-    except (ValueError, TypeError, RecursionError):
+        text = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True).decode()
+        found, number = json_text.load(text)
+    except (ValueError, TypeError):
         raise BadCursor("this cursor was not made by this journal") from None
     if found != listing or type(number) is not int or not 0 <= number < _LARGEST:
         raise BadCursor("this cursor was not made for this list")

@@ -11,9 +11,10 @@ from typing import Literal, assert_never
 import attrs
 import trio
 
+from .. import json_text
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
-from . import json_text, note
+from . import note, rows
 from .errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
 from .protocol import (
     MOST_DUE,
@@ -317,7 +318,7 @@ class MemoryJournal:
                 for name, kept in listed.items()
                 if (before is None or kept.number < before)
                 and (status is None or kept.summary.status == status)
-                and json_text.fold(q or "") in json_text.fold(kept.summary.title)
+                and rows.fold(q or "") in rows.fold(kept.summary.title)
             ]
             found.sort(reverse=True)
             page = found[: max(1, limit)]

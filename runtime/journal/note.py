@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 
-from . import json_text
+from .. import json_text
 from .errors import NoteTooLong
 from .protocol import LONGEST_NOTE, Json
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from . import json_text
+from .. import json_text
 from .errors import Reading, shown
 from .protocol import Command, Due, Event, Json, Question, QuestionState, Row, Summary
 
@@ -96,3 +96,8 @@ def _moment(value: object) -> float:
     if type(value) is not float or not 0.0 <= value < _YEAR_10000:
         raise ValueError("no moment in time")
     return value
+
+
+def fold(text: str) -> str:
+    """The form of a title or a query in which a search ignores case."""
+    return text.casefold().encode(errors="replace").decode()

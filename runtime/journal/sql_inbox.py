@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from . import json_text, rows
+from .. import json_text
+from . import rows
 from .errors import Reading, StreamDamaged, shown
 from .protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
 from .sql_stream import Streams

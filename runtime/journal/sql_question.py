@@ -9,8 +9,9 @@ from typing import Any, assert_never
 
 import attrs
 
+from .. import json_text
 from . import cursor as cursors
-from . import json_text, rows, sql_inbox
+from . import rows, sql_inbox
 from .errors import JournalError, QuestionTaken, Reading, StreamDamaged
 from .protocol import (
     MOST_DUE,

@@ -11,8 +11,9 @@ from weakref import WeakValueDictionary
 
 import attrs
 
+from .. import json_text
 from . import cursor as cursors
-from . import json_text, rows
+from . import rows
 from .errors import Fenced, IntentExists, JournalError, Reading, UnknownStream
 from .protocol import Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
 
@@ -109,7 +110,7 @@ class Streams:
         else:
             status, open, title = summary.status, summary.open, json_text.dump(summary.title)
             if title != head.title:
-                changes["title"], changes["folded_title"] = title, json_text.fold(summary.title)
+                changes["title"], changes["folded_title"] = title, rows.fold(summary.title)
             if status != head.status:
                 changes["status"] = status
             if open != head.open:
@@ -192,7 +193,7 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
                 conditions.append("id >= ?")
                 values.append(last_searched)
             conditions.append("instr(folded_title, ?) > 0")
-            values.append(json_text.fold(q))
+            values.append(rows.fold(q))
         found = db.execute(
             f"SELECT id, {_ROW} FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
             (*values, limit + 1),

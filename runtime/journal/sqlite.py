@@ -11,9 +11,10 @@ from typing import Any
 
 import trio
 
+from .. import json_text
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
-from . import database, json_text, note, sql_inbox, sql_question, sql_stream
+from . import database, note, sql_inbox, sql_question, sql_stream
 from .errors import Fenced, JournalBroken, JournalError
 from .files import Presence, check_directory, locked
 from .protocol import (

@@ -17,7 +17,6 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.common.wire_json import dump
 from stopgo.actors.models.client import ModelClient, open_client
 from stopgo.actors.models.messages import (
     AssistantMessage,
@@ -39,6 +38,7 @@ from stopgo.actors.models.providers.http_model import HttpModel
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.config.models import ModelSpec, Provider
 from stopgo.runtime.event_bus import EventBus
+from stopgo.runtime.json_text import dump_wire
 from stopgo.runtime.supervision import open_supervisor
 
 from .inprocess import no_collection
@@ -152,7 +152,7 @@ async def measure(
 ) -> list[dict[str, Any]]:
     spec = ModelSpec(provider, provider, "m", base_url=address, api_key_env="BENCH_KEY", stream=stream)
     codec, url = wire(spec, address)
-    body = dump(codec.body(REQUEST))
+    body = dump_wire(codec.body(REQUEST))
     model = open_model(spec, folder=Path(), client=client)
     found = []
     async with (

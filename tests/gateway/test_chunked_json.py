@@ -15,9 +15,9 @@ import trio.testing
 from stopgo.actors.log import events
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
-from stopgo.gateway.http import chunked_json
 from stopgo.gateway.http.chunked_json import PART_ITEMS, PART_SIZE, Many, Parted, listed, parts
 from stopgo.gateway.http.responses import STRETCH
+from stopgo.runtime.json_text import dump_wire
 
 TEXTS = ["a", "é\ud800", "b" * PART_SIZE, "c", "d" * (PART_SIZE // 2), "e" * (PART_SIZE // 2 + 1)]
 
@@ -37,10 +37,10 @@ class Body(Parted):
 @pytest.mark.parametrize("count", [0, 1, PART_ITEMS, PART_ITEMS + 1, 3 * PART_ITEMS, 5 * PART_ITEMS + 3])
 def test_the_parts_are_the_text(count: int) -> None:
     texts = [TEXTS[number % len(TEXTS)] for number in range(count)]
-    whole = chunked_json.encode({'a "key"': 1, "many": [view(text) for text in texts], "last": [None]})
+    whole = dump_wire({'a "key"': 1, "many": [view(text) for text in texts], "last": [None]})
     for body in (Body(listed(texts, view, len)), Body(Many(texts, view, len))):
         assert b"".join(parts(body)) == whole
-        assert chunked_json.encode(body) == whole
+        assert dump_wire(body) == whole
 
 
 def test_lists_within_lists() -> None:
@@ -53,13 +53,13 @@ def test_lists_within_lists() -> None:
         assert json.loads(b"".join(made))["many"] == [
             {'a "key"': 1, "many": [view(text) for text in texts], "last": [None]} for texts in many
         ]
-        assert max(made, key=len) == chunked_json.encode([view(lists[3][0])])[1:-1]
+        assert max(made, key=len) == dump_wire([view(lists[3][0])])[1:-1]
 
 
 def test_what_is_short_stays_in_one_piece() -> None:
     body = Body(listed(["a"] * PART_ITEMS, view, len))
     assert not body.is_long
-    assert list(parts(body)) == [chunked_json.encode(body)]
+    assert list(parts(body)) == [dump_wire(body)]
 
 
 @pytest.mark.parametrize("texts", [["a"] * (PART_ITEMS + 1), ["a", "b" * PART_SIZE]])
@@ -118,7 +118,7 @@ async def test_others_have_their_turn_while_a_long_answer_is_made(
         nursery.cancel_scope.cancel()
     assert seen == len(conversation.messages)
     # Two stretches may pass between two turns of another task.
-    shortest = len(chunked_json.encode(message_view(conversation.messages[-1])))
+    shortest = len(dump_wire(message_view(conversation.messages[-1])))
     assert most <= 2 * (STRETCH // shortest + PART_ITEMS)
     assert most < seen / 4
     told = answer.json()["conversation"]

@@ -17,13 +17,13 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
-from stopgo.gateway.http.chunked_json import encode
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.system_routes import docs_page
 from stopgo.gateway.wire.declaration import Shape
 from stopgo.gateway.wire.shape_schema import schema
+from stopgo.runtime.json_text import dump_wire
 from tests.contract import HANDSHAKE, OF_THE_PAGE
 
 WITHOUT_EXAMPLE = {"deleteConversation", "getDocs", "getOpenApi"}
@@ -111,7 +111,7 @@ def called(operation: Operation) -> dict[str, Any]:
         "url": path,
         "params": query,
         "headers": headers,
-        "content": encode(operation.body) if operation.body else b"",
+        "content": dump_wire(operation.body) if operation.body else b"",
     }
 
 

@@ -22,14 +22,14 @@ from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool, ToolResult
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
-from stopgo.gateway.http.chunked_json import encode
 from stopgo.gateway.wire.declaration import SHAPES
 from stopgo.runtime.journal.protocol import Event, Question
+from stopgo.runtime.json_text import dump_wire
 
 
 def shown(view: Any) -> Any:
     """The JSON that clients get of a view."""
-    return json.loads(encode(view))
+    return json.loads(dump_wire(view))
 
 
 @given(st.floats(0, 4_000_000_000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
@@ -10,6 +9,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import attrs
 
+from ....runtime.json_text import dump_wire
 from . import http_paths, older_codec, v03_codec, v03_rest_codec, v1_codec
 from .a2a_errors import A2AError, InvalidAnswer
 from .a2a_headers import EXTENSION_HEADERS, VERSION_HEADER
@@ -104,10 +104,8 @@ def _accepted(interface: Interface, request: ClientRequest) -> str:
 
 
 def _with_body(url: str, headers: Mapping[str, str], value: Json) -> HttpCall:
-    # Half of a surrogate pair is "?": with it, no strict reader would take the rest.
-    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    # Of HTTP+JSON as well: all servers take it, not all take "a2a+json".
-    return HttpCall("POST", url, {**headers, "Content-Type": _JSON}, body)
+    # For HTTP+JSON too, because not all servers accept "a2a+json".
+    return HttpCall("POST", url, {**headers, "Content-Type": _JSON}, dump_wire(value))
 
 
 def _below(url: str, path: str, params: Json | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ....config.models import ModelSpec
-from ...common.wire_json import array, count, load, mapping, text
+from ....runtime.json_text import load_provider
 from ..messages import (
     ArgumentsDelta,
     AssistantMessage,
@@ -39,6 +39,7 @@ from .codec import (
     with_final_arguments,
 )
 from .faults import from_error
+from .json_fields import array, count, mapping, text
 from .turns import ModelTurn, Result, Said, UserTurn, turns
 
 MAX_TOKENS = 8192
@@ -259,7 +260,7 @@ class _Block:
         input = "".join(self.json)
         if input:
             try:
-                block["input"] = load(input)
+                block["input"] = load_provider(input)
             except ValueError:
                 # What is wrong with it is for the model to read.
                 block["input"] = input

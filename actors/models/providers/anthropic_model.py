@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import attrs
 import httpx2
 
 from ....config.models import ModelSpec
-from ...common.wire_json import dump
+from ....runtime.json_text import dump_wire, load
 from ..client import ModelClient
 from ..messages import Emit, ModelReply, ModelRequest
 from .anthropic_codec import AnthropicCodec
@@ -37,8 +36,8 @@ class AnthropicModel:
             try:
                 return await self._ask(body, request, emit)
             except UnicodeEncodeError:
-                # Half of a surrogate pair somewhere, which the SDK does not mend.
-                return await self._ask(json.loads(dump(body)), request, emit)
+                # The SDK does not replace lone surrogates.
+                return await self._ask(load(dump_wire(body).decode()), request, emit)
 
     async def _ask(self, body: dict[str, Any], request: ModelRequest, emit: Emit) -> ModelReply:
         import anthropic

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import Any, Protocol
 
-from ...common.wire_json import load, load_arguments
+from ....runtime.json_text import load_provider
 from ...tools.names import hashed, plain_name
 from ..messages import (
     Emit,
@@ -21,6 +21,7 @@ from ..messages import (
     Usage,
     Verbatim,
 )
+from .json_fields import load_arguments
 
 
 class Codec(Protocol):
@@ -111,7 +112,7 @@ def ended_early(usage: Usage | None = None) -> ModelFailed:
 def event_body(data: str) -> Any:
     """The JSON of an event. Raises `ModelFailed`."""
     try:
-        return load(data)
+        return load_provider(data)
     except ValueError:
         raise not_understood("an event is not JSON") from None
 

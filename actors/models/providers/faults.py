@@ -10,8 +10,9 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from ...common.wire_json import array, load, mapping
+from ....runtime.json_text import load_provider
 from ..messages import ModelFailed
+from .json_fields import array, mapping
 
 MAX_SENTENCE = 500
 """Characters of what a provider says that are repeated."""
@@ -47,7 +48,7 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
     """
     body: Any = None
     try:
-        body = load(raw)
+        body = load_provider(raw)
         sentence = _sentence(body)
     except ValueError:
         text = raw.decode(errors="replace").strip()

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import attrs
 
 from ....config.models import ModelSpec
-from ...common.wire_json import array, count, dump, mapping, text
+from ....runtime.json_text import dump_wire
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -36,6 +36,7 @@ from .codec import (
     with_final_arguments,
 )
 from .faults import from_error
+from .json_fields import array, count, mapping, text
 from .turns import ModelTurn, Result, Said, UserTurn, turns
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -247,7 +248,7 @@ class GoogleStream:
         if "functionCall" in part:
             call = part["functionCall"]
             name = text(call.get("name"))
-            arguments = dump(call.get("args") or {}).decode()
+            arguments = dump_wire(call.get("args") or {}).decode()
             self._emit(ArgumentsDelta(self._calls, self._own_names.get(name, name), arguments))
             self._calls += 1
         elif not part.get("thought"):

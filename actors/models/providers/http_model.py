@@ -8,7 +8,7 @@ import attrs
 import httpx2
 
 from ....config.models import ModelSpec
-from ...common.wire_json import dump
+from ....runtime.json_text import dump_wire
 from ..client import ModelClient
 from ..messages import Emit, ModelReply, ModelRequest
 from .codec import Codec
@@ -30,7 +30,7 @@ class HttpModel:
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """One reply. Raises `ModelFailed`."""
-        body = dump(self.codec.body(request))
+        body = dump_wire(self.codec.body(request))
         headers = {"content-type": "application/json", **self.headers}
         with told_as(self.name, self.key):
             http = self.client.get()

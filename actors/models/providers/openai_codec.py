@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from ....config.models import ModelSpec, Provider
-from ...common.wire_json import array, count, dump, mapping, text
+from ....runtime.json_text import dump_wire
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -35,6 +35,7 @@ from .codec import (
     wire_name,
 )
 from .faults import from_error
+from .json_fields import array, count, mapping, text
 from .turns import ModelTurn, Result, Said, UserTurn, turns
 
 
@@ -178,7 +179,7 @@ def _message(said: Said) -> dict[str, Any]:
     extras = array(kept.get("tool_calls"))
     calls = []
     for index, call in enumerate(said.calls):
-        function = {"name": wire_name(call.name), "arguments": dump(call.arguments).decode()}
+        function = {"name": wire_name(call.name), "arguments": dump_wire(call.arguments).decode()}
         wired: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
         if index < len(extras) and extras[index]["extra_content"] is not None:
             wired |= extras[index]
@@ -268,7 +269,7 @@ class OpenAIStream:
         call.name = call.name or name
         if "extra_content" in piece:
             call.extra = {"extra_content": piece["extra_content"]}
-        json = arguments if isinstance(arguments, str) else dump(arguments).decode() if arguments else ""
+        json = arguments if isinstance(arguments, str) else dump_wire(arguments).decode() if arguments else ""
         call.arguments.append(json)
         if json:
             own = self._own_names.get(call.name, call.name)

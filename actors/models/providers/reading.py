@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import httpx2
 import trio
 
+from ....runtime.json_text import load_provider
 from ...common.sse_parser import EventTooLarge, SseParser
 from ...common.tls import distrusted, why_unreached
-from ...common.wire_json import load
 from ..errors import ModelUnusable
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec, ReplyStream, ended_early, not_understood
@@ -60,7 +60,7 @@ async def read_reply(
     if "event-stream" in response.headers.get("content-type", ""):
         return await _read_events(response, codec.stream(request, emit))
     try:
-        body = load(await response.aread())
+        body = load_provider(await response.aread())
     except ValueError:
         raise not_understood("it is not JSON; is base_url the address of the API?") from None
     return codec.reply(body, request)

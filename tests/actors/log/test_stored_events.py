@@ -23,7 +23,7 @@ from stopgo.actors.models.usage import StepUsage
 from stopgo.actors.tools.delegation import RemoteItem
 from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable
 from stopgo.actors.tools.tool import Elicitation, ToolResult
-from stopgo.runtime.journal import json_text
+from stopgo.runtime import json_text
 from stopgo.runtime.journal.protocol import Command, Event, Json
 
 Stored: TypeAlias = e.LogEvent | inbox.AnyCommand

@@ -21,8 +21,8 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.usage import Spent
 from stopgo.actors.nodes.ask_model import MAX_CALLS
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from stopgo.runtime.journal.json_text import MAX_DEPTH, depth
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
+from stopgo.runtime.json_text import MAX_DEPTH, depth
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,

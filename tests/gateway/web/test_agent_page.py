@@ -13,10 +13,10 @@ from mcp.server import MCPServer
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.compose import compose
 from stopgo.config.load import load_config
-from stopgo.gateway.http.chunked_json import encode
 from stopgo.gateway.web import agent_page
 from stopgo.gateway.web.agent_page import agent_view
 from stopgo.gateway.web.shown_config import without_secrets, yaml_of
+from stopgo.runtime.json_text import dump_wire
 from tests.canary import KEY, TOKEN
 
 SERVER = (
@@ -50,7 +50,7 @@ def configured(tmp_path: Path) -> Callable[..., Any]:
 
 async def view_of(config: Any, **options: Any) -> Any:
     async with open_agent(config, **options) as agent:
-        return json.loads(encode(await agent_view(agent)))
+        return json.loads(dump_wire(await agent_view(agent)))
 
 
 async def test_each_tool_says_which_rule_decides(configured: Any) -> None:

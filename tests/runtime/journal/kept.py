@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from stopgo.runtime.journal import json_text
+from stopgo.runtime import json_text
 from stopgo.runtime.journal.memory import Intent, MemoryJournal
 from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.journal.sqlite import SqliteJournal

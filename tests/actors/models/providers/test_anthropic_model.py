@@ -13,7 +13,7 @@ from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
 from stopgo.actors.models.providers import reading
 from stopgo.config.models import ModelSpec
-from stopgo.runtime.journal.json_text import MAX_DEPTH
+from stopgo.runtime.json_text import MAX_DEPTH
 from tests.canary import KEY
 
 from .conftest import Heard, Piece, Provider, Wait, events, head, request, whole

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.common.wire_json import dump, load
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ChatMessage,
@@ -22,6 +21,7 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.config.models import ModelSpec, Provider
+from stopgo.runtime.json_text import dump_wire, load_provider
 
 from .conftest import request
 
@@ -68,21 +68,21 @@ def spec(provider: Provider) -> ModelSpec:
 
 
 def anthropic(history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
-    body = load(dump(AnthropicCodec(spec("anthropic")).body(request(*history))))
+    body = load_provider(dump_wire(AnthropicCodec(spec("anthropic")).body(request(*history))))
     found: list[Mapping[str, Any]] = body["messages"]
     return found
 
 
 def google(history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = load(dump(GoogleCodec(spec("google")).body(request(*history))))[
-        "contents"
-    ]
+    found: list[Mapping[str, Any]] = load_provider(
+        dump_wire(GoogleCodec(spec("google")).body(request(*history)))
+    )["contents"]
     return found
 
 
 def chat(provider: Provider, history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
     codec = OpenAICodec(spec(provider), FLAVOURS[provider])
-    found: list[Mapping[str, Any]] = load(dump(codec.body(request(*history))))["messages"]
+    found: list[Mapping[str, Any]] = load_provider(dump_wire(codec.body(request(*history))))["messages"]
     return found
 
 
@@ -147,7 +147,8 @@ def test_chat_completions(history: tuple[ChatMessage, ...], provider: Provider) 
             waiting = [call["id"] for call in message.get("tool_calls", ())]
             assert all(flavour.ids.fullmatch(id) for id in waiting)
             assert all(
-                isinstance(load(c["function"]["arguments"]), dict) for c in message.get("tool_calls", ())
+                isinstance(load_provider(c["function"]["arguments"]), dict)
+                for c in message.get("tool_calls", ())
             )
         before = role
     assert waiting == []
@@ -162,7 +163,7 @@ def test_nothing_of_a_finished_history_is_lost(history: tuple[ChatMessage, ...])
     said = chat("openai", history)
     assert [block["input"] for block in blocks if block["type"] == "tool_use"] == made
     assert [part["functionCall"].get("args", {}) for part in parts if "functionCall" in part] == made
-    assert [load(c["function"]["arguments"]) for m in said for c in m.get("tool_calls", ())] == made
+    assert [load_provider(c["function"]["arguments"]) for m in said for c in m.get("tool_calls", ())] == made
     results = [m.content for m in history if isinstance(m, ToolMessage)]
     assert [block["content"] for block in blocks if block["type"] == "tool_result"] == results
     assert [

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.common.wire_json import dump
 from stopgo.actors.models.messages import (
     AssistantMessage,
     ModelFailed,
@@ -27,6 +26,7 @@ from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.config.models import ModelSpec
+from stopgo.runtime.json_text import dump_wire
 
 from .conftest import request
 
@@ -166,7 +166,7 @@ def told_again(codec: Codec, reply: ModelReply) -> None:
     json.dumps(attrs.asdict(reply), allow_nan=False)
     said = AssistantMessage(reply.text, reply.tool_calls, reply.verbatim)
     results = [ToolMessage(call.id, call.name, "done") for call in reply.tool_calls]
-    dump(codec.body(request(UserMessage("hi"), said, *results, UserMessage("go on"))))
+    dump_wire(codec.body(request(UserMessage("hi"), said, *results, UserMessage("go on"))))
 
 
 def streamed(codec: Codec, events: list[Any]) -> ModelReply:
