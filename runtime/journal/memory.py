@@ -320,8 +320,7 @@ class MemoryJournal:
                 and (status is None or kept.summary.status == status)
                 and rows.fold(q or "") in rows.fold(kept.summary.title)
             ]
-            found.sort(reverse=True)
-            page = found[: max(1, limit)]
+            page = sorted(found, reverse=True)[: max(1, limit)]
             return Page(
                 rows=tuple(_row(name, listed[name]) for _, name in page),
                 next_cursor=cursors.write("streams", page[-1][0]) if len(found) > len(page) else None,
