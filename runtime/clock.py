@@ -1,6 +1,7 @@
-"""The wall clock, injected wherever a time is written down, and a clock for trio.
+"""The wall clock, and a trio clock that stops while the process is stopped.
 
-Timeouts and delays never use the wall clock: they run on trio's.
+The wall clock is injected, and only used for times that are stored or shown. Timeouts and delays use trio's
+clock.
 """
 
 from __future__ import annotations
@@ -21,27 +22,28 @@ def system_clock() -> float:
 
 
 STANDSTILL = 1.0
-"""Seconds without a look at the clock, beyond those that were to be slept, after which they do not count."""
+"""Seconds by which trio may read the clock late. A longer delay counts as a stop of the process."""
 
 LEAST = 0.1
-"""Seconds that a standstill counts all the same: where every wake comes late, deadlines must come at last."""
+"""Minimum number of seconds that a stop adds to the clock. Otherwise deadlines would never pass on a machine
+where every wake-up is late."""
 
 
 @attrs.define(eq=False)
 class ProcessClock(trio.abc.Clock):
-    """A clock for `trio.run` that stands still while the process does.
+    """A clock for `trio.run` that stops while the process is stopped.
 
-    A process can be stopped for hours: `docker pause`, SIGSTOP, Ctrl-Z, a debugger, a host without memory.
-    When it goes on, all its deadlines have passed, and what arrived meanwhile is still to be read. By trio's
-    own clock all of it would be given up, because a late task is cancelled before it has read anything.
+    `docker pause`, SIGSTOP, Ctrl-Z, a debugger or a host short of memory can stop a process for hours. With
+    trio's own clock, all deadlines have passed when the process continues, and tasks are cancelled before
+    they read the data that arrived in the meantime.
     """
 
     _seconds: Callable[[], float] = time.perf_counter
     _offset: float = 0.0
     _last: float = attrs.field(init=False)
-    """What `_seconds` said at the latest look."""
+    """The value of `_seconds` when trio last read the clock."""
     _sleeping: float = 0.0
-    """Seconds from then on in which nobody needs to look."""
+    """For how many seconds after `_last` trio intends to sleep."""
 
     def start_clock(self) -> None:
         self._last = self._seconds()
@@ -50,7 +52,7 @@ class ProcessClock(trio.abc.Clock):
         now = self._seconds()
         passed = now - self._last
         if passed > self._sleeping + STANDSTILL:
-            # Nor does half the sleep: what was to end it is still to come, behind what has arrived.
+            # Count only half of the intended sleep: the event that would have ended it has not been read yet.
             self._offset -= passed - max(self._sleeping / 2, LEAST)
         self._last, self._sleeping = now, 0.0
         return now + self._offset

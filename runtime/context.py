@@ -1,6 +1,6 @@
-"""What the runtime hands to a behaviour.
+"""Behaviours, and the context through which they use the runtime.
 
-An actor is an async function that ends by serving its mailbox::
+A behaviour is an async function that ends by serving its mailbox::
 
     async def counter(ctx: Context[CounterMessage]) -> None:
         total = 0                                    # state: plain locals
@@ -11,7 +11,7 @@ An actor is an async function that ends by serving its mailbox::
         async with open_something() as something:    # set-up and tear-down
             await ctx.serve(handle)
 
-A restart calls the function again, so its state is always fresh.
+A restart calls the function again, so each incarnation starts with fresh state.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from .ref import ActorRef, Address
 from .tasks import Ts
 
 B = TypeVar("B")
-"""A child's protocol."""
+"""The protocol of a child."""
 
 Handler: TypeAlias = Callable[[A], Awaitable[object]]
-"""Handles one message. Returns the reply; raises Refused to say no. Anything else is a crash."""
+"""Handles one message: returns the reply, or raises `Refused`. Any other exception crashes the actor."""
 
 
 def _not_busy() -> bool:
@@ -46,26 +46,26 @@ def _not_busy() -> bool:
 
 @attrs.frozen(eq=False)
 class Context(Generic[A]):
-    """One life's view of the runtime."""
+    """The runtime, as one incarnation of an actor uses it."""
 
-    _life: Incarnation
+    _incarnation: Incarnation
 
     @property
     def ref(self) -> ActorRef[A]:
-        """This actor, for others."""
-        return ActorRef(self._life.address)
+        """A handle on this actor, to give to other actors."""
+        return ActorRef(self._incarnation.address)
 
     def publish(self, topic: str, event: object) -> None:
-        """Publish an event on the bus; never waits."""
-        self._life.bus.publish(topic, event)
+        """Publish an event on the bus, without waiting."""
+        self._incarnation.bus.publish(topic, event)
 
     def progress(self) -> None:
-        """Say that this life got something done: earlier crashes no longer count against it."""
-        self._life.progressed = True
+        """Record that this incarnation has achieved something, so that earlier crashes no longer count."""
+        self._incarnation.progressed = True
 
     def stop(self) -> None:
-        """Accept no further message: `serve` drains what was accepted and returns."""
-        self._life.mailbox.close()
+        """Accept no further message. `serve` handles the accepted ones and returns."""
+        self._incarnation.mailbox.close()
 
     async def serve(
         self,
@@ -74,65 +74,64 @@ class Context(Generic[A]):
         concurrency: int = 1,
         idle_timeout: float = math.inf,
         busy: Callable[[], bool] = _not_busy,
-        waits: bool = True,
     ) -> None:
-        """Handle messages until stopped or idle; drain what was accepted; return.
+        """Handle messages until the actor is stopped or idle, then the ones already accepted, and return.
 
-        With a `concurrency` of 1 one message is handled after another. With more, that many
-        are handled at a time, and state may change wherever a handler waits.
+        `concurrency` is the number of messages that are handled at the same time. With more than 1, the
+        actor's state may change wherever a handler waits.
 
-        After `idle_timeout` seconds without a message the actor stops, unless it is `busy()`;
-        then it is asked again after as long. A `handle` that never waits can say so: there is
-        nothing to cancel for who withdraws a request. Raises ValueError for a bound that is not positive,
-        and for an actor that handles messages side by side and would end when idle.
+        After `idle_timeout` seconds without a message the actor stops. If `busy()` returns true at that
+        moment, it is called again after another `idle_timeout`.
+
+        Raises ValueError if `concurrency` or `idle_timeout` is not positive, or if `idle_timeout` is given
+        together with a `concurrency` above 1.
         """
         if concurrency < 1 or idle_timeout <= 0:
             raise ValueError("concurrency and idle_timeout must be positive")
         if concurrency > 1 and idle_timeout != math.inf:
             raise ValueError("only an actor with a concurrency of 1 may end when idle")
-        mailbox = self._life.mailbox
-        self._life.withdraws = self._life.withdraws and waits
-        self._life.serving()
+        mailbox = self._incarnation.mailbox
+        self._incarnation.serving()
         try:
             if concurrency == 1:
                 while (envelope := await mailbox.receive(idle_timeout, busy)) is not None:
                     await self._handle(handle, envelope)
-                    del envelope  # or an idle actor would keep its last message
+                    del envelope  # otherwise an idle actor would keep its last message in memory
             else:
                 await self._serve_side_by_side(handle, concurrency)
         finally:
-            mailbox.end(None)  # However this ends, nobody waits for the behaviour's tear-down.
+            mailbox.end(None)  # now, so that no asker waits for the tear-down of the behaviour
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
     ) -> trio.CancelScope:
-        """Start a task of this actor. It is cancelled when the behaviour ends; its crash is the actor's.
+        """Start a background task of this actor and return its cancel scope.
 
-        The scope it runs in is for cancelling it alone, before that.
+        The task is cancelled when the behaviour ends. If it crashes, the actor crashes.
         """
-        return self._life.background.start_soon(async_fn, *args, name=name)
+        return self._incarnation.background.start_soon(async_fn, *args, name=name)
 
     async def ask_new(self, name: str, behaviour: Behaviour[B], request: Request[B, R]) -> R:
-        """Start a child actor for one request. When this ends, also by cancellation, the child and all below
-        it are gone.
+        """Start a child actor, send it one request and return the reply.
 
-        It is never restarted: its crash reaches the asker, as ActorCrashed, and the bus; this actor
-        lives on. Raises as `ActorRef.ask` does.
+        When this returns or raises, the child and all of its own children have ended, also after a
+        cancellation. The child is never restarted: a crash is published on the bus and raised here as
+        ActorCrashed, and does not affect this actor. Raises as `ActorRef.ask` does.
         """
-        background = self._life.background
-        child = Incarnation(Address(name), Mailbox(name, 1), self._life.bus, background, withdraws=False)
-        background.start_in(child.scope, partial(_live_once, child, behaviour), name=name)
+        background = self._incarnation.background
+        child = Incarnation(Address(name), Mailbox(name, 1), self._incarnation.bus, background)
+        background.start_in(child.scope, partial(_run_once, child, behaviour), name=name)
         try:
             return await child.mailbox.ask(request)
         finally:
             if not child.ended:
                 child.cancel()
-                # As at the end of a nursery: what is cancelled only unwinds.
+                # Shielded, as the end of a nursery is: the child is cancelled and only unwinds.
                 with trio.CancelScope(shield=True):
                     await child.wait_ended()
 
     async def _serve_side_by_side(self, handle: Handler[A], concurrency: int) -> None:
-        mailbox = self._life.mailbox
+        mailbox = self._incarnation.mailbox
         name = f"{self.ref.name}<handler>"
         context = contextvars.copy_context()
         free = concurrency
@@ -147,14 +146,14 @@ class Context(Generic[A]):
                     free += 1
                     return
                 envelope = following
-                await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
+                await trio.lowlevel.checkpoint()  # lets other tasks run even if the mailbox is never empty
 
         def take(envelope: Envelope) -> bool:
             nonlocal free
             if not free:
                 return False
             free -= 1
-            # In our context, for this is the step of whoever sends.
+            # In this actor's context, because `take` is called in the task of the sender.
             context.run(lambda: handlers.start_soon(handle_in_turn, envelope, name=name))
             return True
 
@@ -163,36 +162,34 @@ class Context(Generic[A]):
 
     async def _handle(self, handle: Handler[A], envelope: Envelope) -> None:
         if envelope.settled:
-            return  # withdrawn while it waited
+            return  # withdrawn while it was queued
         nested = handling.set(envelope)
         carried = current_trace.set(envelope.trace)
         try:
             if envelope.answered is None:
                 await handle(envelope.message)
                 envelope.answer(None)
-            elif self._life.withdraws:
+            else:
                 with trio.CancelScope() as envelope.scope:
                     envelope.answer(await handle(envelope.message))
-            else:
-                envelope.answer(await handle(envelope.message))
         except Exception as error:
             refusal = _refusal(error)
             if refusal is None:
-                # Askers hear of it now, not when other handlers and the behaviour have unwound.
-                self._life.mailbox.end(cast(Exception, leaf(error)))
+                # Fail the other asks now, not after other handlers and the behaviour have unwound.
+                self._incarnation.mailbox.end(cast(Exception, leaf(error)))
                 raise
-            envelope.fail(refusal)  # the refusal of a hint has no receiver
+            envelope.fail(refusal)  # has no effect for a hint
         finally:
             current_trace.reset(carried)
             handling.reset(nested)
 
 
 Behaviour: TypeAlias = Callable[[Context[A]], Awaitable[None]]
-"""An actor: called once for every life."""
+"""The function that implements an actor. It is called once for every incarnation."""
 
 
 def background(task: Callable[[], Awaitable[object]]) -> Behaviour[Message[Any]]:
-    """An actor that is all background: `task` runs for as long as it lives, and nothing is sent to it."""
+    """Return the behaviour of an actor that only runs `task` in the background and receives no messages."""
 
     async def behaviour(ctx: Context[Message[Any]]) -> None:
         ctx.start_soon(task)
@@ -205,18 +202,18 @@ async def _nothing(_: Message[Any]) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def _live_once(life: Incarnation, behaviour: Behaviour[B]) -> None:
+async def _run_once(incarnation: Incarnation, behaviour: Behaviour[B]) -> None:
     try:
-        await life.run(behaviour, Context(life))
+        await incarnation.run(behaviour, Context(incarnation))
     finally:
-        life.address.absence = "has stopped"
+        incarnation.address.absence = "has stopped"
 
 
 def _refusal(error: Exception) -> Refused | None:
-    """The refusal that an error is, if it is nothing else.
+    """Return the refusal in an error; None if the error is, or contains, anything else.
 
-    Handlers may raise it inside nurseries. A group that holds a crash beside refusals is
-    a crash; one that holds only refusals becomes one refusal that says them all.
+    A refusal that was raised inside a nursery comes in a group. A group of several refusals becomes one
+    refusal with all their texts.
     """
     cause = leaf(error)
     if isinstance(cause, Refused):

@@ -1,4 +1,4 @@
-"""A message on its way, the trace it belongs to, and for an ask the place of its answer."""
+"""A message in transit, with its trace and, for an ask, its outcome."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ import trio
 from .errors import ActorError, AskCycle
 
 Trace: TypeAlias = Mapping[str, str]
-"""Whatever identifies a trace. Never changed once it is current: set a new one."""
+"""The identifiers of a trace. A current trace is never modified: set a new one instead."""
 
 NO_TRACE: Trace = MappingProxyType({})
 
 current_trace: ContextVar[Trace] = ContextVar("trace", default=NO_TRACE)
-"""While a handler runs, the trace of whoever sent its message; background tasks inherit it."""
+"""While a handler runs, the trace of the message's sender. Background tasks inherit it."""
 
 
 @attrs.define(eq=False)
 class Envelope:
-    """What travels: a message, and what must be known to handle and to answer it."""
+    """A message in transit, with the data that is needed to handle and answer it.
+
+    An envelope is settled once: by an answer, an error or the withdrawal of the ask. Later outcomes are
+    ignored.
+    """
 
     message: Any
     actor: str
-    """The name of the one it is for."""
-    life: object
-    """The life of that actor it is for, by identity."""
+    """The name of the receiving actor."""
+    mailbox: object
+    """The mailbox that the message was sent to. It identifies the incarnation, because each has its own."""
     parent: Envelope | None
-    """What the asker was handling when it asked; None for a hint."""
+    """The message that the asker was handling when it asked; None for a hint."""
     trace: Trace
     answered: trio.Event | None = None
-    """None for a hint: its sender does not wait for an answer."""
+    """None for a hint, whose sender does not wait."""
     settled: bool = False
-    """Nobody waits for this any more: answered, failed, withdrawn, or a hint that was handled."""
+    """No task waits for an answer any more: it was answered, failed or withdrawn, or it is a handled hint."""
     scope: trio.CancelScope | None = None
-    """Around the handler of an ask while it runs."""
+    """The scope around the handler of an ask while the handler runs."""
     _value: Any = None
     _error: ActorError | None = None
 
@@ -58,17 +62,17 @@ class Envelope:
             self.answered.set()
 
     def withdraw(self) -> None:
-        """Nobody waits any more: it will not be handled, or its handler is cancelled."""
+        """Settle the envelope without an outcome and cancel the handler, if it is running."""
         if not self.settled:
             self.settled = True
             if self.scope is not None:
                 self.scope.cancel()
 
     def take(self) -> Any:
-        """The handler's return value; raises what the ask failed with."""
+        """Return the handler's return value, or raise the error that the ask failed with."""
         if self._error is None:
             return self._value
-        # Let go of here, for its traceback will lead back to this envelope.
+        # Drop both references: otherwise the error's traceback and this envelope form a reference cycle.
         error, self._error = self._error, None
         try:
             raise error
@@ -76,18 +80,18 @@ class Envelope:
             del error
 
     def refuse_cycle(self) -> None:
-        """Raise AskCycle if the life this is for is handling what this is nested in.
+        """Raise AskCycle if the target incarnation is handling a message that this ask is nested in.
 
-        What is settled does not count: a task that outlives its handler blocks nobody.
+        Settled messages do not count: a background task that outlives its handler blocks no ask.
         """
         path = [self.actor]
         outer = self.parent
         while outer is not None:
             path.append(outer.actor)
-            if outer.life is self.life and not outer.settled:
+            if outer.mailbox is self.mailbox and not outer.settled:
                 raise AskCycle(tuple(reversed(path)))
             outer = outer.parent
 
 
 handling: ContextVar[Envelope | None] = ContextVar("handling", default=None)
-"""The message being handled: an ask made now is nested in it."""
+"""The message that the current task is handling. An ask made now is nested in it."""

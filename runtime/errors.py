@@ -1,14 +1,14 @@
-"""What goes wrong between actors, told apart by whether asking again is safe.
+"""Errors of an ask, by whether it is safe to ask again.
 
-========================  ===============================  =======================
-outcome of an ask         what it means                    ask again?
-========================  ===============================  =======================
-returns                   the handler's return value
-raises Refused            the actor said no and lives on   the caller's judgement
-raises ActorUnavailable   never accepted by a mailbox      safe
-raises ActorCrashed       accepted, outcome unknown        if it is idempotent
-raises AskCycle           it would wait for itself         no: it is a bug
-========================  ===============================  =======================
+========================  ======================================  ===============================
+outcome of an ask         meaning                                 ask again?
+========================  ======================================  ===============================
+returns a value           the handler returned it
+raises Refused            the handler refused; the actor runs on  depends on the reason
+raises ActorUnavailable   no mailbox accepted the request         safe
+raises ActorCrashed       accepted, outcome unknown               only if the request is idempotent
+raises AskCycle           the actor would wait for itself         no: this is a bug
+========================  ======================================  ===============================
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import ClassVar
 
 
 class ActorError(Exception):
-    """Base of everything an ask raises on an actor's behalf."""
+    """Base class of the errors that an ask raises."""
 
     code: ClassVar[str] = "actor_error"
-    """Stable for programs; the text is for people. Subclasses set their own."""
+    """A stable identifier for programs. Each subclass has its own."""
 
 
 class Refused(ActorError):
-    """Raised by a handler to fail this one request and carry on.
+    """Raised by a handler to fail one request while the actor keeps running.
 
-    Any other exception that leaves a handler crashes its actor.
+    Any other exception that a handler raises crashes the actor.
     """
 
     code: ClassVar[str] = "refused"
@@ -39,48 +39,48 @@ class ActorUnavailable(ActorError):
 
 
 class ActorCrashed(ActorError):
-    """The actor died, or was stopped, holding the message: its effects may or may not exist.
+    """The actor crashed, or was stopped, after it accepted the request: its effects may or may not exist.
 
-    ``__cause__`` is the crash; absent when the actor was stopped.
+    ``__cause__`` is the crash, or None when the actor was stopped.
     """
 
     code: ClassVar[str] = "actor_crashed"
 
 
 class AskCycle(ActorError):
-    """The target is waiting, perhaps through others, for this very ask."""
+    """The target is waiting for this ask, directly or through other actors."""
 
     code: ClassVar[str] = "ask_cycle"
 
     def __init__(self, path: tuple[str, ...]) -> None:
         super().__init__(path)
         self.path = path
-        """Names of the actors around the cycle; the first is also the last."""
+        """The names of the actors in the cycle; the first name is repeated at the end."""
 
     def __str__(self) -> str:
         return f"ask would deadlock: {' -> '.join(self.path)}"
 
 
 class RestartLimitReached(Exception):
-    """A supervisor gave up on a child; ``__cause__`` is the last crash."""
+    """A supervisor stopped because its children crashed too often. ``__cause__`` is the last crash."""
 
     code: ClassVar[str] = "restart_limit_reached"
 
 
 class Fatal(Exception):
-    """The process has to stop, and whoever found out is stopping it. To the actors that this reaches it is no
-    crash: nothing is started again after it."""
+    """The process must stop. The code that raises this error also stops the process, so supervisors do not
+    restart an actor that it ends."""
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether it is `Fatal`, or a group with one that is."""
+    """Return whether the error is `Fatal`, or a group that contains a `Fatal`."""
     if isinstance(error, BaseExceptionGroup):
         return any(is_fatal(each) for each in error.exceptions)
     return isinstance(error, Fatal)
 
 
 def leaf(error: BaseException) -> BaseException:
-    """The exception itself, out of any groups that hold nothing else."""
+    """Return the exception inside nested groups of one; other groups are returned as they are."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -1,4 +1,12 @@
-"""Fan-out that never blocks a publisher, and the events of an actor's life."""
+"""Publish and subscribe by topic, without blocking the publisher, and the lifecycle events of actors.
+
+Each subscription has a buffer of its own. `publish` appends the event to the buffer of every subscription of
+the topic and returns; there is no queue between them. A subscriber that falls behind loses its oldest events,
+and only that subscriber. The lost events are counted in `missed`: they lie between the last event it has
+received and the next one. A conversation watcher then reads the gap from the journal.
+
+Nothing is kept for subscribers that come later.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +19,21 @@ import attrs
 import trio
 
 ACTORS = "actors"
-"""The topic of the lifecycle events below."""
+"""The topic of the lifecycle events `Started`, `Crashed`, `Restarting` and `Stopped`."""
 
 
 @attrs.frozen
 class Started:
-    """The actor serves."""
+    """The actor has begun to serve."""
 
     actor: str
     incarnation: int
-    """From 1; grows with every restart."""
+    """1 for the first incarnation; grows by 1 with every restart."""
 
 
 @attrs.frozen
 class Crashed:
-    """The actor died of an error."""
+    """The actor has crashed."""
 
     actor: str
     error: Exception
@@ -33,26 +41,25 @@ class Crashed:
 
 @attrs.frozen
 class Restarting:
-    """The actor will be started again."""
+    """A crashed actor is about to be restarted."""
 
     actor: str
     delay: float
-    """Seconds from now."""
+    """The seconds until the restart."""
 
 
 @attrs.frozen
 class Stopped:
-    """The actor ended without an error: it was asked to, was idle, or had finished."""
+    """The actor has ended without an error: it was stopped, was idle or had finished."""
 
     actor: str
 
 
 class Subscription:
-    """An async iterator over the events of a topic, oldest first.
+    """An async iterator over the events of a topic, oldest first. One task iterates.
 
-    Beyond its buffer the oldest events give way, so whatever was missed lies before
-    the next event: take `take_missed` together with each event to know of gaps.
-    After the subscription has ended the buffered rest is still iterated.
+    A full buffer drops its oldest event. To detect such gaps, call `take_missed` with each event: the missed
+    events come before it. After the end of the subscription, the iterator still yields the buffered events.
     """
 
     def __init__(self, buffer: int, wants: Callable[[Any], bool]) -> None:
@@ -64,24 +71,24 @@ class Subscription:
         self._arrived: trio.Event | None = None
         self._ended = False
         self.missed = 0
-        """Events dropped since the last `take_missed`."""
+        """The number of events dropped since the last `take_missed`."""
 
     @property
     def ended(self) -> bool:
-        """Nothing more will be received."""
+        """Whether the subscription has ended."""
         return self._ended
 
     def take_missed(self) -> int:
-        """Return `missed` and start counting from zero again."""
+        """Return `missed` and reset it to zero."""
         missed, self.missed = self.missed, 0
         return missed
 
     def skip(self) -> None:
-        """Drop the events that wait for the reader."""
+        """Drop the buffered events."""
         self._events.clear()
 
     def end(self) -> None:
-        """Receive nothing more."""
+        """End the subscription: no further event is received."""
         self._ended = True
         self._wake()
 
@@ -89,7 +96,6 @@ class Subscription:
         return self
 
     async def __anext__(self) -> object:
-        """One task iterates."""
         if self._events:
             await trio.lowlevel.checkpoint()
         while not self._events:
@@ -114,14 +120,14 @@ class Subscription:
 
 
 class EventBus:
-    """Publishes to whoever subscribed to a topic. Publishing costs nothing for other topics."""
+    """Delivers published events to the subscriptions of their topic."""
 
     def __init__(self) -> None:
         self._by_topic: dict[str | None, dict[Subscription, None]] = {}
         self._closed = False
 
     def publish(self, topic: str, event: object) -> None:
-        """Hand an event to every subscriber of the topic, at once and without waiting."""
+        """Put an event into the buffer of every subscription of the topic, without waiting."""
         for key in (topic, None):
             for subscription in self._by_topic.get(key, ()):
                 subscription._offer(event)
@@ -130,10 +136,10 @@ class EventBus:
     def subscribe(
         self, topic: str | None, buffer: int = 256, wants: Callable[[Any], bool] = lambda event: True
     ) -> Iterator[Subscription]:
-        """Receive what is published on `topic` (None: on every topic) during the block, as far as `wants`
-        returns true for it.
+        """Subscribe to a topic (None: to all topics) for the length of the block.
 
-        At most `buffer` events wait for the reader. Raises ValueError when it is below 1.
+        Only events for which `wants` returns true are received. At most `buffer` of them are kept for the
+        reader; a value below 1 raises ValueError.
         """
         subscription = Subscription(buffer, wants)
         if self._closed:
@@ -149,7 +155,7 @@ class EventBus:
                 del self._by_topic[topic]
 
     def close(self) -> None:
-        """End every subscription, also those to come: nobody publishes any more."""
+        """End all subscriptions, also later ones, because no event will be published any more."""
         self._closed = True
         for subscribers in self._by_topic.values():
             for subscription in subscribers:

@@ -1,4 +1,23 @@
-"""One life of an actor, and the seat in which lives follow one another."""
+"""One incarnation of an actor, and the lifecycle in which incarnations follow each other.
+
+An `Incarnation` is one execution of a behaviour. It has its own mailbox and background tasks, so nothing of
+it reaches the next one. A `Lifecycle` is the address that outlasts them. `supervision.py` and `virtual.py`
+each run one task per lifecycle, which starts incarnations until the actor is stopped, ends or crashes too
+often.
+
+====================  =============================  ============================================
+state of an actor     what an ask gets               left when
+====================  =============================  ============================================
+starting              it is queued                   the behaviour calls `Context.serve`
+serving               it is handled                  stopped, idle, crashed or cancelled
+stopping              ActorUnavailable; accepted     the behaviour and its background have ended
+                      asks are still answered
+waiting to restart    ActorUnavailable               the back-off is over, or it is stopped
+ended                 ActorUnavailable
+====================  =============================  ============================================
+
+A crash fails all accepted asks immediately, before the behaviour has unwound.
+"""
 
 from __future__ import annotations
 
@@ -16,43 +35,41 @@ from .ref import Address
 from .tasks import Background, TaskHost
 
 C = TypeVar("C")
-"""A behaviour's context."""
+"""The context of a behaviour."""
 
 
 @attrs.define(eq=False)
 class Incarnation:
-    """From one call of a behaviour to its end."""
+    """One execution of a behaviour, from its call until it and its background tasks have ended."""
 
     address: Address
     mailbox: Mailbox
     bus: EventBus
     host: TaskHost
-    """Where the actor's background lives: beside the actor itself."""
-    incarnation: int = 1
-    withdraws: bool = True
-    """Who withdraws a request cancels its handler. Not needed where handlers never wait, nor where the life
-    exists for one request: who withdraws that ends the life."""
+    """Runs the background tasks, beside the actor's own task."""
+    number: int = 1
     starter: trio.TaskStatus[None] | None = None
-    """Who waits for this life to serve, and hears of its crash instead of the bus."""
+    """Tells the caller of `Supervisor.start` that the actor serves. While it is set, a crash is raised to
+    that caller and not published."""
     began_serving: float | None = None
-    """trio's clock."""
+    """The time on trio's clock."""
     progressed: bool = False
-    """The behaviour has said so."""
-    _over: bool = False
+    """The behaviour has called `Context.progress`."""
+    _behaviour_ended: bool = False
     _crash: Exception | None = None
     _background: Background | None = None
     _ended: trio.Event | None = None
-    """Made by who waits for it."""
+    """Created by the task that waits for the end."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    """Of the behaviour."""
+    """The scope around the behaviour."""
 
     def __attrs_post_init__(self) -> None:
         self.address.mailbox = self.mailbox
 
     async def run(self, behaviour: Callable[[C], Awaitable[None]], context: C) -> Exception | None:
-        """Live to the end; return the crash, if that was the end. Cancellation passes through."""
-        # An actor is nested in nothing, whoever happened to start it.
-        # Set only where it differs, for changing a task's context takes memory.
+        """Run the behaviour to its end and return its crash, if any. Cancellation is raised."""
+        # An actor is not nested in the message whose handler started it. Only set what differs, because the
+        # first change copies the task's context, which takes memory.
         if handling.get() is not None:
             handling.set(None)
         if current_trace.get() is not NO_TRACE:
@@ -63,11 +80,11 @@ class Incarnation:
         except* Exception as group:
             self._fail(cast(Exception, leaf(group)))
         finally:
-            self._over = True
+            self._behaviour_ended = True
             self.mailbox.end(self._crash)
             if self._background is not None:
                 await self._background.close()
-                self._background = None  # it tells us of crashes: both would be left to the garbage collector
+                self._background = None  # breaks a reference cycle: it refers to this incarnation
             self.address.mailbox = None
             if self._ended is not None:
                 self._ended.set()
@@ -78,33 +95,33 @@ class Incarnation:
 
     @property
     def ended(self) -> bool:
-        """The behaviour is over and all its background is gone."""
+        """Whether the behaviour and all background tasks have ended."""
         return self.address.mailbox is not self.mailbox
 
     async def wait_ended(self) -> None:
-        """Return when it has `ended`. One task waits."""
+        """Wait until `ended`. At most one task may wait."""
         if not self.ended:
             self._ended = trio.Event()
             await self._ended.wait()
 
     def serving(self) -> None:
-        """The behaviour serves: whoever asks from now on need not wait for its set-up."""
+        """Record that the behaviour has finished its set-up and serves."""
         self.began_serving = trio.current_time()
-        self.bus.publish(ACTORS, Started(self.address.name, self.incarnation))
+        self.bus.publish(ACTORS, Started(self.address.name, self.number))
         if self.starter is not None:
             self.starter.started()
             self.starter = None
 
     @property
     def served(self) -> float:
-        """For how many seconds this life has been serving."""
+        """The seconds since this incarnation began to serve."""
         return 0.0 if self.began_serving is None else trio.current_time() - self.began_serving
 
     @property
     def background(self) -> Background:
-        """The tasks beside the behaviour. Raises RuntimeError when the life is over."""
+        """The background tasks. Raises RuntimeError when the behaviour has ended."""
         if self._background is None:
-            if self._over:
+            if self._behaviour_ended:
                 raise RuntimeError(f"{self.address.name} has ended")
             self._background = Background(self.host, self._background_crashed)
         return self._background
@@ -117,7 +134,7 @@ class Incarnation:
         self.scope.cancel()
 
     def _fail(self, error: Exception) -> None:
-        """Record a crash and tell the askers at once; tear-down may take its time."""
+        """Record a crash and fail the accepted asks now, because tear-down may take long."""
         if self._crash is not None:
             error = ExceptionGroup(f"{self.address.name} crashed", [self._crash, error])
         self._crash = error
@@ -125,41 +142,43 @@ class Incarnation:
 
 
 @attrs.define(eq=False)
-class Seat(Address):
-    """An address with lives behind it, one at a time, rests between them, and one way to end it."""
+class Lifecycle(Address):
+    """The address of an actor with its incarnations, one at a time, the delays between them, and its end."""
 
-    incarnation: int = 0
+    incarnations: int = 0
+    """How many have been started."""
     stopping: bool = False
-    """No further life begins."""
-    life: Incarnation | None = None
-    """The present one, or the last."""
-    _resting: trio.CancelScope | None = None
+    """No further incarnation is started."""
+    incarnation: Incarnation | None = None
+    """The current one, or the last one during a delay."""
+    _delay: trio.CancelScope | None = None
     _over: bool = False
     _ended: trio.Event | None = None
-    """Made by the first who waits: hardly any actor is waited for."""
+    """Created by the first task that waits for the end: hardly any actor is waited for."""
 
     def begin(self, size: int, bus: EventBus, host: TaskHost) -> Incarnation:
-        """A new life here, whose mailbox already accepts `size` messages."""
-        self.incarnation += 1
-        self.life = Incarnation(self, Mailbox(self.name, size), bus, host, self.incarnation)
-        return self.life
+        """Create the next incarnation. Its mailbox accepts up to `size` messages from now on."""
+        self.incarnations += 1
+        self.incarnation = Incarnation(self, Mailbox(self.name, size), bus, host, self.incarnations)
+        return self.incarnation
 
-    async def rest(self, seconds: float) -> None:
-        """Wait for the next life; not longer than until this is stopped."""
-        self.absence = "is waiting to be started again"
-        with trio.CancelScope() as self._resting:
+    async def delay(self, seconds: float) -> None:
+        """Wait before a restart. Returns early when the actor is stopped."""
+        self.absence = "is waiting to be restarted"
+        with trio.CancelScope() as self._delay:
             await trio.sleep(seconds)
 
     def close(self) -> None:
-        """Begin to end: what was accepted is still served."""
+        """Start to stop the actor: accept no further message, and handle those that were accepted."""
         self.stopping = True
         if self.mailbox is not None:
             self.mailbox.close()
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._delay is not None:
+            self._delay.cancel()
 
     async def stop(self, deadline: float) -> None:
-        """Close, let it finish until `deadline` (trio's clock), cancel it then; wait for its end."""
+        """Stop the actor gracefully until `deadline` (trio's clock), then by cancellation; wait for its
+        end."""
         self.close()
         if self._over:
             return
@@ -168,14 +187,14 @@ class Seat(Address):
         with trio.CancelScope(deadline=deadline):
             await self._ended.wait()
             return
-        if self.life is not None:
-            self.life.cancel()
+        if self.incarnation is not None:
+            self.incarnation.cancel()
         await self._ended.wait()
 
     def end(self) -> None:
-        """There will be no further life."""
+        """Record that the actor has ended for good."""
         self.absence = "has stopped"
         self._over = True
-        self.life = None  # it has us for an address
+        self.incarnation = None  # breaks a reference cycle: this is its address
         if self._ended is not None:
             self._ended.set()

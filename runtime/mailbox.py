@@ -1,8 +1,30 @@
-"""The mailbox of one life of an actor."""
+"""The bounded message queue of one incarnation.
+
+A mailbox takes two kinds of messages. An ask waits for room in the queue, then for its answer. A hint is
+never refused and never waits: it is dropped if anything is queued already, because the actor will then look
+for work anyway, or if the mailbox is closed.
+
+=========  ==================================  ================================================
+state      new messages                        messages in the queue
+=========  ==================================  ================================================
+open       accepted; asks wait while it is     received in order
+           full
+closed     ActorUnavailable, also for asks     received in order; `receive` then returns None
+           that wait for room; hints dropped
+ended      as when closed                      all asks without an answer have failed
+=========  ==================================  ================================================
+
+Room is given in order: when a message leaves the queue, the ask that has waited longest takes its place in
+the same step. So no later sender can overtake it.
+
+There are two ways to receive. With `receive`, one task takes message after message. With `hand_out`, a
+callback takes each message in the step of its sender, which starts a handler without waking a receiver first.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +36,12 @@ from .message import A, Message, R, Request
 
 
 class Mailbox:
-    """Accepts messages for one life of an actor, fails the asks it leaves behind, ends with it.
+    """The bounded message queue of one incarnation. One task receives.
 
-    Not a memory channel, for three reasons: closing one drops what it buffers without a word,
-    and with it the answers others wait for; a hint must know whether one is queued already;
-    and a channel of two ends takes a third of an idle actor's memory.
+    This is not a memory channel: a closed channel drops its buffer without failing the asks in it, and a hint
+    needs to know whether anything is queued.
 
-    One task receives. Raises ValueError for a size below 1.
+    Raises ValueError for a size below 1.
     """
 
     __slots__ = (
@@ -43,18 +64,18 @@ class Mailbox:
         self.taken = 0
         """How many messages have been received."""
         self._size = size
-        # A list, for it is short, and an empty deque takes ten times the memory.
-        self._queue: list[Envelope] = []
-        self._senders: dict[Envelope, trio.lowlevel.Task] = {}  # who waits for room, in order
-        self._pending: dict[Envelope, None] = {}  # every ask without an answer, also those being handled
-        self._arrived: trio.Event | None = None  # what the receiver waits for
-        self._take: Callable[[Envelope], bool] | None = None
+        self._queue: deque[Envelope] = deque()
+        self._senders: dict[Envelope, trio.lowlevel.Task] = {}  # tasks that wait for room, in order
+        self._pending: dict[Envelope, None] = {}  # asks without an answer: waiting, queued or being handled
+        self._arrived: trio.Event | None = None  # wakes the receiver
+        self._take: Callable[[Envelope], bool] | None = None  # set while `hand_out` runs
         self._closed = False
         self._crash: Exception | None = None
 
     async def ask(self, request: Request[A, R]) -> R:
-        """Raises whatever `ActorRef.ask` does."""
-        await trio.lowlevel.checkpoint_if_cancelled()  # or it might still be handled for a moment
+        """Send a request and wait for its answer. Raises as `ActorRef.ask` does."""
+        # Otherwise a handler could start on the request of a caller that is already cancelled.
+        await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
         envelope = Envelope(request, self.name, self, handling.get(), current_trace.get(), answered)
         envelope.refuse_cycle()
@@ -73,12 +94,13 @@ class Mailbox:
             self._accept(Envelope(message, self.name, self, None, carried))
 
     async def receive(self, idle_timeout: float, busy: Callable[[], bool]) -> Envelope | None:
-        """The next message, perhaps withdrawn by now; None when there will be no more.
+        """Wait for the next message and return it; it may have been withdrawn. Return None when the mailbox
+        is closed and empty.
 
-        Closes after `idle_timeout` seconds without a message, unless `busy()`.
+        Closes the mailbox after `idle_timeout` seconds without a message, unless `busy()` returns true.
         """
         if self._queue and self.taken:
-            await trio.lowlevel.checkpoint()  # a mailbox that is never empty lets others run
+            await trio.lowlevel.checkpoint()  # lets other tasks run even if the mailbox is never empty
         while not (self._queue or self._closed):
             self._arrived = trio.Event()
             if idle_timeout == math.inf:
@@ -91,9 +113,11 @@ class Mailbox:
         return self.next()
 
     async def hand_out(self, take: Callable[[Envelope], bool]) -> None:
-        """Offer every message to `take`, in order and in the step of its sender, until no more are accepted.
+        """Call `take` with every message, in order and in the step of its sender, until the mailbox is
+        closed.
 
-        What it has no room for stays, as does all that comes after; who has room again asks for the `next`.
+        `take` returns False when it has no capacity. The message then stays in the queue, in front of all
+        later ones, and the owner of `take` fetches it with `next` when it has capacity again.
         """
         while self._queue and take(self._queue[0]):
             self.next()
@@ -106,10 +130,10 @@ class Mailbox:
             self._take = None
 
     def next(self) -> Envelope | None:
-        """The next message, perhaps withdrawn by now, if there is one."""
+        """Return the next message, which may have been withdrawn, or None if the queue is empty."""
         if not self._queue:
             return None
-        envelope = self._queue.pop(0)
+        envelope = self._queue.popleft()
         self.taken += 1
         if self._senders and not self._closed:
             waiting = next(iter(self._senders))
@@ -118,7 +142,7 @@ class Mailbox:
         return envelope
 
     def close(self) -> None:
-        """Accept nothing more. What was accepted can still be received."""
+        """Accept no further message. Queued messages can still be received."""
         if self._closed:
             return
         self._closed = True
@@ -128,11 +152,11 @@ class Mailbox:
             trio.lowlevel.reschedule(sender)
 
     def end(self, crash: Exception | None) -> None:
-        """Accept nothing more and fail every ask that has no answer."""
+        """Close the mailbox and fail every ask that has no answer."""
         self._crash = self._crash or crash
         self.close()
         for envelope in self._pending:
-            # An exception for each asker: a shared one would collect all their tracebacks.
+            # One exception per asker: a common one would collect the tracebacks of all askers.
             if crash is None:
                 envelope.fail(ActorCrashed(f"{self.name} was stopped before it answered"))
             else:
@@ -141,7 +165,7 @@ class Mailbox:
                 envelope.fail(error)
 
     async def _deliver(self, envelope: Envelope) -> None:
-        """Wait until there is room; a checkpoint only if there is none."""
+        """Queue the envelope, if necessary after waiting for room. A checkpoint only in that case."""
         if not self._closed and len(self._queue) < self._size:
             self._accept(envelope)
             return
@@ -149,12 +173,12 @@ class Mailbox:
             self._senders[envelope] = trio.lowlevel.current_task()
 
             def give_up(_: object) -> trio.lowlevel.Abort:
-                # At once: who is cancelled must not be let in before it hears of that.
+                # Leave now; otherwise `next` could still queue the envelope of a cancelled sender.
                 del self._senders[envelope]
                 return trio.lowlevel.Abort.SUCCEEDED
 
             await trio.lowlevel.wait_task_rescheduled(give_up)
-            if envelope not in self._senders:
+            if envelope not in self._senders:  # `next` has queued it
                 return
             del self._senders[envelope]
         raise ActorUnavailable(f"{self.name} {'has crashed' if self._crash else 'is stopping'}")

@@ -1,4 +1,4 @@
-"""Base classes of messages. An actor's protocol is the union of the messages it serves::
+"""Base classes of messages. An actor's protocol is the union of the messages that it handles::
 
     @attrs.frozen
     class Lookup(Request["DirectoryMessage", str]):
@@ -10,8 +10,8 @@
 
     DirectoryMessage: TypeAlias = Lookup | Forget
 
-An `ActorRef[DirectoryMessage]` takes these and nothing else, `ask(Lookup(...))` is a
-``str``, and a ``match`` that ends in `assert_never` misses none of them. Only the hint that
+Type checkers then reject any other message for an `ActorRef[DirectoryMessage]`, infer ``str`` for
+`ask(Lookup(...))`, and find the missing case of a ``match`` that ends in `assert_never`. Only the hint that
 wakes a virtual actor is a plain `Message`: its sender waits for no reply.
 """
 
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 @attrs.frozen
 class Message(Generic[A]):
-    """Something actors of protocol `A` understand; base of frozen attrs classes."""
+    """A message of protocol `A`. Subclasses are frozen attrs classes."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""An actor as others see it."""
+"""The address of an actor, and the handle that other actors ask through."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .message import A, R, Request
 
 @attrs.define(eq=False)
 class Address:
-    """Where an actor is reached: the same one through all its lives."""
+    """The name and the current mailbox of an actor. It outlasts restarts."""
 
     name: str
     mailbox: Mailbox | None = None
-    """None while no life accepts messages."""
+    """None while no incarnation accepts messages."""
     absence: str = "is starting"
-    """Why, in words that follow the name."""
+    """Why there is no mailbox: the end of a sentence that begins with the name."""
 
 
 @attrs.frozen
 class ActorRef(Generic[A]):
-    """A handle on an actor of protocol `A`: survives restarts, safe to keep and to share."""
+    """A handle on an actor of protocol `A`. It stays valid across restarts and can be shared."""
 
     _address: Address
 
@@ -33,10 +33,10 @@ class ActorRef(Generic[A]):
         return self._address.name
 
     async def ask(self, request: Request[A, R]) -> R:
-        """Send a request and wait for its reply, as if calling a function.
+        """Send a request and wait for its reply.
 
-        Cancelling the wait withdraws the request: queued, it is never handled; running, its
-        handler is cancelled, and unwinds without being waited for.
+        Cancelling the wait withdraws the request: a queued request is never handled, and a running handler
+        is cancelled. The caller does not wait until that handler has unwound.
 
         Raises Refused, ActorUnavailable, ActorCrashed or AskCycle.
         """

@@ -1,4 +1,4 @@
-"""When to start a crashed actor again, and when to give up. Pure arithmetic."""
+"""Delays and limits of restarts. Pure functions of times and counters."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from attrs import validators
 
 @attrs.frozen
 class Backoff:
-    """How long to wait before each further start. Times in seconds."""
+    """The delays before restarts, in seconds: exponential, with jitter."""
 
     first: float = attrs.field(default=0.1, validator=validators.ge(0))
     factor: float = attrs.field(default=2.0, validator=validators.ge(1))
-    """Every delay is that much longer than the one before."""
+    """The ratio of a delay to the delay before it."""
     limit: float = attrs.field(default=30.0, validator=validators.ge(0))
     jitter: float = attrs.field(default=0.1, validator=[validators.ge(0), validators.le(1)])
-    """The part of a delay that chance may take away, so that crowds do not return together."""
+    """The largest random part to subtract from a delay, so that actors do not all restart at once."""
     healthy: float = attrs.field(default=60.0, validator=validators.gt(0))
-    """Having served that long, an actor's next crash counts as its first."""
+    """An incarnation that served this long resets the count of failures."""
     random: Callable[[], float] = attrs.field(default=random.random, eq=False, repr=False)
-    """Numbers in [0, 1)."""
+    """Returns a random number in [0, 1)."""
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after that many failures in a row (1 or more)."""
+        """Return the seconds to wait after `failures` (1 or more) failures in a row."""
         try:
             delay = min(self.first * self.factor ** (failures - 1), self.limit)
         except OverflowError:
@@ -36,7 +36,7 @@ class Backoff:
 
 @attrs.frozen
 class Intensity:
-    """At most `restarts` within any `period` seconds; one more and the supervisor fails."""
+    """The restart limit of a supervisor: at most `restarts` within any `period` seconds."""
 
     restarts: int = attrs.field(default=3, validator=validators.ge(0))
     period: float = attrs.field(default=60.0, validator=validators.gt(0))
@@ -44,13 +44,14 @@ class Intensity:
 
 @attrs.define
 class Streak:
-    """One actor's failures in a row."""
+    """The consecutive failures of one actor."""
 
     backoff: Backoff
     failures: int = 0
 
     def fail(self, served: float) -> float:
-        """Count a crash after `served` seconds of service; return the delay before the next start."""
+        """Count a crash of an incarnation that served `served` seconds; return the delay before the
+        restart."""
         if served >= self.backoff.healthy:
             self.failures = 0
         self.failures += 1
@@ -59,13 +60,13 @@ class Streak:
 
 @attrs.define
 class RestartWindow:
-    """The recent restarts of all the children of one supervisor."""
+    """The times of the recent restarts of all children of one supervisor."""
 
     intensity: Intensity
     _times: deque[float] = attrs.field(factory=deque, init=False)
 
     def admit(self, now: float) -> bool:
-        """Whether one more restart at `now` is within the intensity; counts it if so."""
+        """Return whether a restart at `now` is within the intensity, and count it if so."""
         while self._times and self._times[0] <= now - self.intensity.period:
             self._times.popleft()
         if len(self._times) >= self.intensity.restarts:

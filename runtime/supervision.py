@@ -1,4 +1,13 @@
-"""Starts actors in order, starts them again when they crash, stops them in reverse."""
+"""Supervisors: start actors in order, restart them when they crash, stop them in reverse order.
+
+Each child has one task in the supervisor's nursery, `Supervisor._run`, which runs one incarnation after
+another. After a crash it waits for the back-off of that child; the other children are not affected. An error
+before the child has ever served is raised by `start`, and there is no restart.
+
+`Supervisor.close` stops one group at a time, the one started last first, so that an actor can rely on actors
+started before it until its own end. A group is usually a single child; it can also be a collection with its
+own tasks, such as `VirtualActors` (`adopt`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +22,7 @@ import trio
 from .context import Behaviour, Context
 from .errors import ActorUnavailable, RestartLimitReached, is_fatal, leaf
 from .event_bus import ACTORS, EventBus, Restarting
-from .incarnation import Seat
+from .incarnation import Lifecycle
 from .message import A
 from .ref import ActorRef
 from .restart import Backoff, Intensity, RestartWindow, Streak
@@ -22,15 +31,15 @@ logger = logging.getLogger(__name__)
 
 
 class Member(Protocol):
-    """Anything a supervisor stops in its turn."""
+    """Anything that a supervisor can stop."""
 
     async def stop(self, deadline: float) -> None:
-        """End gracefully until `deadline` (trio's clock), then by force; return when ended."""
+        """Stop gracefully until `deadline` (trio's clock), then by cancellation; return when ended."""
 
 
 @attrs.define(eq=False)
-class _Child(Seat):
-    """The seat of an actor that is started by name."""
+class _Child(Lifecycle):
+    """An actor that was started by name."""
 
     behaviour: Behaviour[Any] = attrs.field(kw_only=True)
     mailbox_size: int = attrs.field(kw_only=True)
@@ -38,11 +47,10 @@ class _Child(Seat):
 
 
 class Supervisor:
-    """Owns actors for the length of an `open_supervisor` block.
+    """Runs actors for the length of an `open_supervisor` block.
 
-    A child that crashes is started again, alone, after a back-off of its own; one that ends without
-    a crash is gone. More restarts than the intensity allows end the supervisor: RestartLimitReached
-    leaves its block.
+    A child that crashes is restarted after its back-off; a child that ends without a crash is not. More
+    restarts than the intensity allows end the supervisor: its block raises RestartLimitReached.
     """
 
     def __init__(
@@ -56,7 +64,7 @@ class Supervisor:
         self._members: dict[str, tuple[Member, str]] = {}  # in start order, each with its group
         self._closing = False
         self.ended = False
-        """The block is over; nothing runs, or it has been cancelled."""
+        """The block has ended: its tasks have ended or are cancelled."""
 
     @trio.lowlevel.enable_ki_protection
     async def start(
@@ -64,26 +72,29 @@ class Supervisor:
     ) -> ActorRef[A]:
         """Start an actor and wait until it serves.
 
-        Its `mailbox` holds that many messages; further senders wait. All actors of a `group` are stopped
-        side by side, when it is the turn of the one that was started last. An error before the actor has ever
-        served is raised here, and it is not started again. Raises ActorUnavailable if it ended without
-        serving or the supervisor is closing, and ValueError if the name is taken.
+        `mailbox` is the number of messages that it queues; further senders wait. All actors of a `group` are
+        stopped at the same time, at the position of the one that was started last.
+
+        An error before the actor serves is raised here, and the actor is not restarted. Raises
+        ActorUnavailable if the actor ended without serving or the supervisor is closing, and ValueError if
+        the name is taken.
         """
         child = _Child(name, behaviour=behaviour, mailbox_size=mailbox, streak=Streak(self._backoff))
         self._add(name, child, group or name)
-        await self._nursery.start(self._keep, child, name=name)
+        await self._nursery.start(self._run, child, name=name)
         return ActorRef(child)
 
     async def close(self) -> None:
-        """Stop everything in reverse start order, within the grace for all together: let each finish
-        what it accepted, cancel what is left then.
+        """Stop all groups in reverse start order. Each finishes the messages it has accepted; when the grace
+        period of the supervisor is over, the remaining ones are cancelled.
 
-        Nothing is started from now on, or started again.
+        From now on no actor is started or restarted.
         """
         self._closing = True
         deadline = trio.current_time() + self._grace
         while self._members:
-            # The nursery below does not raise Cancelled when its tasks end without having been cancelled.
+            # Otherwise this loop could ignore a cancellation: the nursery below does not raise Cancelled
+            # if its tasks end normally.
             await trio.lowlevel.checkpoint_if_cancelled()
             _, last = next(reversed(self._members.values()))
             stopped = [name for name, (_, group) in self._members.items() if group == last]
@@ -94,54 +105,55 @@ class Supervisor:
                 self._members.pop(name, None)
 
     def adopt(self, name: str, member: Member) -> trio.Nursery:
-        """Stop `member` in its turn from now on; it may run tasks in the nursery returned.
+        """Add a member, and return the nursery in which it can run tasks.
 
-        Its tasks must not fail, and must have ended when its `stop` returns. Raises as `start` does.
+        The tasks must not raise, and must have ended when the member's `stop` returns. Raises as `start`
+        does.
         """
         self._add(name, member, name)
         return self._nursery
 
     def _add(self, name: str, member: Member, group: str) -> None:
         if self._closing:
-            raise ActorUnavailable(f"{name} is not started: its supervisor is closing")
+            raise ActorUnavailable(f"cannot start {name}: its supervisor is closing")
         if name in self._members:
             raise ValueError(f"an actor named {name!r} is already running")
         self._members[name] = member, group
 
     @trio.lowlevel.enable_ki_protection
-    async def _keep(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
-        """The task of a child: one life after another until it ends for good."""
+    async def _run(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
+        """The task of a child: run one incarnation after another."""
         starter: trio.TaskStatus[None] | None = task_status
-        del task_status  # It holds on to the starter's nursery.
+        del task_status  # otherwise this task would keep the nursery of the starter in memory
         try:
             while not self._closing:
-                life = child.begin(child.mailbox_size, self.bus, self._nursery)
-                life.starter, starter = starter, None
-                crash = await life.run(child.behaviour, Context(life))
-                if life.starter is not None:
+                incarnation = child.begin(child.mailbox_size, self.bus, self._nursery)
+                incarnation.starter, starter = starter, None
+                crash = await incarnation.run(child.behaviour, Context(incarnation))
+                if incarnation.starter is not None:
                     raise crash or ActorUnavailable(f"{child.name} ended before it served")
                 if crash is None or is_fatal(crash):
                     return
                 if self._closing:
-                    logger.error("%s failed while it was stopped", child.name, exc_info=crash)
+                    logger.error("%s crashed while it was being stopped", child.name, exc_info=crash)
                     return
-                await self._rest(child, crash, life.served)
+                await self._back_off(child, crash, incarnation.served)
             if starter is not None:
                 raise ActorUnavailable(f"{child.name} was stopped before it served")
         finally:
             self._members.pop(child.name, None)
             child.end()
 
-    async def _rest(self, child: _Child, crash: Exception, served: float) -> None:
+    async def _back_off(self, child: _Child, crash: Exception, served: float) -> None:
         if not self._window.admit(trio.current_time()):
             limit = self._window.intensity
             raise RestartLimitReached(
                 f"{child.name}: more than {limit.restarts} restarts in {limit.period:g} s"
             ) from crash
         delay = child.streak.fail(served)
-        logger.error("%s crashed; it starts again in %.1f s", child.name, delay, exc_info=crash)
+        logger.error("%s crashed; restarting in %.1f s", child.name, delay, exc_info=crash)
         self.bus.publish(ACTORS, Restarting(child.name, delay))
-        await child.rest(delay)
+        await child.delay(delay)
 
 
 @asynccontextmanager
@@ -153,11 +165,10 @@ async def open_supervisor(
     backoff: Backoff = Backoff(),  # noqa: B008 - frozen
     grace: float = 5.0,
 ) -> AsyncIterator[Supervisor]:
-    """Own actors for the length of the block; leaving it closes them within `grace` seconds.
+    """Run actors for the length of the block. At its end, also after an error, they are stopped within
+    `grace` seconds. A cancellation from outside cancels all of them immediately.
 
-    That holds for errors too. Cancellation from outside ends all of them at once.
-
-    Raises RestartLimitReached, without a group around it, when a child crashes too often.
+    Raises RestartLimitReached, not inside a group, when children crash too often.
     """
     failure: BaseException | None = None
     try:
@@ -173,5 +184,5 @@ async def open_supervisor(
     except BaseExceptionGroup as group:
         failure = leaf(group)
     if failure is not None:
-        # Raised out here, for in the handler the group would become its own content's context.
+        # Not raised in the handler, because there the group would become the `__context__` of its member.
         raise failure

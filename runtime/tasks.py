@@ -1,4 +1,4 @@
-"""An actor's own tasks, beside its behaviour."""
+"""Background tasks of an actor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class TaskHost(Protocol):
-    """Where tasks can be started: a trio nursery, or another actor's background."""
+    """A trio nursery, or the background of another actor."""
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
@@ -21,10 +21,11 @@ class TaskHost(Protocol):
 
 
 class Background:
-    """Tasks that live in the host, each in a scope of its own, and that `close` ends and waits for.
+    """The background tasks of one actor. They run in a host, each in its own cancel scope; `close` cancels
+    them and waits for them.
 
-    Not a nursery, for a behaviour cannot open one half-way: a further task would have to keep it open,
-    and would cost an actor that starts one task as much again.
+    This is not a nursery, because an actor could only have one if another task held it open, which would
+    double the cost of an actor with one background task.
     """
 
     __slots__ = ("_closed", "_ended", "_host", "_on_crash", "_scopes")
@@ -35,13 +36,13 @@ class Background:
         self._scopes: dict[trio.CancelScope, None] = {}
         self._closed = False
         self._ended: trio.Event | None = None
-        """What `close` waits for, from when it began."""
+        """Set by the last task. None until `close` is called."""
 
     def start_soon(
         self, async_fn: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None
     ) -> trio.CancelScope:
-        """Start a task; its scope is for cancelling it alone. When the others are being cancelled it is, too,
-        from its start. It inherits the context of the caller, as in any nursery.
+        """Start a task and return its cancel scope. The task inherits the caller's context variables. If
+        `close` has been called, the task starts cancelled.
 
         Raises RuntimeError when the actor has ended.
         """
@@ -58,7 +59,7 @@ class Background:
     def start_in(
         self, scope: trio.CancelScope, async_fn: Callable[[], Awaitable[object]], *, name: object = None
     ) -> None:
-        """The same for what enters the scope itself."""
+        """Like `start_soon`, for a function that enters `scope` itself."""
         if self._closed:
             raise RuntimeError("the actor has ended")
         if self._ended is not None:
@@ -67,14 +68,14 @@ class Background:
         self._host.start_soon(self._run, scope, async_fn, name=name)
 
     async def close(self) -> None:
-        """Cancel every task and wait until the last has gone.
+        """Cancel all tasks and wait until they have ended.
 
-        The wait is shielded, and has no deadline, because it stands for the end of a
-        nursery block: what is cancelled is still owned until it has unwound.
+        The wait is shielded and has no deadline, as at the end of a nursery block: a cancelled task belongs
+        to the actor until it has unwound.
         """
         for scope in self._scopes:
             scope.cancel()
-        while self._scopes:  # once more for what was started after the last had gone, and before we heard
+        while self._scopes:  # again, if a task was started between the end of the last one and our wake-up
             self._ended = trio.Event()
             with trio.CancelScope(shield=True):
                 await self._ended.wait()

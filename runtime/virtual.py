@@ -1,4 +1,25 @@
-"""Actors addressed by key: activated by a wake, gone when idle."""
+"""Virtual actors: addressed by key, activated by a wake, passivated when idle.
+
+`VirtualActors.wake` is the only way in. It carries a hint, never work: a behaviour finds its work in the
+journal. So any number of wakes can be combined into one, and a crash loses nothing.
+
+===============================  =============================================================
+a wake finds the key             effect
+===============================  =============================================================
+inactive                         a new activation, with one task (`_run`) and one incarnation
+active, its mailbox empty        the hint is queued
+active, a message queued         nothing: handling that message finds the work as well
+waiting to restart               the hint is kept for the next incarnation, which starts with it
+===============================  =============================================================
+
+A wake must not be lost while an incarnation ends. Each wake notes how many messages the incarnation had taken
+(`_woken_at`). If the count is still the same at the end, no message was taken since the wake, and another
+incarnation follows. Otherwise the activation is removed in the same step, so the next wake creates a new one.
+
+After a crash the key is activated again, with a back-off. After `attempts` crashes in a row without progress,
+the behaviour `poisoned` runs once instead. If that crashes as well, the key stays inactive until its next
+wake.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +35,7 @@ from .context import Behaviour, Context
 from .envelope import Trace, current_trace
 from .errors import is_fatal
 from .event_bus import ACTORS, EventBus, Restarting
-from .incarnation import Incarnation, Seat
+from .incarnation import Incarnation, Lifecycle
 from .message import A, Message
 from .restart import Backoff
 from .supervision import Supervisor
@@ -26,14 +47,14 @@ _MAILBOX = 16
 
 
 @attrs.define(eq=False)
-class _Activation(Seat):
-    """The seat of one key, for as long as there is something to do for it."""
+class _Activation(Lifecycle):
+    """The lifecycle of one key, from a wake until passivation."""
 
     hint: Message[Any] = attrs.field(kw_only=True)
-    """The latest wake; the first message of every life."""
+    """The latest wake; the first message of every incarnation."""
     hint_trace: Trace = attrs.field(kw_only=True)
     _woken_at: int | None = None
-    """How many messages this life had taken when it was last woken."""
+    """How many messages this incarnation had taken at the last wake."""
 
     def wake(self, hint: Message[Any]) -> None:
         self.hint, self.hint_trace = hint, current_trace.get()
@@ -42,30 +63,24 @@ class _Activation(Seat):
             self.mailbox.offer(hint, self.hint_trace)
 
     def begin_woken(self, bus: EventBus, host: TaskHost) -> Incarnation:
-        life = self.begin(_MAILBOX, bus, host)
-        life.mailbox.offer(self.hint, self.hint_trace)
+        incarnation = self.begin(_MAILBOX, bus, host)
+        incarnation.mailbox.offer(self.hint, self.hint_trace)
         self._woken_at = None
-        return life
+        return incarnation
 
-    def woken_since(self, life: Incarnation) -> bool:
-        """Whether a wake came after this life took its last message."""
-        return self._woken_at == life.mailbox.taken
+    def woken_since(self, incarnation: Incarnation) -> bool:
+        """Whether a wake came after this incarnation took its last message."""
+        return self._woken_at == incarnation.mailbox.taken
 
 
 class VirtualActors(Generic[A]):
-    """Actors of one kind, at most one for each key, alive only while they have something to do.
+    """Virtual actors of one kind: at most one per key, in memory only while it has work.
 
-    `wake` is a hint that there may be something to do, never the thing itself: a behaviour
-    looks that up where it is kept. So wakes fold into one another, and a life that follows a
-    crash begins with one.
+    `behaviour(key)` makes the behaviour of a key. `attempts` is the number of consecutive crashes without
+    `Context.progress` after which `poisoned(key, last_error)` makes the behaviour of one incarnation instead.
 
-    A crash disturbs nobody else: the key is activated again after a back-off. After `attempts`
-    crashes in a row, none of these lives having called `Context.progress`, `poisoned(key,
-    last_error)` takes the behaviour's place for one life. When that crashes too, without
-    progress, the key stays down until its next wake.
-
-    All of them end in this group's turn when the supervisor closes; wakes are ignored from then
-    on. Raises ValueError if the supervisor has something named `prefix`.
+    When the supervisor closes, all of them are stopped at this group's position, and wakes are ignored from
+    then on. Raises ValueError if the supervisor has a member named `prefix`.
     """
 
     def __init__(
@@ -91,15 +106,14 @@ class VirtualActors(Generic[A]):
 
     @property
     def active(self) -> int:
-        """How many keys are starting, serving, ending, or waiting to be activated again."""
+        """The number of keys that are starting, serving, stopping or waiting to restart."""
         return len(self._activations)
 
     @trio.lowlevel.enable_ki_protection
     def wake(self, key: str, message: Message[A]) -> None:
-        """Have `message` handled by the actor of `key`, soon and at least once from now on.
+        """Make the actor of `key` handle `message`, or a queued wake that it is combined with.
 
-        Folds into a wake that is still queued. Not a coroutine, so that nothing can cancel
-        a caller between its commit and its wake.
+        Not a coroutine, so that a caller cannot be cancelled between its commit and its wake.
         """
         activation = self._activations.get(key)
         if activation is not None:
@@ -108,54 +122,64 @@ class VirtualActors(Generic[A]):
             name = f"{self._prefix}:{key}"
             activation = _Activation(name, hint=message, hint_trace=current_trace.get())
             self._activations[key] = activation
-            self._nursery.start_soon(self._keep, key, activation, name=name)
+            self._nursery.start_soon(self._run, key, activation, name=name)
 
     async def stop(self, deadline: float) -> None:
-        """End all of them side by side: gracefully until `deadline` (trio's clock), then by force."""
+        """Stop all of them at the same time: gracefully until `deadline` (trio's clock), then by
+        cancellation."""
         self._closing = True
         async with trio.open_nursery() as stops:
             for activation in list(self._activations.values()):
                 stops.start_soon(activation.stop, deadline)
 
     @trio.lowlevel.enable_ki_protection
-    async def _keep(self, key: str, activation: _Activation) -> None:
-        """The task of one key: one life after another until there is nothing to do."""
+    async def _run(self, key: str, activation: _Activation) -> None:
+        """The task of one key: run one incarnation after another until no work is left."""
         failures = 0
         try:
             while not activation.stopping:
-                life = activation.begin_woken(self._bus, self._nursery)
-                crash = await life.run(lambda context: self._behaviour(key)(context), Context(life))
+                incarnation = activation.begin_woken(self._bus, self._nursery)
+                crash = await incarnation.run(
+                    lambda context: self._behaviour(key)(context), Context(incarnation)
+                )
                 if crash is not None and not is_fatal(crash):
-                    failures = 1 if life.progressed else failures + 1
+                    failures = 1 if incarnation.progressed else failures + 1
                     if activation.stopping:
                         return
                     if failures < self._attempts:
-                        await self._rest(activation, failures, crash)
+                        await self._back_off(activation, failures, crash)
                         continue
-                    life = activation.begin_woken(self._bus, self._nursery)
-                    crash = await life.run(partial(self._run_poisoned, key, crash), Context(life))
+                    incarnation = activation.begin_woken(self._bus, self._nursery)
+                    crash = await incarnation.run(
+                        partial(self._run_poisoned, key, crash), Context(incarnation)
+                    )
                 if crash is not None and is_fatal(crash):
                     return
-                lived_on = crash is not None and life.progressed
-                if not (lived_on or activation.woken_since(life)):
+                progressed = crash is not None and incarnation.progressed
+                if not (progressed or activation.woken_since(incarnation)):
                     if crash is not None and not activation.stopping:
-                        logger.error("%s stays down until it is woken", activation.name, exc_info=crash)
+                        logger.error(
+                            "%s crashed again and will not restart until its next wake",
+                            activation.name,
+                            exc_info=crash,
+                        )
                     return
                 if crash is not None:
-                    await self._rest(activation, failures, crash)
+                    await self._back_off(activation, failures, crash)
                 failures = 0
         finally:
-            # No checkpoint since the last look for a wake: the next one finds no entry, and makes one.
+            # There was no checkpoint since `woken_since`, so no wake can be lost: the next one creates an
+            # entry.
             del self._activations[key]
             activation.end()
 
     async def _run_poisoned(self, key: str, error: Exception, context: Context[A]) -> None:
         await self._poisoned(key, error)(context)
 
-    async def _rest(self, activation: _Activation, failures: int, crash: Exception) -> None:
+    async def _back_off(self, activation: _Activation, failures: int, crash: Exception) -> None:
         if activation.stopping:
             return
         delay = self._backoff.delay(failures)
-        logger.error("%s crashed; it starts again in %.1f s", activation.name, delay, exc_info=crash)
+        logger.error("%s crashed; restarting in %.1f s", activation.name, delay, exc_info=crash)
         self._bus.publish(ACTORS, Restarting(activation.name, delay))
-        await activation.rest(delay)
+        await activation.delay(delay)

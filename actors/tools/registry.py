@@ -149,8 +149,7 @@ def registry(config: AgentConfig, publish: Publish, known: KnownTools) -> Behavi
                 case _:
                     assert_never(message)
 
-        # It waits for the journal alone, and what is on its way there cannot be withdrawn.
-        await ctx.serve(handle, waits=False)
+        await ctx.serve(handle)
 
     return behaviour
 

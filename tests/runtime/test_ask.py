@@ -125,7 +125,7 @@ async def test_a_crash_fails_the_running_the_queued_and_the_blocked_at_that_inst
         with pytest.raises(ActorUnavailable, match="files has crashed"):
             await ref.ask(Run("early"))
         await trio.sleep(101)
-        with pytest.raises(ActorUnavailable, match="files is waiting to be started again"):
+        with pytest.raises(ActorUnavailable, match="files is waiting to be restarted"):
             await ref.ask(Run("early"))
         await trio.sleep(1.5)
         assert await ref.ask(Run("b")) == "B"  # the same ref, a new life
@@ -421,7 +421,7 @@ async def test_a_crash_downstream_is_the_callers_to_handle(autojump_clock: trio.
         ref = await supervisor.start("careful", careful)
         with pytest.raises(Refused, match="tool failed: files crashed: OSError"):
             await ref.ask(Run("x"))
-        with pytest.raises(Refused, match="tool failed: files is waiting to be started again"):
+        with pytest.raises(Refused, match="tool failed: files is waiting to be restarted"):
             await ref.ask(Run("x"))
 
 

@@ -185,7 +185,7 @@ async def test_a_crash_restarts_that_child_alone(
             first = await supervisor.start("a", log.worker("a"))
             second = await supervisor.start("b", log.worker("b"))
             await crash(first)
-            with pytest.raises(ActorUnavailable, match="a is waiting to be started again"):
+            with pytest.raises(ActorUnavailable, match="a is waiting to be restarted"):
                 await first.ask(Work())
             await second.ask(Work())
             await trio.sleep(1.5)
@@ -212,7 +212,7 @@ async def test_a_crash_restarts_that_child_alone(
     ]
     assert isinstance(events[2].error, OSError)  # itself, not the nursery's group
     [record] = caplog.records
-    assert record.getMessage() == "a crashed; it starts again in 1.0 s"
+    assert record.getMessage() == "a crashed; restarting in 1.0 s"
     assert record.exc_info is not None
     assert record.exc_info[1] is events[2].error
 
@@ -429,7 +429,7 @@ async def test_close_refuses_new_actors_and_restarts_nobody(autojump_clock: trio
             await trio.testing.wait_all_tasks_blocked()
             with bus.subscribe("actors") as seen:
                 await supervisor.close()
-        with pytest.raises(ActorUnavailable, match="new is not started: its supervisor is closing"):
+        with pytest.raises(ActorUnavailable, match="cannot start new: its supervisor is closing"):
             await supervisor.start("new", log.worker())
         await supervisor.close()
         assert trio.current_time() == log.began + 1.5
