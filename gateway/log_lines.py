@@ -92,10 +92,6 @@ def configure() -> None:
         handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # What no line tells need not be found out for each: where in the code it was said, and in which thread of
-    # which process ("Optimization" in the logging HOWTO of Python).
-    logging._srcfile = None
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     # A reader of our stdout that went away is no reason to fill stderr with tracebacks.
     logging.raiseExceptions = False
     # Libraries speak up when something is wrong; what they do all day is not news.

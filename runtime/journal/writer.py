@@ -1,12 +1,30 @@
-"""How operations become commits.
+"""The group commit: how operations of many tasks become few commits.
 
-Operations run on trio's thread: they touch pages in memory and take some ten microseconds. Waiting
-for the disk is left to a thread, which commits and does nothing else. Operations that are ready within
-a few rounds of the event loop, or arrive while another commit is under way, share the next one. So a
-commit costs one hop to another thread and back, however many operations it holds, and the thread needs
-the interpreter once where an event loop that is busy would otherwise make it queue for it at every
-statement. While one commit is under way, those whom the one before has answered prepare what the next
-will hold.
+An operation is a function that reads and writes through the connection. It runs on trio's thread, because it
+only touches pages in memory and takes some ten microseconds. Only `COMMIT`, which waits for the disk, runs in
+another thread. The two threads never use the connection at the same time.
+
+=====================  ===========================================  ==========================================
+state                  trio's thread                                the commit thread
+=====================  ===========================================  ==========================================
+idle                   `submit` queues an operation                 waits for a batch; checks every
+                                                                    `LOOK_EVERY` that the files exist
+gathering              lets the event loop run for `_ROUNDS`        waits
+                       rounds; other tasks queue operations
+running                `_commit_waiting`: `BEGIN`, runs the queued  waits
+                       operations, hands over the batch
+committing             queues the operations that arrive            `COMMIT`
+settling               `_settle`: starts the next batch, if         waits
+                       operations are queued, then wakes the tasks
+                       of this one
+=====================  ===========================================  ==========================================
+
+So a commit costs one hop to the thread and back for any number of operations, and while it runs, the tasks of
+the batch before prepare the operations of the next one.
+
+An operation is all or nothing: each runs in a savepoint of its own and is rolled back alone if it fails. An
+error of the transaction itself, such as a full disk, breaks the journal: every waiting task and every later
+call gets `JournalBroken`, because the state on disk is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +34,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
@@ -29,15 +47,12 @@ T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
 
 _ROUNDS = 4
-"""Of the event loop, from the first operation to the commit that it is in. One takes less than ten
-microseconds when there is nothing else to do; when there is, much of that ends in an operation, too."""
+"""Rounds of the event loop between the first operation of a batch and its commit. A round of an idle loop
+takes less than ten microseconds. In a round of a busy loop, other tasks add operations to the batch."""
 _BATCH_SECONDS = 0.002
-"""How long operations may run before the event loop gets its turn and they their commit."""
-_BEGIN_SECONDS = 0.005
-"""How long the event loop waits at most for the thread to begin with a commit. That takes some ten
-microseconds, but the system may have something better to do."""
+"""How long the operations of one batch may hold up the event loop."""
 _CLOSE_SECONDS = 30.0
-"""How long the last commit may take before the thread is left to the system."""
+"""How long `aclose` waits for the last commit."""
 
 _FAULTS_OF_ONE = (
     sqlite3.DataError,
@@ -45,34 +60,35 @@ _FAULTS_OF_ONE = (
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
 )
-"""Errors of a statement; any other error of the database is one of the whole transaction."""
+"""Errors of one statement. Any other database error concerns the whole transaction."""
 
 
 class Writer(Protocol):
-    """Runs operations, each all or nothing, and answers when they are on disk."""
+    """Runs operations, each all or nothing, and returns when they are on disk."""
 
     async def submit(self, operation: Operation[T]) -> T:
-        """Run an operation and commit it; what it raises is raised here, with nothing of it written.
+        """Run an operation, commit it, and return its value. If it raises, nothing of it is written and its
+        error is raised here.
 
-        Cancellation counts before the operation is handed over, not after.
+        Can be cancelled only until the operation has been queued.
 
         Raises:
-            JournalBroken: a commit failed, this one or one before.
+            JournalBroken: this commit, or an earlier one, failed.
         """
         ...
 
     async def inspect(self, operation: Operation[T]) -> T:
-        """Run an operation that writes nothing, when all that ran before it is on disk.
+        """Run an operation that writes nothing, after everything that ran before it is on disk.
 
         Raises:
-            JournalBroken: a commit failed before.
+            JournalBroken: an earlier commit failed.
             JournalError: the database cannot be read.
         """
         ...
 
 
 class _Job(Generic[T]):
-    """One operation and its outcome."""
+    """An operation with the task that waits for its outcome."""
 
     __slots__ = ("failure", "operation", "task", "value")
 
@@ -89,12 +105,11 @@ class _Job(Generic[T]):
 
 
 class _Batch:
-    """Operations of one transaction."""
+    """The operations of one transaction."""
 
-    __slots__ = ("begun", "failure", "jobs")
+    __slots__ = ("failure", "jobs")
 
-    def __init__(self, begun: threading.Event | None) -> None:
-        self.begun = begun
+    def __init__(self) -> None:
         self.jobs: list[_Job[Any]] = []
         self.failure: Exception | None = None
 
@@ -104,37 +119,36 @@ def _stay(_: object) -> trio.lowlevel.Abort:
 
 
 def _broken(cause: Exception) -> JournalBroken:
-    broken = JournalBroken(f"a commit failed, what is on disk is not known: {cause}")
+    broken = JournalBroken(f"commit failed, state on disk unknown: {cause}")
     broken.__cause__ = cause
     return broken
 
 
-def _is_of_all(error: Exception) -> bool:
-    """Whether an error of an operation is one of the whole transaction."""
+def _breaks_transaction(error: Exception) -> bool:
+    """Return whether an error of an operation concerns the whole transaction."""
     return isinstance(error, sqlite3.Error) and not isinstance(error, _FAULTS_OF_ONE)
 
 
-def _run_apart(db: sqlite3.Connection, jobs: Iterable[_Job[Any]], rolled_back: Callable[[], None]) -> None:
-    """Run operations in the transaction that is open; of those that fail, leave nothing there.
+def _run(db: sqlite3.Connection, job: _Job[Any], on_rollback: Callable[[], None]) -> None:
+    """Run an operation in the open transaction, and undo it if it fails.
 
     Raises:
-        sqlite3.Error: the transaction cannot go on.
+        sqlite3.Error: the transaction cannot continue.
     """
-    for job in jobs:
-        db.execute("SAVEPOINT operation")
-        try:
-            job.value = job.operation(db)
-        except Exception as error:
-            if _is_of_all(error):
-                raise
-            job.failure = error
-            db.execute("ROLLBACK TO operation")
-            rolled_back()
-        db.execute("RELEASE operation")
+    db.execute("SAVEPOINT operation")
+    try:
+        job.value = job.operation(db)
+    except Exception as error:
+        if _breaks_transaction(error):
+            raise
+        job.failure = error
+        db.execute("ROLLBACK TO operation")
+        on_rollback()
+    db.execute("RELEASE operation")
 
 
 class InlineWriter:
-    """Commits in place, one operation at a time: no thread, so the same order in every run."""
+    """Commits one operation at a time on trio's thread, so that the order is the same in every run."""
 
     def __init__(
         self,
@@ -157,14 +171,14 @@ class InlineWriter:
             try:
                 self._presence.check()
                 self._db.execute("BEGIN IMMEDIATE")
-                _run_apart(self._db, [job], self._on_rollback)
+                _run(self._db, job, self._on_rollback)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, OSError) as error:
                 self._cause = error
                 self._on_broken(_broken(error))
         if self._cause is not None:
             raise _broken(self._cause)
-        # Others may run between a commit and its answer, as they do when a thread commits.
+        # Let other tasks run between the commit and its answer, as `GroupWriter` does.
         await trio.lowlevel.cancel_shielded_checkpoint()
         return job.outcome()
 
@@ -182,7 +196,7 @@ class InlineWriter:
 
 
 class GroupWriter:
-    """Commits in a thread of its own; what waits meanwhile is the next commit's group."""
+    """Commits in a thread of its own. The operations that arrive during a commit share the next one."""
 
     def __init__(
         self,
@@ -199,11 +213,11 @@ class GroupWriter:
         self._closed = False
         self._waiting: deque[_Job[Any]] = deque()
         self._inspections: list[_Job[Any]] = []
-        """What waits for the commit that is under way."""
+        """The inspections that wait for the current commit."""
         self._gathering = False
-        """What waits is about to be run."""
+        """A task in `submit` is about to run the waiting operations."""
         self._committing = False
-        """The thread has the database."""
+        """The commit thread uses the connection."""
         self._trio = trio.lowlevel.current_trio_token()
         self._batches: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         self._log = WriteAheadLog(db)
@@ -213,7 +227,7 @@ class GroupWriter:
     @trio.lowlevel.enable_ki_protection
     async def submit(self, operation: Operation[T]) -> T:
         await trio.lowlevel.checkpoint_if_cancelled()
-        self._refuse_when_over()
+        self._check_open()
         job = _Job(operation, trio.lowlevel.current_task())
         self._waiting.append(job)
         if not (self._committing or self._gathering):
@@ -222,14 +236,14 @@ class GroupWriter:
                 await trio.lowlevel.cancel_shielded_checkpoint()
             self._gathering = False
             self._commit_waiting()
-        # A cancelled caller could not know what is on disk: it waits for the outcome.
+        # Not cancellable: a cancelled caller would not know whether its operation is on disk.
         await trio.lowlevel.wait_task_rescheduled(_stay)
         return job.outcome()
 
     @trio.lowlevel.enable_ki_protection
     async def inspect(self, operation: Operation[T]) -> T:
         await trio.lowlevel.checkpoint()
-        self._refuse_when_over()
+        self._check_open()
         job = _Job(operation, trio.lowlevel.current_task())
         if self._committing:
             self._inspections.append(job)
@@ -239,15 +253,15 @@ class GroupWriter:
         return job.outcome()
 
     async def aclose(self) -> None:
-        """Let the last commit finish, then close the database."""
+        """Wait for the last commit, then close the database."""
         self._closed = True
         if not (self._committing or self._gathering):
             self._batches.put(None)
-        # The limit is real time: a clock of a test must not run ahead of a disk.
+        # The limit is in real time, because a virtual clock would run out before the disk has finished.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._thread.join, _CLOSE_SECONDS, limiter=trio.CapacityLimiter(1))
 
-    def _refuse_when_over(self) -> None:
+    def _check_open(self) -> None:
         if self._cause is not None:
             raise _broken(self._cause)
         if self._closed:
@@ -259,44 +273,33 @@ class GroupWriter:
         except Exception as error:
             job.failure = unreadable(error) if isinstance(error, sqlite3.Error) else error
 
-    def _commit_waiting(self, begun: threading.Event | None = None) -> None:
-        """Run what waits in one transaction and hand it to the thread, which sets `begun` when it has it."""
+    def _commit_waiting(self) -> None:
+        """Run the waiting operations in one transaction and hand it to the commit thread."""
         self._committing = True
-        batch = _Batch(begun)
+        batch = _Batch()
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._run_together(batch.jobs)
+            self._run_waiting(batch.jobs)
             self._presence.check()
         except (sqlite3.Error, OSError) as error:
             batch.failure = error
         self._batches.put(batch)
 
-    def _run_together(self, batch: list[_Job[Any]]) -> None:
-        """Move what waits to the batch and run it, for as long as the event loop may be held up.
+    def _run_waiting(self, batch: list[_Job[Any]]) -> None:
+        """Move waiting operations to the batch and run them, for at most `_BATCH_SECONDS`.
 
         Raises:
-            sqlite3.Error: the transaction cannot go on.
+            sqlite3.Error: the transaction cannot continue.
         """
         until = time.perf_counter() + _BATCH_SECONDS
-        try:
-            while self._waiting and (not batch or time.perf_counter() < until):
-                job = self._waiting.popleft()
-                batch.append(job)
-                job.value = job.operation(self._db)
-        except Exception as error:
-            if _is_of_all(error):
-                raise
-            # Hardly any fails, and a savepoint for each would cost a fifth of what they do: so all once more.
-            self._db.execute("ROLLBACK")
-            self._on_rollback()
-            self._db.execute("BEGIN IMMEDIATE")
-            _run_apart(self._db, batch, self._on_rollback)
+        while self._waiting and (not batch or time.perf_counter() < until):
+            job = self._waiting.popleft()
+            batch.append(job)
+            _run(self._db, job, self._on_rollback)
 
     def _commit_batches(self) -> None:
-        """The thread."""
+        """The commit thread."""
         while (batch := self._next_batch()) is not None:
-            if batch.begun is not None:
-                batch.begun.set()
             if batch.failure is None:
                 try:
                     self._db.execute("COMMIT")
@@ -310,8 +313,8 @@ class GroupWriter:
         self._db.close()
 
     def _next_batch(self) -> _Batch | None:
-        """The next batch. While none comes, check every `LOOK_EVERY` seconds that the files exist: writes to
-        a removed file could be lost when the process ends."""
+        """Wait for the next batch. Meanwhile, check every `LOOK_EVERY` seconds that the files exist, because
+        commits to a removed file would be lost when the process ends."""
         while True:
             try:
                 return self._batches.get(timeout=LOOK_EVERY)
@@ -320,16 +323,15 @@ class GroupWriter:
             try:
                 self._presence.check()
             except OSError as error:
-                noticed = _Batch(None)
-                noticed.failure = error
-                return noticed
+                broken = _Batch()
+                broken.failure = error
+                return broken
 
     def _settle(self, batch: _Batch) -> None:
-        """Answer a batch that was committed, or everybody if it was not."""
+        """Wake the tasks of a committed batch, or all waiting tasks if the commit failed."""
         self._committing = False
         inspections, self._inspections = self._inspections, []
         answered = batch.jobs + inspections
-        begun: threading.Event | None = None
         if batch.failure is not None:
             self._cause = batch.failure
             answered += self._waiting
@@ -341,12 +343,8 @@ class GroupWriter:
             for job in inspections:
                 self._inspect(job)
             if self._waiting:
-                begun = threading.Event()
-                self._commit_waiting(begun)
+                self._commit_waiting()
         if self._closed and not self._committing:
             self._batches.put(None)
         for job in answered:
             trio.lowlevel.reschedule(job.task)
-        if begun is not None:
-            # Those just answered would keep the interpreter from the thread until all of them wait again.
-            begun.wait(_BEGIN_SECONDS)

@@ -91,7 +91,7 @@ def test_a_commit_that_fails_stops_the_block(tmp_path: Path, room: int) -> None:
     with child(tmp_path / "data", room) as process:
         output, _ = process.communicate(timeout=60)
     *lines, last = output.splitlines(keepends=True)
-    assert last == "broken: a commit failed, what is on disk is not known: disk I/O error\n"
+    assert last == "broken: commit failed, state on disk unknown: disk I/O error\n"
     assert process.returncode == 7
     assert bool(lines) == bool(room)
     trio.run(assert_all_there, tmp_path / "data", acknowledged(lines))
